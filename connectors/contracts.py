@@ -1,0 +1,117 @@
+"""What a connector is. A new sink is one file with a `Sink`, its `Writer` and its `Committer`, and a line in `registry`.
+
+Everything that crosses to a Spark task (`Source`, `Sink`, a split) is picklable and holds configuration only; connections
+are opened where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import pyarrow as pa
+
+from twophase.ids import TransactionId
+from twophase.participants import Committer
+from twophase.values import Committable, OffsetRange, Positions
+
+
+class Commit(Enum):
+    """The commit variants of the spec's `commit:` key."""
+
+    TWO_PHASE = "two-phase"
+    WRITE_AHEAD_LOG = "write-ahead-log"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of `eos doctor`: what was checked, how it stands, and what to do about it."""
+
+    check: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    fatal: bool = True  # False: a warning; the run can go on
+
+
+class Source(Protocol):
+    """A replayable input. Lives on the driver, in Spark's planner process and in tasks: picklable, no side effects."""
+
+    name: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Decoded columns followed by the metadata columns, as `read` yields them."""
+
+    def select(self, columns: Sequence[str]) -> Source:
+        """The same source, reading only these columns of `schema` (in schema order)."""
+
+    def initial_positions(self) -> dict[str, int]:
+        """Where each split starts by `starting_offsets`. Called once in a pipeline's life (R6); asks the service."""
+
+    def latest(self) -> dict[str, int]:
+        """End of each split that may be planned now (the last stable offset), with splits discovered since the start.
+
+        A split that no position names starts at 0: it was made after the pipeline, so that 0 is its first offset.
+        Raises SourceError if the service does not answer, OffsetOutOfRangeError if a split was deleted or made again.
+        """
+
+    def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """The records of the range, in offset order, in batches of bounded size. Called in a task, again on a retry.
+
+        Yields exactly the records that exist in `[start, end)`: gaps and transaction markers are not errors, a range
+        whose start the service no longer has is (OffsetOutOfRangeError). Ends only when the range is exhausted.
+        """
+
+    def commit_back(self, positions: Positions) -> None:
+        """Tell the service how far the pipeline is, for lag tools only (R9). Never raises for an unreachable service
+        in a way that would stop a pipeline: raises SourceError, and the caller warns."""
+
+    def check(self) -> Sequence[Finding]:
+        """What `eos doctor` wants to know. Raises nothing that the service answers or fails to answer."""
+
+
+class Writer(Protocol):
+    """The task-side half of a sink: one attempt of one task (R5). Calls come in the order written here."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send rows. Raises BadRowError, PrepareError, PermitRevokedError, SinkUnavailableError; then only `abort` follows."""
+
+    def prepare(self) -> Committable:
+        """Make everything written durable and uncommitted, let go of the connection, and say how to commit it."""
+
+    def abort(self) -> None:
+        """Undo what was written, if the service still answers. Called after an error, before `prepare`; never raises
+        what would hide that error."""
+
+
+class Sink(Protocol):
+    """A target and how it is committed. Configuration only: picklable, opens nothing by itself."""
+
+    name: str
+
+    def open(self, schema: pa.Schema) -> Sink:
+        """Compare the rows' schema with the target, on the driver, before each start of the query.
+
+        Returns the sink to ship to the tasks: with the columns to write, in order, and the target's types known. Raises TargetError
+        that lists every column that does not fit.
+        """
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Of an opened sink: the columns that a writer is given, in this order."""
+
+    @property
+    def partition_by(self) -> Sequence[str]:
+        """Of an opened sink: rows with equal values here must come to one writer (a unique index, H15); empty: any."""
+
+    def writer(self, transaction: TransactionId) -> Writer:
+        """In a task: a writer for this transaction. Opens the connection; raises PermitRevokedError if too late."""
+
+    def committer(self, pipeline: str) -> Committer:
+        """On the driver: the other half."""
+
+    def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
+        """What `eos doctor` wants to know. Raises nothing that the service answers or fails to answer."""

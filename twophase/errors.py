@@ -1,0 +1,162 @@
+"""Every error of the framework that is raised on purpose.
+
+ConnectorError
+├── SpecError                     the YAML is wrong; nothing was started                     exit code 2
+├── SourceError                   reading failed
+│   ├── OffsetOutOfRangeError     the records of a planned range no longer exist
+│   └── BadRecordError            a record does not decode (`on_bad_record: fail`)
+├── SinkError                     a sink cannot take what it is given
+│   ├── TargetError               the table is missing, or does not fit the rows
+│   ├── BadRowError               the sink refused a row for its own sake (type, constraint, length)
+│   ├── PrepareError              a writer could not prepare; the checkpoint is aborted
+│   └── CommitOutcomeUnknownError a commit may have landed: looked up again before anything else
+├── SinkUnavailableError          the service does not answer now; a restart may cure it
+├── LostCommittableError          a committable of a completed checkpoint is gone (R7)
+├── FencedError                   a newer epoch owns the pipeline (R1)
+├── PermitRevokedError            a writer came too late: its try was aborted or its epoch ended (R5)
+├── IdentityError                 the three stores do not tell one story (R2)
+├── ReplayMismatchError           a replayed batch is not the one that was decided (R4)
+└── HeadError                     the head register cannot be used
+    ├── HeadUnknownError          a swap was not answered: it may or may not have landed
+    └── HeadFormatError           head or a record was written by a newer version, or is damaged
+
+`retriable` says whether a restart of the pipeline may cure the error; the restart strategy asks nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "BadRecordError",
+    "BadRowError",
+    "CommitOutcomeUnknownError",
+    "ConnectorError",
+    "FencedError",
+    "HeadError",
+    "HeadFormatError",
+    "HeadUnknownError",
+    "IdentityError",
+    "LostCommittableError",
+    "OffsetOutOfRangeError",
+    "PermitRevokedError",
+    "PrepareError",
+    "ReplayMismatchError",
+    "SinkError",
+    "SinkUnavailableError",
+    "SourceError",
+    "SpecError",
+    "TargetError",
+]
+
+
+class ConnectorError(Exception):
+    """Root of the tree. `remedy` is one sentence that says what to do; it is printed under the message."""
+
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.remedy)
+
+
+def _rebuild(kind: type[ConnectorError], message: str, remedy: str) -> ConnectorError:
+    """Errors cross process borders by pickle; the default would lose the keyword."""
+    return kind(message, remedy=remedy)
+
+
+class SpecError(ConnectorError):
+    """The spec is wrong. Nothing was started and nothing was touched."""
+
+
+class SourceError(ConnectorError):
+    """Reading from a source failed; nothing of the checkpoint is lost, it is read again."""
+
+    retriable = True
+
+
+class OffsetOutOfRangeError(SourceError):
+    """Records of a planned offset range no longer exist (retention, or the topic was made again)."""
+
+    retriable = False
+
+
+class BadRecordError(SourceError):
+    """A record does not decode. The message names topic, partition, offset and the reason."""
+
+    retriable = False
+
+
+class SinkError(ConnectorError):
+    """A sink cannot take what it is given."""
+
+
+class TargetError(SinkError):
+    """The target is missing, or its columns do not fit the rows. Found before anything is read."""
+
+
+class BadRowError(SinkError):
+    """The sink refused a row for the row's own sake. Never raised for an outage."""
+
+
+class PrepareError(SinkError):
+    """A writer could not prepare. Nothing of its checkpoint becomes visible: it is aborted and run again."""
+
+    retriable = True
+
+
+class CommitOutcomeUnknownError(SinkError):
+    """A commit was sent and not answered. It is looked up, never assumed (R7)."""
+
+    retriable = True
+
+
+class SinkUnavailableError(ConnectorError):
+    """The service behind a sink does not answer."""
+
+    retriable = True
+
+
+class LostCommittableError(ConnectorError):
+    """A committable of a completed checkpoint can never become visible (R7). The pipeline stops and says which."""
+
+
+class FencedError(ConnectorError):
+    """Another driver of this pipeline has started since. This one touches nothing more (R1)."""
+
+
+class PermitRevokedError(ConnectorError):
+    """This attempt's permit is gone, so nobody waits for what it would prepare (R5)."""
+
+    retriable = True
+
+
+class IdentityError(ConnectorError):
+    """Head, Spark's checkpoint and the sinks do not tell one story (R2)."""
+
+
+class ReplayMismatchError(ConnectorError):
+    """Spark re-runs a decided batch with other offsets or other rows (R4)."""
+
+
+class HeadError(ConnectorError):
+    """The head register cannot be read or written."""
+
+    retriable = True
+
+
+class HeadUnknownError(HeadError):
+    """A swap was sent and not answered. It may have landed, or may land later (H2)."""
+
+
+class HeadFormatError(HeadError):
+    """Head or a record is of a format this version does not read, or its content does not match its name."""
+
+    retriable = False

@@ -1,0 +1,66 @@
+"""Named points at which a test may stop a process. In production a point costs one look at a module variable.
+
+A test sets `EOS_FAULT_DIR` to a folder and puts `<point>.arm` into it; the first process that reaches the point
+renames it to `<point>.reached`, writes its process id to `<point>.stopped` and waits. The test sees that file, kills
+whatever it wants to kill, or lets it go on with `<point>.go`: no clock is involved. A file that names a checkpoint (`<point>@3.arm`) is for that one only.
+An armed file that contains the word `raise` makes the point raise instead of waiting: a task that fails once.
+
+| point | where |
+| --- | --- |
+| `reading` | a source task has read its first batch |
+| `writing` | a writer has sent its first batch to the sink |
+| `prepared` | a writer has prepared and not yet acknowledged |
+| `before-decide` | every writer has acknowledged; head is not yet swapped |
+| `after-decide` | head holds the decision; nothing is committed |
+| `between-commits` | one committable is committed, others are not |
+| `after-commits` | everything is committed; head does not say so, Spark has not written `commits/N` |
+| `closed` | head says "committed up to N"; Spark has not written `commits/N` |
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+POINTS: Final = (
+    "reading",
+    "writing",
+    "prepared",
+    "before-decide",
+    "after-decide",
+    "between-commits",
+    "after-commits",
+    "closed",
+)
+
+_FOLDER: Final = os.environ.get("EOS_FAULT_DIR")
+
+
+class InjectedFaultError(RuntimeError):
+    """Raised by a point that a test armed with `raise`."""
+
+
+def point(name: str, checkpoint_id: int | None = None) -> None:
+    """Stop here if a test asked for it. Called on the hot path once per batch at the most."""
+    if _FOLDER is not None:
+        _stop(Path(_FOLDER), name, checkpoint_id)
+
+
+def _stop(folder: Path, name: str, checkpoint_id: int | None) -> None:
+    for stem in (name, f"{name}@{checkpoint_id}"):
+        armed, reached = folder / f"{stem}.arm", folder / f"{stem}.reached"
+        try:
+            raising = "raise" in armed.read_text()
+            armed.rename(reached)  # atomic: only one process gets past this line
+        except FileNotFoundError:
+            continue
+        partial = folder / f"{stem}.pid"
+        partial.write_text(str(os.getpid()))
+        partial.rename(folder / f"{stem}.stopped")
+        if raising:
+            message = f"fault injected at {stem}"
+            raise InjectedFaultError(message)
+        while not (folder / f"{stem}.go").exists():
+            time.sleep(0.01)

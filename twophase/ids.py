@@ -1,0 +1,68 @@
+"""Transaction ids (R5): fixed-width ASCII that names who prepared what, for every store that must tell them apart."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+INCARNATION_LENGTH = 20
+_SINK_LENGTH = 12
+
+_GLOBAL = re.compile(r"^([0-9a-z]{20})-([0-9a-f]{8})-([0-9a-f]{12})-([0-9a-f]{4})$")
+_BRANCH = re.compile(r"^([0-9a-f]{12})-([0-9a-f]{6})-([0-9a-f]{16})$")
+
+
+def sink_key(name: str) -> str:
+    """Twelve hex digits that stand for a sink's name, which may be long and of any alphabet."""
+    return hashlib.sha256(name.encode()).hexdigest()[:_SINK_LENGTH]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Scope:
+    """One run of one checkpoint: what a permit is for, and what all of its transactions share."""
+
+    incarnation: str  # one life of a pipeline; INCARNATION_LENGTH lower-case ASCII letters and digits
+    epoch: int  # generation of the coordinator; fencing only
+    checkpoint_id: int  # Spark's batch id
+    attempt: int = 1  # "try k" of R8: grows when the same epoch runs the checkpoint again after an abort
+
+    def __str__(self) -> str:
+        """49 characters, the `gtrid` of an XA id."""
+        return f"{self.incarnation}-{self.epoch:08x}-{self.checkpoint_id:012x}-{self.attempt:04x}"
+
+    @classmethod
+    def parse(cls, text: str) -> Scope | None:
+        """The scope that `str` wrote, or None for anything else (a foreign id)."""
+        match = _GLOBAL.match(text)
+        if match is None:
+            return None
+        incarnation, epoch, checkpoint_id, attempt = match.groups()
+        return cls(incarnation, int(epoch, 16), int(checkpoint_id, 16), int(attempt, 16))
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class TransactionId:
+    """One attempt of one task to write its share of one checkpoint into one sink."""
+
+    scope: Scope
+    sink: str  # sink_key(name), so that the id has a fixed width
+    task: int  # Spark's partition id
+    task_attempt: int  # TaskContext.taskAttemptId(): unique in a Spark application; attemptNumber() is not (H1)
+
+    @property
+    def branch(self) -> str:
+        """36 characters, the `bqual` of an XA id."""
+        return f"{self.sink}-{self.task:06x}-{self.task_attempt:016x}"
+
+    def __str__(self) -> str:
+        return f"{self.scope}/{self.branch}"
+
+    @classmethod
+    def parse(cls, text: str) -> TransactionId | None:
+        """The id that `str` wrote, or None for anything else."""
+        head, _, tail = text.partition("/")
+        scope, match = Scope.parse(head), _BRANCH.match(tail)
+        if scope is None or match is None:
+            return None
+        return cls(scope, match[1], int(match[2], 16), int(match[3], 16))

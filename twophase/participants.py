@@ -1,0 +1,69 @@
+"""What the coordinator asks of a sink on the driver's side. `connectors` implements it, `tests/simulation` too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from twophase.ids import Scope, TransactionId
+from twophase.values import Committable, CommitOutcome, SinkState
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One transaction that a sink lists as prepared. `transaction` is None for a foreign one: reported, never touched."""
+
+    transaction: TransactionId | None
+    description: str  # as an administrator would see it, for messages
+    committable: Committable | None = None  # where the sink knows more than the id (a segment's name)
+
+
+class Committer(Protocol):
+    """The driver-side half of a sink. One per sink and epoch; called from one thread at a time; every call may block.
+
+    Transient errors (connection lost, lock wait timeout, deadlock) are raised as `SinkUnavailableError` by each call;
+    the driver retries a whole call by that class (R7), so that each call is idempotent. `pipeline` is the name
+    under which the sink's claim row stands.
+    """
+
+    name: str
+
+    def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
+        """Read claim row, highest witness of `incarnation`, and which of `expected` lack a visible witness.
+
+        Called at every start, before anything is changed. Creates the protocol's own tables if they are missing and
+        may be created; raises TargetError with their DDL if not. Changes nothing else.
+        """
+
+    def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
+        """Raise the claim row to (incarnation, epoch), then delete permits of everything older (R3).
+
+        Returns only when nobody older can prepare any more (it waits for stragglers). Raises FencedError if the row holds a
+        higher epoch, IdentityError if it holds another incarnation, unless `take_over` says that this is meant (eos reset).
+        """
+
+    def permit(self, scope: Scope) -> None:
+        """Insert the permit of `scope`, only while the claim row is this (incarnation, epoch); else FencedError (R5)."""
+
+    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+        """Make the committables of a completed checkpoint visible, in checkpoint order (R7). One outcome each.
+
+        Called again after a failure, from another process too. Called with no committables as well: a sink that
+        counts checkpoints (a write-ahead log's slot) applies every one.
+        """
+
+    def prepared(self, incarnation: str) -> Sequence[Prepared]:
+        """List what is prepared: all of this incarnation, and foreign ones as such. Other pipelines' are left out."""
+
+    def abort(self, prepared: Iterable[Prepared]) -> None:
+        """Roll back. Returns only when none of them is listed any more and none has a witness (H19). Idempotent."""
+
+    def revoke(self, scope: Scope) -> None:
+        """Delete the permits of `scope` and of earlier tries of it; waits for stragglers that hold one (R9)."""
+
+    def prune(self, incarnation: str, below: int) -> None:
+        """Drop witnesses (and segments) of checkpoints below `below`; never above what head calls committed (R9)."""
+
+    def close(self) -> None:
+        """Let go of connections. Rolls nothing back that is prepared."""

@@ -1,0 +1,91 @@
+"""The nouns of the protocol: plain, immutable data that any process can read and act on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from twophase.ids import Scope, TransactionId
+
+Positions = Mapping[str, int]
+"""Split -> next offset to read. For Kafka a split is `<topic>/<partition>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The records of one split that belong to a checkpoint: half-open, `[start, end)`."""
+
+    split: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committable:
+    """All that any process needs to commit or abort what one writer prepared. Plain data, never a live object."""
+
+    transaction: TransactionId
+    rows: int
+    bytes: int = 0
+    digest: int = 0  # order-free sum of row hashes, modulo 2**64, for stateful pipelines (R4); 0 where not computed
+    data: Mapping[str, str] = field(default_factory=dict)  # what only this kind of sink understands (a segment's name)
+
+
+class CommitOutcome(Enum):
+    """The four ends of a commit (R7). There is no fifth: an unknown outcome is looked up until it is one of these."""
+
+    COMMITTED = "committed"
+    ALREADY_COMMITTED = "already committed"
+    RETRY_LATER = "retry later"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """What a start reads from one sink before it changes anything (R2)."""
+
+    claim_incarnation: str | None = None  # None: no claim row yet, the sink is new to this pipeline
+    claim_epoch: int = 0
+    highest_witness: int = -1  # newest checkpoint of the claim's incarnation with a visible witness; -1: none
+    missing: tuple[TransactionId, ...] = ()  # of the committables asked about: those with no visible witness
+
+
+@dataclass(frozen=True, slots=True)
+class SparkState:
+    """What a start reads from Spark's checkpoint (R2). -1 stands for none."""
+
+    query_id: str | None = None
+    newest_planned: int = -1  # highest file of offsets/
+    newest_committed: int = -1  # highest file of commits/
+    offsets_log: Mapping[int, str] = field(default_factory=dict)  # checkpoint -> content of offsets/N, newest two
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRecord:
+    """A completed checkpoint: the decision, whole. Written as an immutable blob before head points at it (R6)."""
+
+    scope: Scope
+    ranges: Mapping[str, tuple[OffsetRange, ...]]  # by source
+    offsets_log: str  # Spark's offsets/N to the letter; a replay must show the same (R4)
+    committables: Mapping[str, tuple[Committable, ...]]  # by sink name; every sink of the pipeline has an entry
+    started_at: float  # seconds since 1970, UTC
+    decided_at: float
+
+    @property
+    def checkpoint_id(self) -> int:
+        """Spark's batch id."""
+        return self.scope.checkpoint_id
+
+    @property
+    def rows(self) -> int:
+        """Rows over all sinks."""
+        return sum(c.rows for group in self.committables.values() for c in group)
+
+    @property
+    def digest(self) -> dict[str, tuple[int, int]]:
+        """By sink: row count and the sum of row hashes modulo 2**64 (R4)."""
+        return {
+            sink: (sum(c.rows for c in group), sum(c.digest for c in group) % 2**64)
+            for sink, group in self.committables.items()
+        }
