@@ -1,0 +1,55 @@
+"""The head register: the one place that decides (R1, R6). This is its contract; `local_head` keeps it in files.
+
+Called by the driver from one thread at a time; every call may block on the disk or the network. Two processes may
+use the same register at once: that is what it is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """What `read` saw. `version` counts the swaps that landed, from 1."""
+
+    version: int
+    value: bytes
+
+
+class HeadStore(Protocol):
+    """A compare-and-swap register with a shelf of immutable records beside it.
+
+    `swap` is atomic and durable: once it has answered True, every later `read` by anybody sees this value or a newer
+    one, also after a power cut. A value is small (some KiB); what is large goes into a record first.
+    """
+
+    def read(self) -> Versioned | None:
+        """The newest value, or None if head was never written. Raises HeadError."""
+
+    def swap(self, expected: int, value: bytes) -> bool:
+        """Write `value` as version `expected + 1` if the newest version is `expected` (0: none yet).
+
+        False: somebody else's swap came first. Raises HeadUnknownError when the answer did not come: the swap may
+        have landed or may land later, and only a read that finds the value proves that it did.
+        """
+
+    def put_record(self, name: str, content: bytes) -> None:
+        """Store an immutable record. The same name with the same content again is fine; with another, HeadFormatError."""
+
+    def get_record(self, name: str) -> bytes:
+        """The content of a record. Raises HeadFormatError if it is missing: head points at it, so it must be there."""
+
+    def delete_record(self, name: str) -> None:
+        """Forget a record that head no longer points at. Idempotent."""
+
+    def list_records(self) -> Sequence[str]:
+        """Names of all records, sorted."""
+
+    def describe(self) -> str:
+        """Where this head is, for messages; without secrets."""
+
+    def close(self) -> None:
+        """Let go of connections."""

@@ -1,0 +1,45 @@
+"""What head holds: a few KiB that decide everything. Changed only by the transitions of `transitions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRef:
+    """Points at the immutable record of a completed checkpoint."""
+
+    checkpoint_id: int
+    name: str  # full id and content hash: nobody can write another content under it (H8)
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeadValue:
+    """The one truth. Every field is replaced, never changed in place."""
+
+    pipeline: str
+    incarnation: str  # born with head; a reset begins another
+    epoch: int  # grows by one at every start; a swap by a smaller one is refused by the register
+    nonce: str  # unique to each swap, so that a writer finds out whether an unanswered one landed (H20)
+    query_id: str | None = None  # Spark's; None until the first query of this incarnation has started
+    completed: int = -1  # L: the newest completed checkpoint. records[-1] is its decision while any is retained
+    committed: int = -1  # every sink has committed up to here; never above `completed`
+    aborted_checkpoint: int = -1  # the checkpoint whose try was aborted last in this epoch; -1: none
+    aborted_attempt: int = 0  # that try; the next run of the same checkpoint takes the next number
+    initial: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # source -> split -> first offset ever (R6)
+    positions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # source -> split -> end of `completed`
+    records: tuple[RecordRef, ...] = ()  # ascending by checkpoint; contains all above `committed`
+
+    def next_attempt(self, checkpoint_id: int) -> int:
+        """The try under which this epoch may run the checkpoint now."""
+        return self.aborted_attempt + 1 if self.aborted_checkpoint == checkpoint_id else 1
+
+    def position(self, source: str, split: str) -> int:
+        """Next offset of a split: a split that no position names was made after the pipeline, so that 0 is its first."""
+        return self.positions.get(source, {}).get(split, 0)
+
+    def record_of(self, checkpoint_id: int) -> RecordRef | None:
+        """The record of a completed checkpoint, if it is still retained."""
+        return next((ref for ref in self.records if ref.checkpoint_id == checkpoint_id), None)

@@ -1,0 +1,135 @@
+"""Head on a local disk: numbered files, created exclusively, never written twice (H21: no locks, no renames over)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from twophase.errors import HeadError, HeadFormatError
+from twophase.head import Versioned
+
+_KEPT: Final = 16
+"""How many old versions stay. A swap that comes so late that its base was cleaned away is refused (see `swap`)."""
+
+
+class LocalHead:
+    """A HeadStore in a folder: `head/<version>.json` and `records/<name>`.
+
+    The folder must be on a filesystem whose hard links are atomic on this machine; network filesystems are refused
+    before this class is made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._head = folder / "head"
+        self._records = folder / "records"
+        for path in (self._head, self._records):
+            path.mkdir(parents=True, exist_ok=True)
+        _sync_folder(folder)
+
+    def read(self) -> Versioned | None:
+        """See HeadStore. A version may be cleaned away between the listing and the read, so that it lists again."""
+        while versions := self._versions():
+            try:
+                return Versioned(versions[-1], self._path(versions[-1]).read_bytes())
+            except FileNotFoundError:
+                continue
+        return None
+
+    def swap(self, expected: int, value: bytes) -> bool:
+        """See HeadStore. The link is the swap: it fails if the version exists, and appears with its whole content.
+
+        Old versions are cleaned away in ascending order, so that while the base of a swap is still there its version was
+        never used before. If the base is gone, this swap came too late to say: refused, and its file means nothing.
+        """
+        target = self._path(expected + 1)
+        partial = self._head / f".{secrets.token_hex(8)}.partial"
+        _write_synced(partial, value)
+        try:
+            os.link(partial, target)
+        except FileExistsError:
+            return False
+        finally:
+            partial.unlink()
+        _sync_folder(self._head)
+        if expected > 0 and not self._path(expected).exists():
+            return False
+        self._clean(expected + 1 - _KEPT)
+        return True
+
+    def put_record(self, name: str, content: bytes) -> None:
+        """See HeadStore."""
+        target = self._records / name
+        partial = self._records / f".{secrets.token_hex(8)}.partial"
+        _write_synced(partial, content)
+        try:
+            os.link(partial, target)
+        except FileExistsError:
+            if target.read_bytes() != content:
+                message = f"record {target} exists with another content"
+                raise HeadFormatError(message, remedy="restore the checkpoint location from a backup") from None
+        finally:
+            partial.unlink()
+        _sync_folder(self._records)
+
+    def get_record(self, name: str) -> bytes:
+        """See HeadStore."""
+        try:
+            return (self._records / name).read_bytes()
+        except FileNotFoundError:
+            message = f"record {self._records / name} is missing, and head points at it"
+            raise HeadFormatError(message, remedy="restore the checkpoint location from a backup") from None
+
+    def delete_record(self, name: str) -> None:
+        """See HeadStore."""
+        (self._records / name).unlink(missing_ok=True)
+
+    def list_records(self) -> Sequence[str]:
+        """See HeadStore."""
+        return sorted(path.name for path in self._records.iterdir() if not path.name.startswith("."))
+
+    def describe(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _path(self, version: int) -> Path:
+        return self._head / f"{version:020d}.json"
+
+    def _versions(self) -> list[int]:
+        try:
+            return sorted(int(path.stem) for path in self._head.glob("[0-9]*.json"))
+        except OSError as error:
+            message = f"head at {self._head} cannot be read: {error.strerror}"
+            raise HeadError(message) from error
+
+    def _clean(self, below: int) -> None:
+        for version in self._versions():
+            if version >= below:
+                return
+            self._path(version).unlink(missing_ok=True)
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        message = f"cannot write {path}: {error.strerror}"
+        raise HeadError(message, remedy="free space or permissions at the checkpoint location") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
