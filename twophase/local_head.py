@@ -12,7 +12,7 @@ from twophase.errors import HeadError, HeadFormatError
 from twophase.head import Versioned
 
 _KEPT: Final = 16
-"""How many old versions stay. A swap that comes so late that its base was cleaned away is refused (see `swap`)."""
+"""How many old versions stay. A swap that comes later than that is refused (see `swap`)."""
 
 
 class LocalHead:
@@ -42,8 +42,8 @@ class LocalHead:
     def swap(self, expected: int, value: bytes) -> bool:
         """See HeadStore. The link is the swap: it fails if the version exists, and appears with its whole content.
 
-        Old versions are cleaned away in ascending order, so that while the base of a swap is still there its version was
-        never used before. If the base is gone, this swap came too late to say: refused, and its file means nothing.
+        A version is cleaned away only when the newest is more than _KEPT above it. So while the newest is near, the link
+        made a version that never existed. Otherwise this swap came too late to tell: refused, and its file means nothing.
         """
         target = self._path(expected + 1)
         partial = self._head / f".{secrets.token_hex(8)}.partial"
@@ -55,9 +55,10 @@ class LocalHead:
         finally:
             partial.unlink()
         _sync_folder(self._head)
-        if expected > 0 and not self._path(expected).exists():
+        newest = self._versions()[-1]
+        if newest - (expected + 1) >= _KEPT:
             return False
-        self._clean(expected + 1 - _KEPT)
+        self._clean(newest - _KEPT)
         return True
 
     def put_record(self, name: str, content: bytes) -> None:

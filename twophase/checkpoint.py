@@ -1,0 +1,152 @@
+"""R4-R9, the life of one checkpoint, in the order of R10. Pure; read top to bottom.
+
+initial positions stored -> Spark plans offsets -> permits -> tasks prepare -> head swap -> commit -> close -> Spark
+marks the batch done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from twophase import messages
+from twophase.codec import encode_record, sha256_of
+from twophase.commits import commit_everywhere
+from twophase.errors import ConnectorError, IdentityError, PrepareError, ReplayMismatchError
+from twophase.head_value import HeadValue, RecordRef
+from twophase.ids import Scope, sink_key
+from twophase.messages import Acknowledged, Begin, Failed, Steps
+from twophase.ownership import Ownership
+from twophase.participants import Prepared
+from twophase.transitions import Abort, Committed, Complete
+from twophase.values import CheckpointRecord, Committable, OffsetRange
+
+
+def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -> Steps[CheckpointRecord]:
+    """Bring one of Spark's batches to its end: completed and committed, or aborted with the error that caused it.
+
+    Called once for each call of `foreachBatch`. Returning means that Spark may write `commits/N`; raising means that it
+    must not (R8: N is never skipped).
+    """
+    number = begin.checkpoint_id
+    if number <= owned.head.completed:
+        return (yield from _replay(owned, begin, retained))
+    if number != owned.head.completed + 1:
+        message = f"Spark runs batch {number}, but the newest completed checkpoint is {owned.head.completed}"
+        raise IdentityError(message, remedy="the checkpoint location was changed by something else; restore it")
+
+    ranges = _ranges(owned.head, begin)
+    scope = Scope(owned.head.incarnation, owned.head.epoch, number, owned.head.next_attempt(number))
+    yield messages.Permit(scope)
+    answer: Acknowledged | Failed = yield messages.RunWriters(scope)
+    error = answer.error if isinstance(answer, Failed) else _mistake(scope, sinks, answer.committables)
+    if error is not None:
+        yield from _abort(owned, scope)
+        raise error
+    assert isinstance(answer, Acknowledged)
+
+    record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at)
+    ref = _reference(record)
+    yield messages.PutRecord(ref, record)
+    yield from owned.swap(Complete(record, ref), "decide")
+    # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
+    yield from _finish(owned, record, retained)
+    return record
+
+
+def _finish(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None]:
+    """R7 and R9: commit, close, and only then say so."""
+    yield from commit_everywhere(owned, record)
+    yield from _close(owned.head, record.scope)
+    before = owned.head.records
+    yield from owned.swap(Committed(record.checkpoint_id, retained), "committed")
+    yield messages.CommitBack(owned.head.positions)
+    dropped = tuple(ref for ref in before if ref not in owned.head.records)
+    if dropped:
+        yield messages.Prune(owned.head.incarnation, dropped, below=dropped[-1].checkpoint_id + 1)
+
+
+def _replay(owned: Ownership, begin: Begin, retained: int) -> Steps[CheckpointRecord]:
+    """R4: the decision exists. Nothing is prepared; what Spark re-runs must be what was decided."""
+    number = begin.checkpoint_id
+    ref = owned.head.record_of(number)
+    if number != owned.head.completed or ref is None:
+        message = f"Spark re-runs batch {number}, but checkpoint {owned.head.completed} is completed"
+        raise IdentityError(message, remedy="Spark's checkpoint was set back; restore it")
+    record: CheckpointRecord = yield messages.LoadRecord(ref)
+    if record.offsets_log != begin.offsets_log:
+        message = f"Spark re-runs batch {number} with other offsets than checkpoint {number} was decided with"
+        raise ReplayMismatchError(message, remedy="Spark's offsets log was changed; restore it from a backup")
+    rows: Mapping[str, tuple[int, int]] | None = yield messages.Discard(number)
+    if rows is not None and dict(rows) != record.digest:
+        message = (
+            f"Spark re-runs batch {number} and gets other rows than checkpoint {number} was decided with: "
+            f"now {dict(rows)}, then {record.digest} (rows, digest). Operator state would no longer match what was written"
+        )
+        raise ReplayMismatchError(message, remedy="make the transforms deterministic (no rand(), no current time)")
+    if owned.head.committed < number:
+        yield from _finish(owned, record, retained)
+    return record
+
+
+def _abort(owned: Ownership, scope: Scope) -> Steps[None]:
+    """R8: first a swap that defeats any decision still on the wire, and only then rollbacks."""
+    yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
+    yield from _close(owned.head, scope)
+
+
+def _close(head: HeadValue, scope: Scope) -> Steps[None]:
+    """R9: end every open or prepared transaction of this epoch and checkpoint that was not committed.
+
+    The permits go first: when they are deleted nobody prepares any more, so that the listing after it is complete.
+    """
+    yield messages.Revoke(scope)
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
+    rest = {sink: tuple(p for p in group if _belongs(p, scope)) for sink, group in listed.items()}
+    if any(rest.values()):
+        yield messages.AbortPrepared(rest)
+
+
+def _belongs(prepared: Prepared, scope: Scope) -> bool:
+    if prepared.transaction is None:
+        return False
+    other = prepared.transaction.scope
+    return (other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)
+
+
+def _ranges(head: HeadValue, begin: Begin) -> dict[str, tuple[OffsetRange, ...]]:
+    """What this checkpoint covers: from where the one before it ended to where Spark planned; empty ranges left out."""
+    return {
+        source: tuple(
+            _range(source, split, head.position(source, split), end)
+            for split, end in sorted(ends.items())
+            if end != head.position(source, split)
+        )
+        for source, ends in begin.ends.items()
+    }
+
+
+def _range(source: str, split: str, start: int, end: int) -> OffsetRange:
+    if end < start:
+        message = f"source {source}, split {split}: Spark planned up to {end}, but {start} is already completed"
+        raise IdentityError(message, remedy="Spark's checkpoint was changed by something else; restore it")
+    return OffsetRange(split, start, end)
+
+
+def _reference(record: CheckpointRecord) -> RecordRef:
+    sha256 = sha256_of(encode_record(record))
+    return RecordRef(record.checkpoint_id, f"{record.scope}-{sha256[:16]}.json", sha256)
+
+
+def _mistake(
+    scope: Scope, sinks: Sequence[str], committables: Mapping[str, tuple[Committable, ...]]
+) -> ConnectorError | None:
+    """The acknowledgements must be this run's: of this scope and these sinks, one for each task."""
+    if sorted(committables) != sorted(sinks):
+        return PrepareError(f"checkpoint {scope.checkpoint_id}: acknowledged by {sorted(committables)}, not {sorted(sinks)}")
+    for sink, group in committables.items():
+        transactions = [each.transaction for each in group]
+        if any(t.scope != scope or t.sink != sink_key(sink) for t in transactions):
+            return PrepareError(f"checkpoint {scope.checkpoint_id}: sink {sink} acknowledged another run's transaction")
+        if len({t.task for t in transactions}) != len(transactions):
+            return PrepareError(f"checkpoint {scope.checkpoint_id}: sink {sink} has two acknowledgements of one task")
+    return None

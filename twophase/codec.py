@@ -1,0 +1,176 @@
+"""Head and records as versioned JSON: readable with any tool, and never a pickle.
+
+Every document carries `format`. A reader refuses a newer one by name; older ones are read for ever (golden bytes in
+tests/golden). Keys are sorted and there is no white space, so that the same value has the same bytes and hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from twophase.errors import HeadFormatError
+from twophase.head_value import HeadValue, RecordRef
+from twophase.ids import Scope, TransactionId
+from twophase.values import CheckpointRecord, Committable, OffsetRange
+
+FORMAT: Final = 1
+
+
+def sha256_of(content: bytes) -> str:
+    """Hex digest: the content half of a record's name."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def encode_head(head: HeadValue) -> bytes:
+    """Canonical JSON of head."""
+    return _dump(
+        {
+            "format": FORMAT,
+            "pipeline": head.pipeline,
+            "incarnation": head.incarnation,
+            "epoch": head.epoch,
+            "nonces": head.nonces,
+            "query_id": head.query_id,
+            "completed": head.completed,
+            "committed": head.committed,
+            "aborted_checkpoint": head.aborted_checkpoint,
+            "aborted_attempt": head.aborted_attempt,
+            "initial": head.initial,
+            "positions": head.positions,
+            "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
+        }
+    )
+
+
+def decode_head(content: bytes) -> HeadValue:
+    """The head that `encode_head` wrote. Raises HeadFormatError."""
+    document = _load(content, "head")
+    with _Reading("head"):
+        return HeadValue(
+            pipeline=document["pipeline"],
+            incarnation=document["incarnation"],
+            epoch=document["epoch"],
+            nonces=tuple(document["nonces"]),
+            query_id=document["query_id"],
+            completed=document["completed"],
+            committed=document["committed"],
+            aborted_checkpoint=document["aborted_checkpoint"],
+            aborted_attempt=document["aborted_attempt"],
+            initial=document["initial"],
+            positions=document["positions"],
+            records=tuple(RecordRef(*ref) for ref in document["records"]),
+        )
+
+
+def encode_record(record: CheckpointRecord) -> bytes:
+    """Canonical JSON of a completed checkpoint."""
+    return _dump(
+        {
+            "format": FORMAT,
+            "scope": str(record.scope),
+            "ranges": {
+                source: [[each.split, each.start, each.end] for each in ranges]
+                for source, ranges in record.ranges.items()
+            },
+            "offsets_log": record.offsets_log,
+            "committables": {
+                sink: [committable_to_json(each) for each in group] for sink, group in record.committables.items()
+            },
+            "started_at": record.started_at,
+            "decided_at": record.decided_at,
+        }
+    )
+
+
+def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord:
+    """The record that `encode_record` wrote. Raises HeadFormatError, also when the content is not what head names."""
+    if sha256 is not None and sha256_of(content) != sha256:
+        message = "a checkpoint record does not match the hash that head holds: it is damaged"
+        raise HeadFormatError(message, remedy="restore the checkpoint location from a backup")
+    document = _load(content, "record")
+    with _Reading("record"):
+        return CheckpointRecord(
+            scope=_scope(document["scope"]),
+            ranges={
+                source: tuple(OffsetRange(*each) for each in ranges) for source, ranges in document["ranges"].items()
+            },
+            offsets_log=document["offsets_log"],
+            committables={
+                sink: tuple(committable_from_json(each) for each in group)
+                for sink, group in document["committables"].items()
+            },
+            started_at=document["started_at"],
+            decided_at=document["decided_at"],
+        )
+
+
+def encode_committable(committable: Committable) -> bytes:
+    """One acknowledgement as a task sends it to the driver, through Spark's own results (R5)."""
+    return _dump({"format": FORMAT, **committable_to_json(committable)})
+
+
+def decode_committable(content: bytes) -> Committable:
+    """The acknowledgement that a task sent. Raises HeadFormatError."""
+    document = _load(content, "committable")
+    with _Reading("committable"):
+        return committable_from_json(document)
+
+
+def committable_to_json(committable: Committable) -> dict[str, Any]:
+    """Plain data of a committable, without the format version of the document around it."""
+    return {
+        "transaction": str(committable.transaction),
+        "rows": committable.rows,
+        "bytes": committable.bytes,
+        "digest": committable.digest,
+        "data": dict(committable.data),
+    }
+
+
+def committable_from_json(document: Mapping[str, Any]) -> Committable:
+    """Inverse of `committable_to_json`."""
+    transaction = TransactionId.parse(document["transaction"])
+    if transaction is None:
+        raise ValueError(document["transaction"])
+    return Committable(
+        transaction, document["rows"], document["bytes"], document["digest"], dict(document["data"])
+    )
+
+
+class _Reading:
+    """Turns a missing key or a wrong type inside a document into an error that names the document."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, KeyError | TypeError | ValueError):
+            message = f"this {self._what} is damaged: {error!r}"
+            raise HeadFormatError(message, remedy="restore the checkpoint location from a backup") from error
+
+
+def _scope(text: str) -> Scope:
+    scope = Scope.parse(text)
+    if scope is None:
+        raise ValueError(text)
+    return scope
+
+
+def _dump(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _load(content: bytes, what: str) -> dict[str, Any]:
+    with _Reading(what):
+        document = json.loads(content)
+        found = document["format"]
+        if found != FORMAT:
+            message = f"this {what} has format {found}; this version reads format {FORMAT}"
+            raise HeadFormatError(message, remedy="run the version that wrote it, or a newer one")
+        return dict(document)
+    raise AssertionError

@@ -1,0 +1,215 @@
+"""What the protocol asks for (actions) and what it is told (answers). The driver carries out one action at a time.
+
+| action | answer |
+| --- | --- |
+| ReadHead | Seen or None |
+| Inspect | Inspected |
+| Swap | True: landed; False: refused; None: not answered |
+| PutRecord, Claim, Permit, AbortPrepared, Revoke, CommitBack, Prune, Sweep | None |
+| LoadRecord | CheckpointRecord |
+| Commit | {sink: outcomes} |
+| ListPrepared | {sink: prepared} |
+| RunWriters | Acknowledged or Failed |
+| Discard | {sink: (rows, digest)}, or None for a stateless pipeline |
+
+An action that cannot be carried out raises out of the protocol, as if the process had died there: every rule holds
+for a crash between any two actions, so that nothing else needs to be thought of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from twophase.errors import ConnectorError
+from twophase.head_value import HeadValue, RecordRef
+from twophase.ids import Scope
+from twophase.participants import Prepared
+from twophase.values import CheckpointRecord, Committable, SinkState, SparkState
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHead:
+    """Read the head register."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Read Spark's checkpoint and every sink, changing nothing (R2)."""
+
+    incarnation: str
+    expected: Mapping[str, tuple[Committable, ...]]  # by sink: what must have a visible witness
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Swap head from this version to this value. `point` names the moment for logs and faults."""
+
+    version: int
+    value: HeadValue
+    point: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutRecord:
+    """Store the record of a checkpoint before head points at it."""
+
+    ref: RecordRef
+    record: CheckpointRecord
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRecord:
+    """Read a record that head points at."""
+
+    ref: RecordRef
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Raise the claim row of every sink, and delete older permits (R3)."""
+
+    incarnation: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Put the permit of this run into every sink (R5)."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class RunWriters:
+    """Run the tasks that write and prepare. One Spark job."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Run a decided batch again for its state only, and tell its rows and digest (R4)."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit these in every sink named, also where there are none (R7)."""
+
+    checkpoint_id: int
+    committables: Mapping[str, tuple[Committable, ...]]
+    repeated: int  # how often "retry later" was the answer so far: the driver waits accordingly, and gives up in the end
+
+
+@dataclass(frozen=True, slots=True)
+class ListPrepared:
+    """List what every sink holds prepared."""
+
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortPrepared:
+    """Roll these back."""
+
+    prepared: Mapping[str, tuple[Prepared, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Delete the permits of this run and of earlier tries; wait for stragglers (R9)."""
+
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBack:
+    """Tell the sources how far the pipeline is, for lag tools only. A failure is a warning."""
+
+    positions: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Delete records that head let go of, and the witnesses of checkpoints below `below` (R9)."""
+
+    incarnation: str
+    records: tuple[RecordRef, ...]
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Delete the records that a driver before this one stored and head never pointed at, or no longer does."""
+
+    head: HeadValue
+
+
+Action = (
+    ReadHead
+    | Inspect
+    | Swap
+    | PutRecord
+    | LoadRecord
+    | Claim
+    | Permit
+    | RunWriters
+    | Discard
+    | Commit
+    | ListPrepared
+    | AbortPrepared
+    | Revoke
+    | CommitBack
+    | Prune
+    | Sweep
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Head as it was read."""
+
+    version: int
+    head: HeadValue
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What a start compares with head."""
+
+    spark: SparkState
+    sinks: Mapping[str, SinkState]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """Every task of the job has succeeded; the acknowledgements that Spark accepted, and no others."""
+
+    committables: Mapping[str, tuple[Committable, ...]]
+    at: float  # seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The job failed, ran past its timeout or was cancelled; its tasks may still run (R8)."""
+
+    error: ConnectorError
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Spark starts, or starts again, the batch `checkpoint_id`."""
+
+    checkpoint_id: int
+    ends: Mapping[str, Mapping[str, int]]  # source -> split -> end of what Spark planned
+    offsets_log: str  # content of Spark's offsets/N
+    at: float  # seconds since 1970
+
+
+T = TypeVar("T")
+
+Steps = Generator[Action, Any, T]
+"""A part of the protocol: yields actions, is sent their answers, returns a T. Pure: no I/O, no clock, no randomness."""

@@ -1,0 +1,64 @@
+"""The coordinator's hold on head: what it believes head to be, and the one way to change it (R1, R6, R8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from twophase import messages
+from twophase.errors import FencedError, HeadUnknownError, IdentityError
+from twophase.head_value import HeadValue
+from twophase.messages import Steps
+from twophase.transitions import Transition
+
+_NONCES_KEPT: Final = 8
+_ROUNDS: Final = 8
+
+
+@dataclass(slots=True)
+class Ownership:
+    """Head as this driver last wrote or saw it. Changed by `swap` alone."""
+
+    session: str  # random, unique to this driver: the first half of every nonce
+    version: int
+    head: HeadValue  # head.epoch is this driver's own, from the claim on
+    swaps: int = 0
+
+    def stamped(self, head: HeadValue) -> HeadValue:
+        """`head` with a nonce of its own."""
+        self.swaps += 1
+        return replace(head, nonces=(*head.nonces, f"{self.session}.{self.swaps}")[-_NONCES_KEPT:])
+
+    def swap(self, transition: Transition, point: str) -> Steps[None]:
+        """Change head by `transition`, whatever happens to the answers.
+
+        Refused or unanswered: read head again. Our nonce in it: it landed. Another epoch: FencedError, and nothing more may be
+        touched. The same epoch: somebody of our own came first, so that the transition is applied to what it left. Head
+        unchanged: the same value is sent again, under the same nonce, so that it lands once whichever copy arrives.
+        """
+        value = self.stamped(transition.apply(self.head))
+        for _ in range(_ROUNDS):
+            landed = yield messages.Swap(self.version, value, point)
+            if landed:
+                self.version, self.head = self.version + 1, value
+                return
+            seen = yield messages.ReadHead()
+            if seen is None:
+                message = f"head of pipeline {value.pipeline} has vanished while it was running"
+                raise IdentityError(message, remedy="restore the checkpoint location from a backup, or `eos reset`")
+            if value.nonces[-1] in seen.head.nonces:
+                self.version, self.head = seen.version, seen.head
+                return
+            if seen.head.epoch != self.head.epoch:
+                raise fenced(self.head, seen.head)
+            if seen.version != self.version:
+                self.version, self.head = seen.version, seen.head
+                value = self.stamped(transition.apply(self.head))
+        message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
+        raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
+
+
+def fenced(mine: HeadValue, seen: HeadValue) -> FencedError:
+    """The error of a driver that finds another epoch in head."""
+    message = f"fenced: pipeline {mine.pipeline} is at epoch {seen.epoch}, this driver is epoch {mine.epoch}"
+    return FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")

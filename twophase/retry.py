@@ -1,0 +1,49 @@
+"""Every retry policy of the framework, and the only use of tenacity. A policy names the error class that it retries."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from twophase.errors import SinkUnavailableError
+
+_log = logging.getLogger("eos.retry")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the driver waits for a sink that is away, before the pipeline fails and its restart strategy decides."""
+
+    deadline_s: float = 60.0
+    first_wait_s: float = 0.05
+    max_wait_s: float = 5.0
+
+    def call(self, what: str, action: Callable[[], T]) -> T:
+        """Run `action`, again after a SinkUnavailableError: whole and idempotent calls only (R7, H14). Blocks.
+
+        Raises the last SinkUnavailableError after `deadline_s`; any other error at once.
+        """
+
+        def report(state: RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome is not None else None
+            _log.warning("%s: %s; trying again", what, getattr(error, "message", error))
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(SinkUnavailableError),
+            wait=wait_exponential_jitter(initial=self.first_wait_s, max=self.max_wait_s, jitter=self.first_wait_s),
+            stop=stop_after_delay(self.deadline_s),
+            before_sleep=report,
+            reraise=True,
+        )
+        return retrying(action)
+
+    def wait_s(self, repeated: int) -> float | None:
+        """How long to wait before the commit that was answered "retry later" `repeated` times; None: give up."""
+        waits = [min(self.first_wait_s * 2**k, self.max_wait_s) for k in range(repeated)]
+        return None if sum(waits) > self.deadline_s else (waits[-1] if waits else 0.0)

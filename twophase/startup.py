@@ -1,0 +1,100 @@
+"""R1-R3: compare the three stores, claim head, commit what is decided, then abort what is not. Pure; read top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from twophase import messages
+from twophase.commits import commit_everywhere
+from twophase.errors import FencedError, IdentityError
+from twophase.head_value import HeadValue
+from twophase.messages import Inspected, Seen, Steps
+from twophase.ownership import Ownership
+from twophase.participants import Prepared
+from twophase.transitions import Claim, Committed
+from twophase.values import CheckpointRecord
+from twophase.verify import verify
+
+
+def start(pipeline: str, sinks: Sequence[str], session: str, incarnation: str, retained: int) -> Steps[Ownership]:
+    """Take the pipeline over. Nothing older can decide or prepare afterwards, and nothing older is left prepared.
+
+    Args:
+        pipeline: name in the spec.
+        sinks: names of the sinks of the spec.
+        session: random, unique to this driver.
+        incarnation: random; used only if this pipeline never ran here (head is born with it).
+        retained: how many checkpoints keep their records.
+    """
+    owned = yield from _claim_head(pipeline, sinks, session, incarnation)
+    yield from _commit_decided(owned, retained)
+    head = owned.head
+    yield messages.Claim(head.incarnation, head.epoch)
+    yield from _abort_leftovers(head)
+    yield messages.Sweep(head)
+    return owned
+
+
+def _claim_head(pipeline: str, sinks: Sequence[str], session: str, incarnation: str) -> Steps[Ownership]:
+    """R1 and R2. Two drivers that start together take turns: who is refused begins again and finds the other's epoch."""
+    while True:
+        seen: Seen | None = yield messages.ReadHead()
+        head = seen.head if seen is not None else None
+        newest = yield from _record(head, head.completed if head else -1)
+        committed = yield from _record(head, head.committed if head else -1)
+        inspected: Inspected = yield messages.Inspect(
+            head.incarnation if head else incarnation,
+            {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks},
+        )
+        try:
+            verify(pipeline, head, newest, inspected.spark, inspected.sinks)
+        except IdentityError:
+            again: Seen | None = yield messages.ReadHead()
+            if again == seen:
+                raise
+            continue  # a driver that still lives moved head while we looked: the comparison was of two moments
+        owned = Ownership(session, seen.version if seen else 0, head or _newborn(pipeline, incarnation))
+        value = owned.stamped(Claim().apply(owned.head))
+        if not (yield messages.Swap(owned.version, value, "claim")):
+            landed: Seen | None = yield messages.ReadHead()
+            if landed is None or value.nonces[-1] not in landed.head.nonces:
+                continue
+        owned.version, owned.head = owned.version + 1, value
+        return owned
+
+
+def _newborn(pipeline: str, incarnation: str) -> HeadValue:
+    return HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=())
+
+
+def _record(head: HeadValue | None, checkpoint_id: int) -> Steps[CheckpointRecord | None]:
+    ref = head.record_of(checkpoint_id) if head else None
+    if ref is None:
+        return None
+    record: CheckpointRecord = yield messages.LoadRecord(ref)
+    return record
+
+
+def _commit_decided(owned: Ownership, retained: int) -> Steps[None]:
+    """R3, first half: what is completed becomes visible, in order, before anything is aborted."""
+    for ref in owned.head.records:
+        if ref.checkpoint_id > owned.head.committed:
+            record: CheckpointRecord = yield messages.LoadRecord(ref)
+            yield from commit_everywhere(owned, record)
+    if owned.head.committed < owned.head.completed:
+        yield from owned.swap(Committed(owned.head.completed, retained), "committed")
+
+
+def _abort_leftovers(head: HeadValue) -> Steps[None]:
+    """R3, second half. The claim has seen to it that nobody older prepares any more, so that one listing is enough."""
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
+    newer = [p for group in listed.values() for p in group if p.transaction and p.transaction.scope.epoch > head.epoch]
+    if newer:
+        message = f"fenced: a sink holds transactions of epoch {newer[0].description}, this driver is epoch {head.epoch}"
+        raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
+    leftovers = {
+        sink: tuple(p for p in group if p.transaction and p.transaction.scope.epoch < head.epoch)
+        for sink, group in listed.items()
+    }
+    if any(leftovers.values()):
+        yield messages.AbortPrepared(leftovers)

@@ -1,0 +1,132 @@
+"""Every way in which head may change, as plain values: `apply` gives the next head or says why it must not be.
+
+A transition is kept while its swap is under way. If another swap of the same epoch came first, it is applied again to
+the newer head (merge and retry); if another epoch came first, it is dropped (fenced).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from twophase.errors import IdentityError
+from twophase.head_value import HeadValue, RecordRef
+from twophase.values import CheckpointRecord, OffsetRange
+
+
+class Transition(Protocol):
+    """One change of head. Pure."""
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """The head after this change; the caller sets the nonce. Raises IdentityError where a rule forbids it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """R1: the next epoch begins. What older epochs of the same checkpoint aborted does not matter to new ids."""
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition."""
+        return replace(head, epoch=head.epoch + 1, aborted_checkpoint=-1, aborted_attempt=0)
+
+
+@dataclass(frozen=True, slots=True)
+class SetPositions:
+    """R6, R10: initial positions are stored once, before Spark first hears of the split."""
+
+    source: str
+    positions: Mapping[str, int]
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition. Positions that are already stored stay as they are."""
+        known = head.initial.get(self.source, {})
+        added = {split: offset for split, offset in self.positions.items() if split not in known}
+        return replace(
+            head,
+            initial={**head.initial, self.source: {**known, **added}},
+            positions={**head.positions, self.source: {**added, **head.positions.get(self.source, {})}},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuery:
+    """R2: the query id of this incarnation, once."""
+
+    query_id: str
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition."""
+        if head.query_id not in (None, self.query_id):
+            message = f"head belongs to Spark query {head.query_id}, this is {self.query_id}"
+            raise IdentityError(message, remedy="`eos reset` starts the pipeline anew on purpose")
+        return replace(head, query_id=self.query_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """R6: the decision. The only transition that moves positions."""
+
+    record: CheckpointRecord
+    ref: RecordRef
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition. Checkpoints follow one another, and each split goes on where it ended."""
+        number = self.record.checkpoint_id
+        if number != head.completed + 1:
+            message = f"checkpoint {number} cannot follow {head.completed}"
+            raise IdentityError(message)
+        positions = {source: dict(splits) for source, splits in head.positions.items()}
+        for source, ranges in self.record.ranges.items():
+            for each in ranges:
+                _check_continues(head, source, each)
+                positions.setdefault(source, {})[each.split] = each.end
+        return replace(
+            head,
+            completed=number,
+            positions=positions,
+            records=(*head.records, self.ref),
+            aborted_checkpoint=-1,
+            aborted_attempt=0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """R8: try k of checkpoint N is over. Once this has landed, a decision of that try can never land."""
+
+    checkpoint_id: int
+    attempt: int
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition."""
+        if head.completed >= self.checkpoint_id:
+            message = f"checkpoint {self.checkpoint_id} is completed: it can only be committed, not aborted"
+            raise IdentityError(message)
+        return replace(head, aborted_checkpoint=self.checkpoint_id, aborted_attempt=self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """R9: every sink has committed up to here; records beyond `retained` are let go of, in bulk, in the same swap."""
+
+    checkpoint_id: int
+    retained: int
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition. References are dropped by twos of `retained`, so that pruning is rare."""
+        records = head.records
+        if len(records) >= 2 * self.retained:
+            keep_from = max(records[-1].checkpoint_id - self.retained + 1, 0)
+            records = tuple(r for r in records if r.checkpoint_id >= keep_from or r.checkpoint_id > self.checkpoint_id)
+        return replace(head, committed=max(head.committed, self.checkpoint_id), records=records)
+
+
+def _check_continues(head: HeadValue, source: str, each: OffsetRange) -> None:
+    before = head.position(source, each.split)
+    if each.start != before or each.end < each.start:
+        message = (
+            f"source {source}, split {each.split}: this checkpoint covers [{each.start}, {each.end}), but the one before "
+            f"it ended at {before}"
+        )
+        raise IdentityError(message, remedy="the checkpoint location was changed by something else; restore it")

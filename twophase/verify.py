@@ -1,0 +1,94 @@
+"""R2: head, Spark's checkpoint and the sinks must tell one story. A pure comparison, made at every start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twophase.errors import IdentityError
+from twophase.head_value import HeadValue
+from twophase.values import CheckpointRecord, SinkState, SparkState
+
+_RESET = "`eos reset` starts the pipeline anew on purpose (and says what will be written twice)"
+_RESTORE = "restore the checkpoint location and the sink to the same moment, or use `eos reset`"
+
+
+def verify(
+    pipeline: str,
+    head: HeadValue | None,
+    newest: CheckpointRecord | None,
+    spark: SparkState,
+    sinks: Mapping[str, SinkState],
+) -> None:
+    """Compare the three stores. Raises IdentityError on the first thing that does not fit.
+
+    Args:
+        pipeline: name in the spec.
+        head: as read; None for a pipeline that never ran here.
+        newest: the record of head.completed, None if there is none.
+        spark: Spark's checkpoint, of head's incarnation.
+        sinks: by sink name, read with head's incarnation.
+    """
+    if head is None:
+        _check_unclaimed(pipeline, sinks)
+        return
+    if head.pipeline != pipeline:
+        message = f"the checkpoint location belongs to pipeline {head.pipeline!r}, the spec names {pipeline!r}"
+        raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
+    _check_spark(head, newest, spark)
+    for name, sink in sinks.items():
+        _check_sink(head, name, sink)
+
+
+def _check_unclaimed(pipeline: str, sinks: Mapping[str, SinkState]) -> None:
+    for name, sink in sinks.items():
+        if sink.claim_incarnation is not None:
+            message = (
+                f"sink {name} belongs to another life of pipeline {pipeline!r} (incarnation {sink.claim_incarnation}, "
+                f"epoch {sink.claim_epoch}), whose checkpoint location is not this one"
+            )
+            raise IdentityError(
+                message,
+                remedy="run it with the checkpoint location it had, or give the copy another `pipeline:` name, "
+                "or take the sink over on purpose with `eos reset`",
+            )
+
+
+def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkState) -> None:
+    last = head.completed
+    if head.query_id is not None and spark.query_id != head.query_id:
+        found = "is gone" if spark.query_id is None else f"is of query {spark.query_id}"
+        message = f"Spark's checkpoint {found}; head belongs to query {head.query_id}, at checkpoint {last}"
+        raise IdentityError(message, remedy=_RESTORE)
+    if spark.newest_planned not in (last, last + 1):
+        message = f"Spark has planned batch {spark.newest_planned}, but the newest completed checkpoint is {last}"
+        raise IdentityError(message, remedy=_RESTORE)
+    if spark.newest_committed > last:
+        message = f"Spark has committed batch {spark.newest_committed}, but the newest completed checkpoint is {last}"
+        raise IdentityError(message, remedy=_RESTORE)
+    if newest is not None and spark.offsets_log.get(last) != newest.offsets_log:
+        message = f"Spark's offsets/{last} is not what checkpoint {last} was decided with"
+        raise IdentityError(message, remedy=_RESTORE)
+
+
+def _check_sink(head: HeadValue, name: str, sink: SinkState) -> None:
+    if sink.claim_incarnation not in (None, head.incarnation):
+        message = (
+            f"sink {name} is claimed by incarnation {sink.claim_incarnation}, this pipeline is {head.incarnation}: the "
+            "same pipeline has run, or runs, from another checkpoint location"
+        )
+        raise IdentityError(message, remedy=_RESET)
+    if sink.claim_incarnation is None and head.committed >= 0:
+        message = f"sink {name} knows nothing of this pipeline, and head has committed checkpoint {head.committed} to it"
+        raise IdentityError(message, remedy=_RESTORE)
+    if sink.claim_epoch > head.epoch:
+        message = f"sink {name} has seen epoch {sink.claim_epoch}, head is at {head.epoch}: head was set back"
+        raise IdentityError(message, remedy=_RESTORE)
+    if sink.highest_witness > head.completed:
+        message = (
+            f"sink {name} holds rows of checkpoint {sink.highest_witness}, the newest completed one is {head.completed}: "
+            "head was set back"
+        )
+        raise IdentityError(message, remedy=_RESTORE)
+    if sink.missing:
+        message = f"sink {name} lacks what head calls committed: {', '.join(map(str, sink.missing[:3]))}"
+        raise IdentityError(message, remedy=_RESTORE)
