@@ -1,0 +1,72 @@
+"""Waiting until a server answers real requests, and asking it what it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import sqlalchemy
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from sqlalchemy.exc import DBAPIError
+
+from integration_tests.services.values import Server, ServiceError
+
+Obituary = Callable[[], str | None]
+"""Why a server will never answer (it has ended), or None while it may still."""
+
+START_SECONDS = 90.0
+
+
+def await_kafka(bootstrap: str, died: Obituary = lambda: None, seconds: float = START_SECONDS) -> None:
+    """Wait until the broker answers a metadata request and every partition has a leader."""
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
+
+    def answers() -> str | None:
+        try:
+            metadata = client.list_topics(timeout=2)
+        except KafkaException as error:
+            return str(error)
+        partitions = [p for topic in metadata.topics.values() for p in topic.partitions.values()]
+        if not metadata.brokers:
+            return "no broker is registered yet"
+        return None if all(p.leader >= 0 for p in partitions) else "partitions without a leader"
+
+    _await(f"Kafka on {bootstrap}", answers, died, seconds)
+
+
+def await_database(url: str, died: Obituary = lambda: None, seconds: float = START_SECONDS) -> None:
+    """Wait until the database answers SELECT 1 to this user."""
+    engine = _engine(url)
+
+    def answers() -> str | None:
+        try:
+            with engine.connect() as connection:
+                connection.execute(sqlalchemy.text("SELECT 1"))
+        except DBAPIError as error:
+            return str(error.orig)
+        return None
+
+    _await(f"the database on {engine.url.host}:{engine.url.port}", answers, died, seconds)
+
+
+def database_server(url: str) -> Server:
+    """Ask a MySQL or MariaDB server for its name and version."""
+    with _engine(url).connect() as connection:
+        version = str(connection.execute(sqlalchemy.text("SELECT VERSION()")).scalar_one())
+    name = "MariaDB" if "mariadb" in version.lower() else "MySQL"
+    return Server(name, version.split("-")[0])
+
+
+def _engine(url: str) -> sqlalchemy.Engine:
+    return sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, connect_args={"connect_timeout": 5})
+
+
+def _await(what: str, answers: Callable[[], str | None], died: Obituary, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while (problem := answers()) is not None:
+        if (obituary := died()) is not None:
+            raise ServiceError(f"{what} did not start: {obituary}")
+        if time.monotonic() > deadline:
+            raise ServiceError(f"{what} did not answer within {seconds:.0f} s: {problem}")
+        time.sleep(0.2)
