@@ -1,6 +1,8 @@
-"""What a connector is. A new sink is one file with a `Sink`, its `Writer` and its `Committer`, and a line in `registry`.
+"""What a connector is. A new sink is one file with a `Sink`, its `Writer` and its `Committer`, and a line in
+`registry`.
 
-Everything that crosses to a Spark task (`Source`, `Sink`, a split) is picklable and holds configuration only; connections
+Everything that crosses to a Spark task (`Source`, `Sink`, a split) is picklable and holds configuration only;
+connections
 are opened where they are used.
 """
 
@@ -77,7 +79,10 @@ class Writer(Protocol):
     """The task-side half of a sink: one attempt of one task (R5). Calls come in the order written here."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Send rows. Raises BadRowError, PrepareError, PermitRevokedError, SinkUnavailableError; then only `abort` follows."""
+        """Send rows.
+
+        Raises BadRowError, PrepareError, PermitRevokedError, SinkUnavailableError; then only `abort` follows.
+        """
 
     def prepare(self) -> Committable:
         """Make everything written durable and uncommitted, let go of the connection, and say how to commit it."""
@@ -95,7 +100,8 @@ class Sink(Protocol):
     def open(self, schema: pa.Schema) -> Sink:
         """Compare the rows' schema with the target, on the driver, before each start of the query.
 
-        Returns the sink to ship to the tasks: with the columns to write, in order, and the target's types known. Raises TargetError
+        Returns the sink to ship to the tasks: with the columns to write, in order, and the target's types known.
+        Raises TargetError
         that lists every column that does not fit.
         """
 

@@ -79,8 +79,8 @@ def _replay(owned: Ownership, begin: Begin, retained: int) -> Steps[CheckpointRe
     rows: Mapping[str, tuple[int, int]] | None = yield messages.Discard(number)
     if rows is not None and dict(rows) != record.digest:
         message = (
-            f"Spark re-runs batch {number} and gets other rows than checkpoint {number} was decided with: "
-            f"now {dict(rows)}, then {record.digest} (rows, digest). Operator state would no longer match what was written"
+            f"Spark re-runs batch {number} and gets other rows than it was decided with: "
+            f"now {dict(rows)}, then {record.digest} (rows, digest). State would no longer match what was written"
         )
         raise ReplayMismatchError(message, remedy="make the transforms deterministic (no rand(), no current time)")
     if owned.head.committed < number:
@@ -142,7 +142,9 @@ def _mistake(
 ) -> ConnectorError | None:
     """The acknowledgements must be this run's: of this scope and these sinks, one for each task."""
     if sorted(committables) != sorted(sinks):
-        return PrepareError(f"checkpoint {scope.checkpoint_id}: acknowledged by {sorted(committables)}, not {sorted(sinks)}")
+        return PrepareError(
+            f"checkpoint {scope.checkpoint_id}: acknowledged by {sorted(committables)}, not {sorted(sinks)}"
+        )
     for sink, group in committables.items():
         transactions = [each.transaction for each in group]
         if any(t.scope != scope or t.sink != sink_key(sink) for t in transactions):

@@ -135,9 +135,7 @@ def committable_from_json(document: Mapping[str, Any]) -> Committable:
     transaction = TransactionId.parse(document["transaction"])
     if transaction is None:
         raise ValueError(document["transaction"])
-    return Committable(
-        transaction, document["rows"], document["bytes"], document["digest"], dict(document["data"])
-    )
+    return Committable(transaction, document["rows"], document["bytes"], document["digest"], dict(document["data"]))
 
 
 class _Reading:

@@ -8,7 +8,7 @@ from twophase import messages
 from twophase.errors import FencedError, LostCommittableError
 from twophase.messages import Seen, Steps
 from twophase.ownership import Ownership, fenced
-from twophase.values import CheckpointRecord, Committable, CommitOutcome
+from twophase.values import CheckpointRecord, CommitOutcome, Committable
 
 
 def commit_everywhere(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
@@ -20,9 +20,7 @@ def commit_everywhere(owned: Ownership, record: CheckpointRecord) -> Steps[None]
     waiting: Mapping[str, tuple[Committable, ...]] = record.committables
     repeated = 0
     while True:
-        outcomes: Mapping[str, Sequence[CommitOutcome]] = yield messages.Commit(
-            record.checkpoint_id, waiting, repeated
-        )
+        outcomes: Mapping[str, Sequence[CommitOutcome]] = yield messages.Commit(record.checkpoint_id, waiting, repeated)
         lost = _with(waiting, outcomes, CommitOutcome.LOST)
         if lost:
             yield from _explain_lost(owned, record, lost)
@@ -59,5 +57,6 @@ def _explain_lost(
         f"{len(group)} of its transactions ({group[0].transaction}, {group[0].rows} rows). Its records are {ranges}"
     )
     raise LostCommittableError(
-        message, remedy="somebody ended a prepared transaction by hand; the rows must be written again from those offsets"
+        message,
+        remedy="somebody ended a prepared transaction by hand; the rows must be written again from those offsets",
     )

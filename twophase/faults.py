@@ -2,7 +2,8 @@
 
 A test sets `EOS_FAULT_DIR` to a folder and puts `<point>.arm` into it; the first process that reaches the point
 renames it to `<point>.reached`, writes its process id to `<point>.stopped` and waits. The test sees that file, kills
-whatever it wants to kill, or lets it go on with `<point>.go`: no clock is involved. A file that names a checkpoint (`<point>@3.arm`) is for that one only.
+whatever it wants to kill, or lets it go on with `<point>.go`: no clock is involved. A file that names a checkpoint
+(`<point>@3.arm`) is for that one only.
 An armed file that contains the word `raise` makes the point raise instead of waiting: a task that fails once.
 
 | point | where |

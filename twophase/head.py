@@ -37,7 +37,10 @@ class HeadStore(Protocol):
         """
 
     def put_record(self, name: str, content: bytes) -> None:
-        """Store an immutable record. The same name with the same content again is fine; with another, HeadFormatError."""
+        """Store an immutable record.
+
+        The same name with the same content again is fine; with another, HeadFormatError.
+        """
 
     def get_record(self, name: str) -> bytes:
         """The content of a record. Raises HeadFormatError if it is missing: head points at it, so it must be there."""

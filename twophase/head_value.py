@@ -22,7 +22,9 @@ class HeadValue:
     pipeline: str
     incarnation: str  # born with head; a reset begins another
     epoch: int  # grows by one at every start; a swap by a smaller one is refused by the register
-    nonces: tuple[str, ...]  # of the newest swaps, oldest first: a writer finds out whether an unanswered one landed (H20)
+    nonces: tuple[
+        str, ...
+    ]  # of the newest swaps, oldest first: a writer finds out whether an unanswered one landed (H20)
     query_id: str | None = None  # Spark's; None until the first query of this incarnation has started
     completed: int = -1  # L: the newest completed checkpoint. records[-1] is its decision while any is retained
     committed: int = -1  # every sink has committed up to here; never above `completed`

@@ -42,8 +42,10 @@ class LocalHead:
     def swap(self, expected: int, value: bytes) -> bool:
         """See HeadStore. The link is the swap: it fails if the version exists, and appears with its whole content.
 
-        A version is cleaned away only when the newest is more than _KEPT above it. So while the newest is near, the link
-        made a version that never existed. Otherwise this swap came too late to tell: refused, and its file means nothing.
+        A version is cleaned away only when the newest is more than _KEPT above it. So while the newest is near, the
+        link
+        made a version that never existed. Otherwise this swap came too late to tell: refused, and its file means
+        nothing.
         """
         target = self._path(expected + 1)
         partial = self._head / f".{secrets.token_hex(8)}.partial"

@@ -101,7 +101,9 @@ class Commit:
 
     checkpoint_id: int
     committables: Mapping[str, tuple[Committable, ...]]
-    repeated: int  # how often "retry later" was the answer so far: the driver waits accordingly, and gives up in the end
+    repeated: (
+        int  # how often "retry later" was the answer so far: the driver waits accordingly, and gives up in the end
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ class Ownership:
     def swap(self, transition: Transition, point: str) -> Steps[None]:
         """Change head by `transition`, whatever happens to the answers.
 
-        Refused or unanswered: read head again. Our nonce in it: it landed. Another epoch: FencedError, and nothing more may be
+        Refused or unanswered: read head again. Our nonce in it: it landed. Another epoch: FencedError, and nothing
+        more may be
         touched. The same epoch: somebody of our own came first, so that the transition is applied to what it left. Head
         unchanged: the same value is sent again, under the same nonce, so that it lands once whichever copy arrives.
         """

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from twophase.ids import Scope, TransactionId
-from twophase.values import Committable, CommitOutcome, SinkState
+from twophase.values import CommitOutcome, Committable, SinkState
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """One transaction that a sink lists as prepared. `transaction` is None for a foreign one: reported, never touched."""
+    """One transaction that a sink lists as prepared.
+
+    `transaction` is None for a foreign one: reported, never touched.
+    """
 
     transaction: TransactionId | None
     description: str  # as an administrator would see it, for messages
@@ -39,8 +42,10 @@ class Committer(Protocol):
     def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
         """Raise the claim row to (incarnation, epoch), then delete permits of everything older (R3).
 
-        Returns only when nobody older can prepare any more (it waits for stragglers). Raises FencedError if the row holds a
-        higher epoch, IdentityError if it holds another incarnation, unless `take_over` says that this is meant (eos reset).
+        Returns only when nobody older can prepare any more (it waits for stragglers). Raises FencedError if the row
+        holds a
+        higher epoch, IdentityError if it holds another incarnation, unless `take_over` says that this is meant (eos
+        reset).
         """
 
     def permit(self, scope: Scope) -> None:

@@ -1,4 +1,7 @@
-"""R1-R3: compare the three stores, claim head, commit what is decided, then abort what is not. Pure; read top to bottom."""
+"""R1-R3: compare the three stores, claim head, commit what is decided, then abort what is not.
+
+Pure; read top to bottom.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def start(pipeline: str, sinks: Sequence[str], session: str, incarnation: str, r
 
 
 def _claim_head(pipeline: str, sinks: Sequence[str], session: str, incarnation: str) -> Steps[Ownership]:
-    """R1 and R2. Two drivers that start together take turns: who is refused begins again and finds the other's epoch."""
+    """R1 and R2.
+
+    Two drivers that start together take turns: who is refused begins again and finds the other's epoch.
+    """
     while True:
         seen: Seen | None = yield messages.ReadHead()
         head = seen.head if seen is not None else None
@@ -90,7 +96,9 @@ def _abort_leftovers(head: HeadValue) -> Steps[None]:
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
     newer = [p for group in listed.values() for p in group if p.transaction and p.transaction.scope.epoch > head.epoch]
     if newer:
-        message = f"fenced: a sink holds transactions of epoch {newer[0].description}, this driver is epoch {head.epoch}"
+        message = (
+            f"fenced: a sink holds transactions of epoch {newer[0].description}, this driver is epoch {head.epoch}"
+        )
         raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
     leftovers = {
         sink: tuple(p for p in group if p.transaction and p.transaction.scope.epoch < head.epoch)

@@ -78,7 +78,9 @@ def _check_sink(head: HeadValue, name: str, sink: SinkState) -> None:
         )
         raise IdentityError(message, remedy=_RESET)
     if sink.claim_incarnation is None and head.committed >= 0:
-        message = f"sink {name} knows nothing of this pipeline, and head has committed checkpoint {head.committed} to it"
+        message = (
+            f"sink {name} knows nothing of this pipeline, and head has committed checkpoint {head.committed} to it"
+        )
         raise IdentityError(message, remedy=_RESTORE)
     if sink.claim_epoch > head.epoch:
         message = f"sink {name} has seen epoch {sink.claim_epoch}, head is at {head.epoch}: head was set back"

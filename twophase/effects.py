@@ -1,0 +1,163 @@
+"""What each action of the protocol does to head, to the sinks and to Spark. No decisions are made here.
+
+Calls to a sink are retried whole, on SinkUnavailableError only (R7); anything else ends the driver's epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+from twophase import faults, messages
+from twophase.codec import decode_head, decode_record, encode_head, encode_record
+from twophase.errors import HeadUnknownError, SinkUnavailableError, SourceError
+from twophase.head import HeadStore
+from twophase.head_value import HeadValue
+from twophase.ids import Scope
+from twophase.messages import Acknowledged, Action, Failed, Inspected, Seen
+from twophase.participants import Committer, Prepared
+from twophase.retry import Patience
+from twophase.values import CommitOutcome, SparkState
+
+_log = logging.getLogger("eos.protocol")
+
+T = TypeVar("T")
+
+
+class SparkLog(Protocol):
+    """Reads what Spark has written to its checkpoint."""
+
+    def state(self, incarnation: str) -> SparkState:
+        """Newest planned and committed batch, query id, and the newest offsets; changes nothing."""
+
+
+class Batch(Protocol):
+    """One batch as Spark hands it over, seen from the protocol. The caller of `Driver.checkpoint` implements it."""
+
+    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
+        """One job: write, prepare, acknowledge. Returns only when the job has ended or was cancelled."""
+
+    def discard(self) -> Mapping[str, tuple[int, int]] | None:
+        """Run the batch for its state only: rows and digest by sink; None where there is no state to bring along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Everything outside the process that the protocol touches."""
+
+    head: HeadStore
+    committers: Mapping[str, Committer]
+    spark: SparkLog
+    patience: Patience
+    commit_back: Callable[[Mapping[str, Mapping[str, int]]], None]
+
+    def perform(self, action: Action, batch: Batch | None) -> object:
+        """Carry out one action and give its answer (`messages` has the table)."""
+        match action:
+            case messages.ReadHead():
+                return self._read_head()
+            case messages.Inspect():
+                return self._inspect(action)
+            case messages.Swap():
+                return self._swap(action)
+            case messages.LoadRecord():
+                return decode_record(self.head.get_record(action.ref.name), action.ref.sha256)
+            case messages.RunWriters():
+                assert batch is not None
+                return batch.run_writers(action.scope)
+            case messages.Discard():
+                assert batch is not None
+                return batch.discard()
+            case messages.Commit():
+                return self._commit(action)
+            case messages.ListPrepared():
+                return self._at_each("list what is prepared", lambda sink: sink.prepared(action.incarnation))
+            case messages.PutRecord():
+                self.head.put_record(action.ref.name, encode_record(action.record))
+            case messages.Claim():
+                self._at_each("claim", lambda sink: sink.claim(action.incarnation, action.epoch))
+            case messages.Permit():
+                self._at_each("permit", lambda sink: sink.permit(action.scope))
+            case messages.Revoke():
+                self._at_each("revoke permits", lambda sink: sink.revoke(action.scope))
+            case messages.AbortPrepared():
+                self._abort(action.prepared)
+            case messages.CommitBack():
+                self._commit_back(action.positions)
+            case messages.Prune():
+                for ref in action.records:
+                    self.head.delete_record(ref.name)
+                self._at_each("prune", lambda sink: sink.prune(action.incarnation, action.below))
+            case messages.Sweep():
+                self._sweep(action.head)
+        return None
+
+    def _at_each(self, what: str, call: Callable[[Committer], T]) -> dict[str, T]:
+        return {
+            name: self.patience.call(f"{what} at sink {name}", partial(call, committer))
+            for name, committer in self.committers.items()
+        }
+
+    def _read_head(self) -> Seen | None:
+        read = self.head.read()
+        return Seen(read.version, decode_head(read.value)) if read is not None else None
+
+    def _swap(self, action: messages.Swap) -> bool | None:
+        before, after = _POINTS.get(action.point, (None, None))
+        if before is not None:
+            faults.point(before, action.value.completed)
+        try:
+            landed = self.head.swap(action.version, encode_head(action.value))
+        except HeadUnknownError:
+            return None
+        if after is not None:
+            faults.point(after, action.value.completed)
+        return landed
+
+    def _inspect(self, action: messages.Inspect) -> Inspected:
+        sinks = self._at_each(
+            "inspect", lambda sink: sink.inspect(action.incarnation, action.expected.get(sink.name, ()))
+        )
+        return Inspected(self.spark.state(action.incarnation), sinks)
+
+    def _commit(self, action: messages.Commit) -> Mapping[str, Sequence[CommitOutcome]]:
+        number, names = action.checkpoint_id, ", ".join(action.committables)
+        wait_s = self.patience.wait_s(action.repeated)
+        if wait_s is None:
+            message = f"checkpoint {number} is completed, but sink {names} cannot commit it yet"
+            raise SinkUnavailableError(message, remedy="see what holds its locks; nothing is lost, a restart goes on")
+        time.sleep(wait_s)
+        return {
+            name: self.patience.call(
+                f"commit checkpoint {number} at sink {name}", partial(self.committers[name].commit, number, group)
+            )
+            for name, group in action.committables.items()
+        }
+
+    def _abort(self, prepared: Mapping[str, tuple[Prepared, ...]]) -> None:
+        for name, group in prepared.items():
+            if group:
+                _log.info("rolling back at sink %s: %s", name, ", ".join(str(each.transaction) for each in group))
+                self.patience.call(f"roll back at sink {name}", partial(self.committers[name].abort, group))
+
+    def _commit_back(self, positions: Mapping[str, Mapping[str, int]]) -> None:
+        try:
+            self.commit_back(positions)
+        except SourceError as error:  # for lag tools only (R9): the pipeline does not depend on it
+            _log.warning("offsets were not committed back to the consumer group: %s", error.message)
+
+    def _sweep(self, head: HeadValue) -> None:
+        kept = {ref.name for ref in head.records}
+        for name in self.head.list_records():
+            scope = Scope.parse(name.rsplit("-", 1)[0])
+            older = scope is not None and scope.incarnation == head.incarnation and scope.epoch < head.epoch
+            if older and name not in kept:
+                self.head.delete_record(name)
+
+
+_POINTS = {"decide": ("before-decide", "after-decide"), "committed": ("after-commits", "closed")}
+"""Fault points around the swaps that matter (see `faults`)."""
