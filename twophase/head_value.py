@@ -39,7 +39,7 @@ class HeadValue:
         return self.aborted_attempt + 1 if self.aborted_checkpoint == checkpoint_id else 1
 
     def position(self, source: str, split: str) -> int:
-        """Next offset of a split: a split that no position names was made after the pipeline, so that 0 is its first."""
+        """Next offset of a split. One that no position names was made after the pipeline, so that 0 is its first."""
         return self.positions.get(source, {}).get(split, 0)
 
     def record_of(self, checkpoint_id: int) -> RecordRef | None:

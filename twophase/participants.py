@@ -49,7 +49,7 @@ class Committer(Protocol):
         """
 
     def permit(self, scope: Scope) -> None:
-        """Insert the permit of `scope`, only while the claim row is this (incarnation, epoch); else FencedError (R5)."""
+        """Insert the permit of `scope`, while the claim row is this (incarnation, epoch); else FencedError (R5)."""
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         """Make the committables of a completed checkpoint visible, in checkpoint order (R7). One outcome each.

@@ -126,7 +126,7 @@ def _check_continues(head: HeadValue, source: str, each: OffsetRange) -> None:
     before = head.position(source, each.split)
     if each.start != before or each.end < each.start:
         message = (
-            f"source {source}, split {each.split}: this checkpoint covers [{each.start}, {each.end}), but the one before "
+            f"source {source}, split {each.split}: this checkpoint covers [{each.start}, {each.end}), the one before "
             f"it ended at {before}"
         )
         raise IdentityError(message, remedy="the checkpoint location was changed by something else; restore it")

@@ -87,7 +87,7 @@ def _check_sink(head: HeadValue, name: str, sink: SinkState) -> None:
         raise IdentityError(message, remedy=_RESTORE)
     if sink.highest_witness > head.completed:
         message = (
-            f"sink {name} holds rows of checkpoint {sink.highest_witness}, the newest completed one is {head.completed}: "
+            f"sink {name} holds rows of checkpoint {sink.highest_witness}, the newest completed is {head.completed}: "
             "head was set back"
         )
         raise IdentityError(message, remedy=_RESTORE)
