@@ -1,0 +1,31 @@
+"""The YAML spec: what it may say, what is wrong with it, and what follows from it. Touches no service.
+
+`load_spec` reads and validates; `guarantees` says what the pipeline promises; `mask` keeps secrets out of messages.
+Imports neither Spark nor a database nor pyarrow, so that `eos validate` answers at once.
+"""
+
+from __future__ import annotations
+
+from connectors.spec.loader import load_spec
+from connectors.spec.mistakes import Mistake, SpecMistakesError
+from connectors.spec.secrets import Url, mask
+from connectors.spec.sinks import MySqlEntry, SinkEntry, SqliteEntry
+from connectors.spec.sources import KafkaEntry
+from connectors.spec.spec import Spec
+from connectors.spec.steps import PythonStep, SqlStep, TransformStep
+
+__all__ = [
+    "KafkaEntry",
+    "Mistake",
+    "MySqlEntry",
+    "PythonStep",
+    "SinkEntry",
+    "Spec",
+    "SpecMistakesError",
+    "SqlStep",
+    "SqliteEntry",
+    "TransformStep",
+    "Url",
+    "load_spec",
+    "mask",
+]

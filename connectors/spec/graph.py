@@ -1,0 +1,109 @@
+"""Names of steps and the references between them, checked on the document: also where an entry is wrong otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from connectors.spec.document import Document, Items, Section
+from connectors.spec.mistakes import Path, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A source, step or sink with a name, in the order of the pipeline."""
+
+    kind: str  # "source", "step" or "sink"
+    name: str
+    path: Path
+    order: int
+    inputs: tuple[tuple[Path, str], ...]
+
+
+def check_graph(document: Document) -> None:
+    """Report names that stand twice, references that lead nowhere, forward or around, and what is too many."""
+    entries = list(_entries(document.root))
+    _check_names(document, entries)
+    _check_references(document, entries)
+    _check_numbers(document)
+
+
+def _entries(root: Section) -> Iterator[_Entry]:
+    order = 0
+    for group, kind in (("sources", "source"), ("transforms", "step"), ("sinks", "sink")):
+        items = root.get(group)
+        for index, item in enumerate(items if isinstance(items, Items) else ()):
+            order += 1
+            if isinstance(item, Section):
+                name = item.get("name")
+                path: Path = (group, index)
+                inputs = () if kind == "source" else tuple(_inputs(item, path))
+                yield _Entry(kind, name if isinstance(name, str) else "", path, order, inputs)
+
+
+def _inputs(item: Section, path: Path) -> Iterator[tuple[Path, str]]:
+    value = item.get("from")
+    if isinstance(value, str):
+        yield (*path, "from"), value
+    for index, name in enumerate(value if isinstance(value, Items) else ()):
+        if isinstance(name, str):
+            yield (*path, "from", index), name
+
+
+def _check_names(document: Document, entries: list[_Entry]) -> None:
+    """Views of Spark SQL do not tell upper from lower case."""
+    first: dict[str, _Entry] = {}
+    for entry in entries:
+        if not entry.name:
+            continue
+        other = first.setdefault(entry.name.casefold(), entry)
+        if other is not entry:
+            line = document.line_of((*other.path, "name"))
+            same = "" if other.name == entry.name else ", which differs only in case"
+            found = f"the name '{entry.name}' is taken by the {other.kind} '{other.name}' in line {line}{same}"
+            document.report((*entry.path, "name"), found)
+
+
+def _check_references(document: Document, entries: list[_Entry]) -> None:
+    by_name: dict[str, _Entry] = {}
+    for entry in entries:
+        if entry.name:
+            by_name.setdefault(entry.name, entry)
+    for entry in entries:
+        earlier = tuple(e.name for e in entries if e.name and e.kind != "sink" and e.order < entry.order)
+        for path, name in entry.inputs:
+            target = by_name.get(name)
+            if target is None:
+                document.report(path, f"unknown step '{name}'", earlier, nearest(name, earlier))
+            elif target.kind == "sink":
+                document.report(path, f"'{name}' is a sink, which nothing can read from", earlier)
+            elif target.order >= entry.order:
+                document.report(path, _forward(entry, target, by_name), earlier)
+
+
+def _forward(entry: _Entry, target: _Entry, by_name: dict[str, _Entry]) -> str:
+    around = _way(target, entry, by_name, frozenset())
+    if around:
+        circle = " → ".join(f"'{name}'" for name in (entry.name, *around))
+        return f"a cycle: {circle}" if len(around) > 1 else f"a cycle: '{entry.name}' reads from itself"
+    return f"the step '{target.name}' comes later; steps read from earlier steps and sources"
+
+
+def _way(start: _Entry, goal: _Entry, by_name: dict[str, _Entry], seen: frozenset[str]) -> tuple[str, ...]:
+    """The names from `start` to `goal` along `from:`, or nothing."""
+    if start is goal:
+        return (goal.name,)
+    for _, name in start.inputs:
+        following = by_name.get(name)
+        if following is not None and name not in seen:
+            rest = _way(following, goal, by_name, seen | {name})
+            if rest:
+                return (start.name, *rest)
+    return ()
+
+
+def _check_numbers(document: Document) -> None:
+    for group in ("sources", "sinks"):
+        items = document.root.get(group)
+        if isinstance(items, Items) and len(items) > 1:
+            document.report((group, 1), f"not built yet: several {group}", (f"one entry in {group}",))

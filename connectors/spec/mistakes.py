@@ -1,0 +1,80 @@
+"""What is wrong with a spec: every mistake at once, each with its file, line, path and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from twophase.errors import SpecError
+
+Path = tuple[str | int, ...]
+"""The way from the top of the document to a value: keys and list indexes."""
+
+_PLAIN_KEY = re.compile(r"[\w-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake. `found` is a phrase ("unknown key 'formt'"), `allowed` what could stand there instead."""
+
+    path: str  # "sources[0].formt"; empty: the document as a whole
+    line: int  # from 1
+    found: str
+    allowed: tuple[str, ...] = ()
+    suggestion: str = ""  # the nearest thing that is allowed
+
+    def describe(self, file: str) -> str:
+        """One line, as editors and people read it: `spec.yaml:12: sources[0].formt: unknown key …`."""
+        where = f"{file}:{self.line}: {self.path}: " if self.path else f"{file}:{self.line}: "
+        meant = f"; did you mean '{self.suggestion}'?" if self.suggestion else ""
+        allowed = f"{'' if meant else ';'} allowed: {', '.join(self.allowed)}" if self.allowed else ""
+        return f"{where}{self.found}{meant}{allowed}"
+
+
+class SpecMistakesError(SpecError):
+    """A spec with at least one mistake. `mistakes` has all of them, in the order of the file, without secrets."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str = "",
+        mistakes: Iterable[Mistake] = (),
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.mistakes = tuple(mistakes)
+
+    @classmethod
+    def of(cls, file: str, mistakes: Iterable[Mistake]) -> SpecMistakesError:
+        """The error for these mistakes; the message has one line for each."""
+        ordered = sorted(mistakes, key=lambda mistake: mistake.line)
+        return cls("\n".join(mistake.describe(file) for mistake in ordered), mistakes=ordered)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.message, self.remedy, self.mistakes)
+
+
+def _rebuild(message: str, remedy: str, mistakes: tuple[Mistake, ...]) -> SpecMistakesError:
+    return SpecMistakesError(message, remedy=remedy, mistakes=mistakes)
+
+
+def path_text(path: Path) -> str:
+    """`("sources", 0, "format")` as `sources[0].format`; a key with other characters stands in brackets."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{part!r}]"
+    return text
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """The allowed name that looks most like this one, or an empty text if none does."""
+    by_lower = {candidate.lower(): candidate for candidate in allowed}
+    found = difflib.get_close_matches(name.lower().replace(" ", "_"), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else ""

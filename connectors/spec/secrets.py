@@ -1,0 +1,98 @@
+"""Keeping secrets out of every message, log and plan.
+
+A secret is whatever came into the spec through `${…}`, a password inside a URL, and a setting whose name says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote, quote_plus, unquote
+
+MASK: Final = "***"
+
+_MIN_LENGTH: Final = 4
+"""Shorter secrets are masked by where they stand (in a URL, behind `password=`), not wherever their letters occur:
+that would hide half of every message and betray them by doing so."""
+
+# The user name ends at the first colon and the password at the last @ before a blank: rather too much than too little.
+_IN_URL: Final = re.compile(r"([A-Za-z][\w+.-]*://[^\s/@:'\"]*):\S*@")
+_BEHIND_NAME: Final = re.compile(r"(?i)((?:password|passwd|pwd|secret|token)=)[^&\s'\",;]+")
+_PASSWORD_OF_URL: Final = re.compile(r"^[A-Za-z][\w+.-]*://[^:/@]*:(.*)@[^@]*$", re.DOTALL)
+_SECRET_NAME: Final = re.compile(r"(?i)password|secret|token|passphrase|credential|\.pem$|access.?key")
+
+
+def mask(text: str, secrets: frozenset[str]) -> str:
+    """The text with `***` for each secret, however it is quoted. Called for everything that a person or a log gets."""
+    pattern = _pattern(secrets)
+    if pattern is not None:
+        text = pattern.sub(MASK, text)
+    text = _IN_URL.sub(rf"\1:{MASK}@", text)
+    return _BEHIND_NAME.sub(rf"\g<1>{MASK}", text)
+
+
+@lru_cache(maxsize=16)
+def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
+    forms = {form for secret in secrets for form in _forms(secret)}
+    ordered = sorted(forms, key=len, reverse=True)  # the longest first: one secret may contain another
+    return re.compile("|".join(re.escape(form) for form in ordered)) if ordered else None
+
+
+def _forms(secret: str) -> set[str]:
+    """How a secret may look in a message: as it is, in Python's or JSON's quotes, in a URL, and line by line."""
+    if len(secret) < _MIN_LENGTH:
+        return set()
+    lines = [line.strip() for line in secret.splitlines()] if "\n" in secret else []
+    return {
+        secret,
+        repr(secret)[1:-1],
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(secret, safe=""),
+        quote(secret),
+        quote_plus(secret),
+        *(line for line in lines if len(line) >= _MIN_LENGTH),
+    }
+
+
+def passwords_in(text: str) -> frozenset[str]:
+    """The password of a URL, as it is written and as it is meant; empty for anything that is not such a URL."""
+    match = _PASSWORD_OF_URL.match(text)
+    return frozenset({match[1], unquote(match[1])} - {""}) if match else frozenset()
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a setting of this name (`sasl.password`, `ssl.key.pem`) holds a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+class Url:
+    """A database URL that shows its password to nobody who does not ask with `reveal`. Immutable, picklable."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The URL with its password: for the driver of the database only."""
+        return self._text
+
+    @property
+    def scheme(self) -> str:
+        """`mysql+pymysql` of `mysql+pymysql://…`."""
+        return self._text.partition("://")[0]
+
+    def __str__(self) -> str:
+        return mask(self._text, frozenset())
+
+    def __repr__(self) -> str:
+        return f"Url({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Url) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)

@@ -1,0 +1,142 @@
+"""How a pipeline checkpoints, restarts and runs: the sections `checkpoint`, `restart` and `spark`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, model_validator
+
+from connectors.spec.document import Document
+from connectors.spec.fields import (
+    AtLeastOne,
+    Count,
+    Duration,
+    Factor,
+    NonEmpty,
+    PositiveDuration,
+    Share,
+    Strict,
+    as_written,
+    database_url,
+    later,
+    only,
+    shown,
+    without,
+    wrong,
+)
+from connectors.spec.secrets import Url
+from twophase.restart import ExponentialDelay, FixedDelay, NoRestart, RestartStrategy
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def local_path(value: object, info: ValidationInfo) -> Path:
+    """A path on this machine, made absolute from the spec's folder."""
+    if isinstance(value, Path):
+        return value
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise wrong(f"{shown(value)} is not a path", "a path, relative to the spec's folder or absolute")
+    scheme = _SCHEME.match(value)
+    if scheme and scheme[1].lower() != "file":
+        raise wrong(f"not built yet: '{scheme[1]}://'", "a path on a local disk")
+    path = Path(value[len(scheme[0]) :] if scheme else value)
+    folder = info.context.folder if isinstance(info.context, Document) else Path.cwd()
+    return Path(folder, path.expanduser() if str(path).startswith("~/") else path)
+
+
+LocalPath = Annotated[Path, PlainValidator(local_path)]
+
+
+class CheckpointSettings(Strict):
+    """`checkpoint`: where the pipeline's memory is, and how often it decides."""
+
+    location: LocalPath
+    head: Annotated[Url, database_url("mysql+pymysql://user:password@host/database")] | None = None
+    interval_s: Duration = Field(2.0, alias="interval")
+    timeout_s: PositiveDuration = Field(600.0, alias="timeout")
+    retained: AtLeastOne = 10
+    mode: Annotated[Literal["exactly-once"], later("at-least-once")] = "exactly-once"
+    max_records_per_checkpoint: AtLeastOne | None = None
+    min_pause_s: Annotated[Duration, only(0.0, "0s")] = Field(0.0, alias="min_pause")
+    max_concurrent: Annotated[Count, only(1, "1")] = 1
+    tolerable_failures: Annotated[Count, only(0, "0")] = 0
+
+
+class NoRestartSettings(Strict):
+    """`restart: {strategy: none}`: the first failure is the last."""
+
+    kind: Literal["none"] = Field(alias="strategy")
+
+    def strategy(self) -> RestartStrategy:
+        """A new strategy, with no failure behind it."""
+        return NoRestart()
+
+
+class FixedDelaySettings(Strict):
+    """`restart: {strategy: fixed-delay, …}`."""
+
+    kind: Literal["fixed-delay"] = Field(alias="strategy")
+    attempts: Count
+    delay_s: Duration = Field(alias="delay")
+
+    def strategy(self) -> RestartStrategy:
+        """A new strategy, with no failure behind it."""
+        return FixedDelay(self.attempts, self.delay_s)
+
+
+class ExponentialDelaySettings(Strict):
+    """`restart: {strategy: exponential-delay, …}`, the default."""
+
+    kind: Literal["exponential-delay"] = Field("exponential-delay", alias="strategy")
+    initial_delay_s: PositiveDuration = Field(1.0, alias="initial_delay")
+    max_delay_s: PositiveDuration = Field(60.0, alias="max_delay")
+    multiplier: Factor = 2.0
+    jitter: Share = 0.1
+    reset_after_s: PositiveDuration = Field(3600.0, alias="reset_after")
+    attempts: Count | None = None
+
+    @model_validator(mode="after")
+    def _delays_in_order(self) -> ExponentialDelaySettings:
+        if self.max_delay_s < self.initial_delay_s:
+            found = f"max_delay ({self.max_delay_s:g} s) is below initial_delay ({self.initial_delay_s:g} s)"
+            raise wrong(found, "at least initial_delay", at="max_delay")
+        return self
+
+    def strategy(self) -> RestartStrategy:
+        """A new strategy, with no failure behind it."""
+        return ExponentialDelay(
+            self.initial_delay_s,
+            self.max_delay_s,
+            self.multiplier,
+            self.jitter,
+            self.reset_after_s,
+            self.attempts,
+        )
+
+
+RestartSettings = Annotated[
+    NoRestartSettings | FixedDelaySettings | ExponentialDelaySettings, Field(discriminator="kind")
+]
+
+_REFUSED_CONF: Final = {
+    "spark.sql.streaming.checkpointLocation": "the checkpoint is at checkpoint.location",
+    "spark.master": "write it as spark.master, outside of conf",
+}
+
+
+def _without_speculation(conf: dict[str, str]) -> dict[str, str]:
+    if conf.get("spark.speculation", "false").strip().lower() != "false":
+        found = "speculation cannot be on: two attempts of one task would write the same rows at once"
+        raise wrong(found, "false", at="spark.speculation")
+    return conf
+
+
+class SparkSettings(Strict):
+    """`spark`: the session that the pipeline runs in."""
+
+    master: NonEmpty = "local[*]"
+    conf: Annotated[dict[str, str], as_written, without(_REFUSED_CONF), AfterValidator(_without_speculation)] = Field(
+        default_factory=dict
+    )

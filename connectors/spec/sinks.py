@@ -1,0 +1,44 @@
+"""The entries of `sinks`. A commit variant that cannot hold with a connector is refused with the reason."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from connectors.spec.fields import NonEmpty, Strict, Title, database_url, later, refuse
+from connectors.spec.secrets import Url
+from connectors.spec.settings import LocalPath
+
+_MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
+_MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
+_SQLITE_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
+
+
+class MySqlEntry(Strict):
+    """`connector: mysql`: a table of MySQL or MariaDB."""
+
+    name: Title
+    connector: Literal["mysql"]
+    from_: NonEmpty = Field(alias="from")
+    url: Annotated[Url, database_url(_MYSQL_URL, _MYSQL_DRIVERS.__contains__)]
+    table: Title
+    commit: Annotated[Literal["two-phase"], later("upsert", "write-ahead-log")]
+
+
+class SqliteEntry(Strict):
+    """`connector: sqlite`: a table of a SQLite file on this machine."""
+
+    name: Title
+    connector: Literal["sqlite"]
+    from_: NonEmpty = Field(alias="from")
+    path: LocalPath
+    table: Title
+    commit: Annotated[
+        Literal["write-ahead-log"],
+        refuse({"two-phase": _SQLITE_TWO_PHASE}),
+        later("upsert"),
+    ]
+
+
+SinkEntry = Annotated[MySqlEntry | SqliteEntry, Field(discriminator="connector")]

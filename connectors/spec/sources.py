@@ -1,0 +1,72 @@
+"""The entries of `sources`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from connectors.spec.fields import NonEmpty, StepName, Strict, as_written, matching, refuse, without, wrong
+
+_KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"
+_SET_ELSEWHERE: Final = {
+    "bootstrap.servers": "write it as bootstrap_servers",
+    "metadata.broker.list": "write it as bootstrap_servers",
+    "group.id": "write it as group_id",
+    "isolation.level": "write it as isolation_level",
+    "auto.offset.reset": "write it as starting_offsets",
+    "enable.auto.commit": _KEPT_IN_HEAD,
+    "enable.auto.offset.store": _KEPT_IN_HEAD,
+    "auto.commit.enable": _KEPT_IN_HEAD,
+}
+
+
+def _topics(topics: list[str]) -> list[str]:
+    if len(set(topics)) < len(topics):
+        twice = next(topic for topic in topics if topics.count(topic) > 1)
+        raise wrong(f"the topic '{twice}' stands twice")
+    return topics
+
+
+Topic = Annotated[
+    str,
+    refuse({".": "'.' is not a topic", "..": "'..' is not a topic"}),
+    matching(r"[A-Za-z0-9._-]{1,249}", "a topic's name (letters, digits, '.', '_' and '-'; no patterns)"),
+]
+
+
+class JsonFormat(Strict):
+    """`format: {type: json, schema: …}`: each value is one JSON object with these columns."""
+
+    type: Literal["json"]
+    ddl: NonEmpty = Field(alias="schema")  # "id BIGINT, name STRING"
+
+
+class StringFormat(Strict):
+    """`format: {type: string}`: each value is UTF-8 text, in the column `value`."""
+
+    type: Literal["string"]
+
+
+class RawFormat(Strict):
+    """`format: {type: raw}`: each value is bytes, in the column `value`."""
+
+    type: Literal["raw"]
+
+
+Format = Annotated[JsonFormat | StringFormat | RawFormat, Field(discriminator="type")]
+
+
+class KafkaEntry(Strict):
+    """`connector: kafka`."""
+
+    name: StepName
+    connector: Literal["kafka"]
+    bootstrap_servers: Annotated[NonEmpty, matching(r"\S+", "host:port, or several with commas and no blanks")]
+    topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)]
+    format: Format
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    on_bad_record: Literal["fail", "skip"] = "fail"
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    group_id: NonEmpty | None = None
+    properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)

@@ -1,0 +1,53 @@
+"""The spec as a whole: one pipeline, immutable, with every default filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, PrivateAttr
+
+from connectors.spec.document import Document
+from connectors.spec.fields import Strict, Title
+from connectors.spec.secrets import mask
+from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
+from connectors.spec.sinks import SinkEntry
+from connectors.spec.sources import KafkaEntry
+from connectors.spec.steps import TransformStep
+
+
+class Spec(Strict):
+    """A valid spec. Made by `load_spec`; read by the registry, the runner and every command."""
+
+    not_built: ClassVar = {"dead_letter": "'dead_letter'; see on_bad_record of the source"}
+
+    version: Literal[1] = 1  # of the spec's format
+    pipeline: Title
+    checkpoint: CheckpointSettings
+    sources: Annotated[list[KafkaEntry], Field(min_length=1)]
+    transforms: list[TransformStep] = Field(default_factory=list)
+    sinks: Annotated[list[SinkEntry], Field(min_length=1)]
+    restart: RestartSettings = ExponentialDelaySettings()
+    spark: SparkSettings = SparkSettings()
+
+    _folder: Path = PrivateAttr(default_factory=Path.cwd)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Remember where the file is."""
+        super().model_post_init(context)
+        if isinstance(context, Document):
+            self._folder = context.folder
+
+    @property
+    def folder(self) -> Path:
+        """The spec's folder, absolute: relative paths and Python modules start here."""
+        return self._folder
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What must never be shown, for `mask`."""
+        return self._secrets
+
+    def mask(self, text: str) -> str:
+        """The text without this spec's secrets. For every message, log and plan."""
+        return mask(text, self._secrets)

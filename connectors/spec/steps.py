@@ -1,0 +1,99 @@
+"""The entries of `transforms`: steps between the source and the sinks."""
+
+from __future__ import annotations
+
+import keyword
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+
+from connectors.spec.fields import Duration, NonEmpty, StepName, Strict, matching, refuse, shown, wrong
+
+_COMPLETE: Final = (
+    "'complete' writes the whole result again at every checkpoint, and the table would hold it once for each"
+)
+
+
+def _names(value: object) -> object:
+    """`from: a` is short for `from: [a]`."""
+    return [value] if isinstance(value, str) else value
+
+
+def _several(names: list[str]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise wrong(f"the step '{twice}' stands twice")
+    return tuple(names)
+
+
+def _plain(value: Any) -> Any:
+    """Free-form values as plain, picklable Python data."""
+    if isinstance(value, dict):
+        return {str(key): _plain(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_plain(child) for child in value]
+    return str(value) if isinstance(value, str) else value
+
+
+def _keywords(options: dict[str, Any]) -> dict[str, Any]:
+    for key in options:
+        if not key.isidentifier() or keyword.iskeyword(key):
+            raise wrong(f"'{key}' cannot be the name of a Python argument", at=key)
+    return options
+
+
+class Watermark(Strict):
+    """`watermark`: how late records of a time column may come."""
+
+    column: NonEmpty
+    delay_s: Duration = Field(alias="delay")
+
+
+class Step(Strict):
+    """What all steps have."""
+
+    name: StepName
+    watermark: Watermark | None = None
+    output_mode: Annotated[Literal["append", "update"], refuse({"complete": _COMPLETE})] = "append"
+
+
+class SqlStep(Step):
+    """`sql`: a query over the views of earlier steps. Which ones it names is Spark's to find out."""
+
+    sql: NonEmpty
+
+
+class PythonStep(Step):
+    """`python`: a function of DataFrames, called once when the query is built, with `options` as keyword arguments."""
+
+    python: Annotated[str, matching(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", "'module:function'")]
+    from_: Annotated[list[str], BeforeValidator(_names), Field(min_length=1), AfterValidator(_several)] = Field(
+        alias="from"
+    )
+    options: Annotated[dict[str, Any], BeforeValidator(_plain), AfterValidator(_keywords)] = Field(default_factory=dict)
+
+
+SQL: Final = "<sql>"
+PYTHON: Final = "<python>"
+"""Tags of the two kinds; no key of a spec looks like them."""
+
+
+def _one_kind(value: object) -> object:
+    """Refuse an entry that is neither kind of step, or both."""
+    if isinstance(value, dict) and ("sql" in value) == ("python" in value):
+        found = "both 'sql' and 'python'" if "sql" in value else "neither 'sql' nor 'python'"
+        raise wrong(found, "sql: a query", "python: 'module:function'")
+    if not isinstance(value, (dict, Step)):
+        raise wrong(f"wrong type: {shown(value)}", "a mapping with name, and sql or python")
+    return value
+
+
+def _kind(value: object) -> str:
+    return SQL if isinstance(value, SqlStep) or (isinstance(value, dict) and "sql" in value) else PYTHON
+
+
+TransformStep = Annotated[
+    Annotated[SqlStep, Tag(SQL)] | Annotated[PythonStep, Tag(PYTHON)],
+    Discriminator(_kind),
+    BeforeValidator(_one_kind),
+]

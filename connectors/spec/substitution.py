@@ -1,0 +1,118 @@
+"""`${env:NAME}`, `${NAME}` and `${file:/run/secrets/x}` inside the values of a spec. `$${` stands for `${` itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from connectors.spec.mistakes import nearest
+
+_MAX_FILE_BYTES: Final = 64 * 1024
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Text(str):
+    """Text that came, whole or in part, through a substitution. A number may be written so, too."""
+
+    __slots__ = ()
+
+
+class UnresolvedError(Exception):
+    """A reference that leads nowhere. The message names it; `suggestion` is the nearest that would."""
+
+    def __init__(self, found: str, suggestion: str = "", allowed: tuple[str, ...] = ()) -> None:
+        super().__init__(found)
+        self.found = found
+        self.suggestion = suggestion
+        self.allowed = allowed
+
+
+class Substitution:
+    """Replaces references, and remembers what came in: `secrets`. Used for one load of one spec."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environ = environ
+        self._files: dict[str, str] = {}
+        self.secrets: set[str] = set()
+
+    def apply(self, text: str) -> str:
+        """The text with its references resolved. Raises UnresolvedError. Reads a named file once."""
+        if "${" not in text:
+            return text
+        pieces: list[str] = []
+        end, substituted = 0, False
+        for match in _REFERENCE.finditer(text):
+            pieces.append(text[end : match.start()])
+            end = match.end()
+            if match[0] == "$${":
+                pieces.append("${")
+                continue
+            pieces.append(self._resolve(match))
+            substituted = True
+        pieces.append(text[end:])
+        return Text("".join(pieces)) if substituted else "".join(pieces)
+
+    def _resolve(self, match: re.Match[str]) -> str:
+        if match[2] is None:
+            found = f"'{match[0][:40]}' is not closed with '}}'"
+            raise UnresolvedError(found, allowed=("$${ for the two characters ${",))
+        kind, colon, name = match[1].partition(":")
+        if not colon:
+            kind, name = "env", kind
+        if kind == "env" and _NAME.fullmatch(name):
+            value = self._variable(name, match[0])
+        elif kind == "file" and name:
+            value = self._file(name)
+        else:
+            found = f"'{match[0]}' is neither a variable nor a file"
+            raise UnresolvedError(found, allowed=("${env:NAME}", "${file:/path}", "$${ for ${ itself"))
+        self.secrets.add(value)
+        return value
+
+    def _variable(self, name: str, reference: str) -> str:
+        try:
+            value = self._environ[name]
+        except KeyError:
+            near = nearest(name, (other for other in self._environ if _NAME.fullmatch(other)))
+            found = f"the environment variable {name} is not set ('{reference}')"
+            raise UnresolvedError(found, f"${{env:{near}}}" if near else "") from None
+        if not _is_text(value):
+            found = f"the environment variable {name} is not valid UTF-8"
+            raise UnresolvedError(found)
+        return value
+
+    def _file(self, name: str) -> str:
+        """The content without the newline that editors put at the end."""
+        if name not in self._files:
+            self._files[name] = _read(self._folder / name, name)
+        return self._files[name]
+
+
+def _read(path: Path, name: str) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+        if len(content) > _MAX_FILE_BYTES:
+            found = f"the file {name} is larger than {_MAX_FILE_BYTES} bytes"
+            raise UnresolvedError(found)
+        return content.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        found = f"the file {name} is not valid UTF-8"
+        raise UnresolvedError(found) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else "not a path"
+        found = f"the file {name} cannot be read: {reason}"
+        raise UnresolvedError(found) from None
+
+
+def _is_text(value: str) -> bool:
+    """False for bytes that Python took over from the environment as lone surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
