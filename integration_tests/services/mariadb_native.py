@@ -20,7 +20,8 @@ ADMIN = "root:eos-admin"
 
 # Read by the server at every start, so every statement can be repeated.
 _GRANTS = """\
-CREATE USER IF NOT EXISTS 'root'@'127.0.0.1' IDENTIFIED BY 'eos-admin';
+CREATE USER IF NOT EXISTS 'root'@'127.0.0.1';
+ALTER USER 'root'@'127.0.0.1' IDENTIFIED BY 'eos-admin';
 GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
 CREATE USER IF NOT EXISTS 'eos'@'127.0.0.1' IDENTIFIED BY 'eos';
 GRANT ALL ON `eos\\_%`.* TO 'eos'@'127.0.0.1';
@@ -64,6 +65,7 @@ class MariadbNative:
             self._install()
         if not (self._folder / "data" / "mysql").exists():
             self._create()
+        (self._folder / "grants.sql").write_text(_GRANTS)
         socket = self._folder / "server.sock"
         command = [_required("mariadbd"), "--no-defaults", *_as_user(), f"--datadir={self._folder / 'data'}"]
         command += [f"--socket={socket}", f"--port={self._port}", f"--init-file={self._folder / 'grants.sql'}"]
@@ -71,7 +73,6 @@ class MariadbNative:
 
     def _create(self) -> None:
         self._folder.mkdir(mode=0o711, exist_ok=True)
-        (self._folder / "grants.sql").write_text(_GRANTS)
         if _as_user():
             shutil.chown(self._folder, _server_user())
         command = [_required("mariadb-install-db"), "--no-defaults", *_as_user()]

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import psutil
 
 from integration_tests.services.state import Json
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """A process; the time it was created tells it from a later one with the same pid."""
+    """A process; its start tells it from a later one with the same pid."""
 
     pid: int
-    created: float
+    start_ticks: int  # since the machine's boot, so that setting the clock does not change it
 
     @classmethod
     def start(cls, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> ServerProcess:
@@ -34,12 +33,12 @@ class ServerProcess:
                 cwd="/",
                 env={**os.environ, **(environment or {})},
             )
-        return cls(child.pid, psutil.Process(child.pid).create_time())
+        return cls(child.pid, _stat(child.pid)[1])
 
     @classmethod
     def from_json(cls, document: Json) -> ServerProcess:
         """Return what `to_json` described."""
-        return cls(int(document["pid"]), float(document["created"]))
+        return cls(int(document["pid"]), int(document["start_ticks"]))
 
     def to_json(self) -> Json:
         """Describe the process as plain data."""
@@ -47,12 +46,15 @@ class ServerProcess:
 
     def running(self) -> bool:
         """Tell whether this very process still runs."""
-        process = self._find()
-        return process is not None and process.status() != psutil.STATUS_ZOMBIE
+        try:
+            state, start_ticks = _stat(self.pid)
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return start_ticks == self.start_ticks and state != "Z"
 
     def kill(self) -> None:
         """Send SIGKILL and wait until the process is gone."""
-        self._end(signal.SIGKILL, 10)
+        self._end(signal.SIGKILL, 30)
 
     def stop(self, seconds: float = 20) -> None:
         """Ask the process to end; kill it if it does not."""
@@ -60,22 +62,17 @@ class ServerProcess:
             self.kill()
 
     def _end(self, number: signal.Signals, seconds: float) -> bool:
-        process = self._find()
-        if process is None:
-            return True
-        try:
-            process.send_signal(number)
-            # Also reaps it where this process is its parent.
-            process.wait(seconds)
-        except psutil.NoSuchProcess:
-            return True
-        except psutil.TimeoutExpired:
-            return False
+        deadline = time.monotonic() + seconds
+        if self.running():
+            os.kill(self.pid, number)
+        while self.running():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
         return True
 
-    def _find(self) -> psutil.Process | None:
-        try:
-            process = psutil.Process(self.pid)
-            return process if abs(process.create_time() - self.created) < 1 else None
-        except psutil.NoSuchProcess:
-            return None
+
+def _stat(pid: int) -> tuple[str, int]:
+    """Return a process's state and start, which stand after its name; the name may hold spaces and brackets."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return fields[0], int(fields[19])

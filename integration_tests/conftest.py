@@ -1,0 +1,93 @@
+"""Fixtures of the integration tests: services, a fresh database, fresh topics."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+
+from integration_tests import databases, topics
+from integration_tests.report import Report
+from integration_tests.services import ServiceError, Services, obtain
+from integration_tests.services.obtain import KINDS
+
+
+class TopicFactory(Protocol):
+    """Creates topics with names of their own."""
+
+    def __call__(self, partitions: int = 1, **settings: str) -> str: ...
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("services")
+    group.addoption(
+        "--kind",
+        choices=KINDS,
+        default=os.environ.get("EOS_SERVICES", "auto"),
+        help="where Kafka and the database come from (default: $EOS_SERVICES or auto)",
+    )
+    group.addoption(
+        "--require-all",
+        action="store_true",
+        default=os.environ.get("CI") == "true",
+        help="a test that could not run is a failure (default where CI=true)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"
+    )
+    config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
+
+
+@pytest.fixture(scope="session")
+def services(pytestconfig: pytest.Config) -> Services:
+    """Kafka and a database that answer."""
+    try:
+        found = obtain(pytestconfig.getoption("--kind"), say=print)
+    except ServiceError as error:
+        pytest.skip(f"no services: {error}")
+    report = pytestconfig.pluginmanager.get_plugin("service-report")
+    assert isinstance(report, Report)
+    report.services = found
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _only_on(request: pytest.FixtureRequest) -> None:
+    """Leave out a test that is about another server than this run's."""
+    marker = request.node.get_closest_marker("only_on")
+    if marker is not None:
+        (server, reason) = marker.args
+        found = request.getfixturevalue("services").database
+        if found.name != server:
+            pytest.skip(f"{Report.NOT_APPLICABLE}: {reason} (this run has {found})")
+
+
+@pytest.fixture
+def database(services: Services) -> Iterator[str]:
+    """The SQLAlchemy URL of a database of this test's own; dropped at the end."""
+    name = f"eos_{secrets.token_hex(5)}"
+    databases.create(services, name)
+    yield f"{services.database_url.rstrip('/')}/{name}"
+    databases.drop(services, name)
+
+
+@pytest.fixture
+def topic(services: Services) -> Iterator[TopicFactory]:
+    """A function that creates a topic and returns its name; the topics are deleted at the end."""
+    created: list[str] = []
+
+    def create(partitions: int = 1, **settings: str) -> str:
+        name = f"eos-{secrets.token_hex(5)}"
+        # Kafka's settings have dots, Python's arguments do not: cleanup_policy="compact".
+        topics.create(services.kafka_bootstrap, name, partitions, {k.replace("_", "."): v for k, v in settings.items()})
+        created.append(name)
+        return name
+
+    yield create
+    topics.delete(services.kafka_bootstrap, created)

@@ -1,0 +1,30 @@
+"""Creating and deleting topics, and waiting until that is so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from integration_tests.services.readiness import await_kafka
+
+_SECONDS = 30
+
+
+def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, str]) -> None:
+    """Create a topic; returns when every partition has a leader, so that a reader finds it whole."""
+    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(settings))
+    # The client is kept in a variable: its answers never come once it is gone.
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    for future in client.create_topics([new], operation_timeout=_SECONDS).values():
+        future.result(_SECONDS)
+    await_kafka(bootstrap)
+
+
+def delete(bootstrap: str, names: Sequence[str]) -> None:
+    """Delete topics that exist."""
+    if names:
+        client = AdminClient({"bootstrap.servers": bootstrap})
+        for future in client.delete_topics(list(names), operation_timeout=_SECONDS).values():
+            future.result(_SECONDS)
