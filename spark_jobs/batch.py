@@ -1,0 +1,83 @@
+"""One of Spark's batches, as the protocol sees it: a job that writes and prepares, or one that only brings state along."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, functions
+
+from spark_jobs.failures import translate
+from spark_jobs.pipeline import Pipeline
+from spark_jobs.writing import ACKNOWLEDGEMENT, HASH_COLUMN, WriteTask, count_rows
+from twophase.codec import decode_committable
+from twophase.errors import ConnectorError, PrepareError
+from twophase.ids import Scope
+from twophase.messages import Acknowledged, Failed
+
+
+@dataclass(slots=True)
+class SparkBatch:
+    """Implements twophase.effects.Batch for one call of `foreachBatch`."""
+
+    frame: DataFrame  # what Spark hands over
+    checkpoint_id: int
+    pipeline: Pipeline
+    timeout_s: float
+    _cancelled: str = field(default="", init=False)
+
+    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
+        """One Spark job. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
+        sink = self.pipeline.sink
+        frame = self._hashed() if self.pipeline.stateful else self.frame
+        if sink.partition_by:
+            frame = frame.repartition(*[functions.col(f"`{name}`") for name in sink.partition_by])
+        task = WriteTask(scope, sink, self.pipeline.stateful)
+        try:
+            with self._deadline():
+                rows = frame.mapInArrow(task, ACKNOWLEDGEMENT).collect()
+        except (PySparkException, Py4JError) as error:
+            return Failed(self._reason(error))
+        committables = tuple(decode_committable(bytes(row.committable)) for row in rows)
+        return Acknowledged({sink.name: committables}, time.time())
+
+    def discard(self) -> Mapping[str, tuple[int, int]] | None:
+        """Run a decided batch for its state; nothing at all to do where there is none."""
+        if not self.pipeline.stateful:
+            return None
+        try:
+            rows = self._hashed().mapInArrow(count_rows, "rows long, digest string").collect()
+        except (PySparkException, Py4JError) as error:
+            raise self._reason(error) from error
+        counted = sum(row.rows for row in rows), sum(int(row.digest) for row in rows) % 2**64
+        return {self.pipeline.sink.name: counted}
+
+    def cancel(self, reason: str) -> None:
+        """End the running job; the checkpoint is then aborted. May be called from any thread."""
+        self._cancelled = self._cancelled or reason
+        self.frame.sparkSession.sparkContext.cancelAllJobs()
+
+    def _hashed(self) -> DataFrame:
+        columns = [functions.col("`" + name.replace("`", "``") + "`") for name in self.frame.columns]
+        return self.frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns))
+
+    def _reason(self, error: BaseException) -> ConnectorError:
+        if self._cancelled:
+            return PrepareError(f"checkpoint {self.checkpoint_id} was cancelled: {self._cancelled}")
+        return translate(error, f"checkpoint {self.checkpoint_id}")
+
+    @contextmanager
+    def _deadline(self) -> Iterator[None]:
+        reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
+        timer = threading.Timer(self.timeout_s, self.cancel, [reason])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()

@@ -1,0 +1,101 @@
+"""Builds the streaming query that a spec describes: source, steps, and the columns that the sink takes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from connectors.contracts import Sink, Source
+from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
+from spark_jobs.plan import is_stateful, used_columns
+from spark_jobs.source import data_source
+from twophase.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A built query, not yet started."""
+
+    rows: DataFrame  # what the sink's writers get, in the sink's column order
+    sink: Sink  # opened: compared with its target
+    stateful: bool
+    output_mode: str
+
+
+def build(spark: SparkSession, spec: Spec, source: Source, sink: Sink, initial: Mapping[str, int]) -> Pipeline:
+    """Build the query. Called at every start of it; asks the sink's service for the target.
+
+    Built twice: the first time with every column of the source, to see which ones are used; then with only those.
+
+    Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
+    """
+    frame = _frame(spark, spec, source, initial)
+    opened = sink.open(to_arrow_schema(frame.schema, timezone="UTC"))
+    selected = frame.select(*[_quoted(name) for name in opened.columns])
+    used = used_columns(spark, selected, source.schema.names)
+    if used != source.schema.names:
+        try:
+            narrow = _frame(spark, spec, source.select(used), initial)
+            selected = narrow.select(*[_quoted(name) for name in opened.columns])
+        except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
+            selected = _frame(spark, spec, source, initial).select(*[_quoted(name) for name in opened.columns])
+    modes = {step.output_mode for step in spec.transforms}
+    return Pipeline(selected, opened, is_stateful(selected), "update" if "update" in modes else "append")
+
+
+def rows_schema(spark: SparkSession, spec: Spec, source: Source) -> pa.Schema:
+    """The schema of the rows that reach the sink, without asking any service."""
+    return to_arrow_schema(_frame(spark, spec, source, {}).schema, timezone="UTC")
+
+
+def _frame(spark: SparkSession, spec: Spec, source: Source, initial: Mapping[str, int]) -> DataFrame:
+    reader = data_source(source, from_arrow_schema(source.schema), initial, spec.checkpoint.max_records_per_checkpoint)
+    spark.dataSource.register(reader)
+    frames = {source.name: spark.readStream.format(reader.name()).load()}
+    frames[source.name].createOrReplaceTempView(source.name)
+    for index, step in enumerate(spec.transforms):
+        try:
+            frame = _step(spark, spec, step, frames)
+            if step.watermark is not None:
+                frame = frame.withWatermark(step.watermark.column, f"{step.watermark.delay_s} seconds")
+        except (AnalysisException, ParseException) as error:
+            message = f"transforms[{index}] ({step.name}): {_first_line(error)}"
+            raise SpecError(message, remedy="see the steps before it for the columns there are") from error
+        frame.createOrReplaceTempView(step.name)
+        frames[step.name] = frame
+    return frames[spec.sinks[0].from_]
+
+
+def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[str, DataFrame]) -> DataFrame:
+    if isinstance(step, SqlStep):
+        return spark.sql(step.sql)
+    assert isinstance(step, PythonStep)
+    module_name, _, function_name = step.python.partition(":")
+    folder = str(spec.folder)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError) as error:
+        message = f"step {step.name}: cannot load {step.python}: {error}"
+        raise SpecError(message, remedy=f"put {module_name}.py beside the spec, or install its package") from error
+    result = function(*[frames[name] for name in step.from_], **step.options)
+    if not isinstance(result, DataFrame):
+        message = f"step {step.name}: {step.python} returned {type(result).__name__}, not a DataFrame"
+        raise SpecError(message, remedy="return the transformed DataFrame")
+    return result
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

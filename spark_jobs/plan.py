@@ -1,0 +1,65 @@
+"""Reads Spark's logical plans through Py4J: which columns of a source are used, and whether there is state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+_STATEFUL: Final = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "FlatMapGroupsWithState",
+        "FlatMapGroupsInPandasWithState",
+        "GlobalLimit",
+        "TransformWithState",
+        "TransformWithStateInPySpark",
+        "TransformWithStateInPandas",
+    }
+)
+
+
+def is_stateful(frame: DataFrame) -> bool:
+    """Whether a step keeps state from batch to batch, so that a replayed batch must run again (R4)."""
+    for node in _nodes(_analyzed(frame)):
+        name = node.getClass().getSimpleName()
+        streaming_join = name == "Join" and all(child.isStreaming() for child in _children(node))
+        if (name in _STATEFUL or streaming_join) and node.isStreaming():
+            return True
+    return False
+
+
+def used_columns(spark: SparkSession, frame: DataFrame, available: list[str]) -> list[str]:
+    """Which of a source's columns the frame needs, in their order: what is not needed is not built in the reader."""
+    optimized = spark._jsparkSession.sessionState().optimizer().execute(_analyzed(frame))
+    used: set[str] = set()
+    for node in _nodes(optimized):
+        for child in _children(node):
+            if not list(_children(child)):
+                attributes = node.references() if node.getClass().getSimpleName() == "Project" else child.outputSet()
+                used.update(attribute.name() for attribute in _items(attributes))
+    return [name for name in available if name in used] or available[:1]
+
+
+def _analyzed(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in _children(plan):
+        yield from _nodes(child)
+
+
+def _children(plan: Any) -> Iterator[Any]:
+    return _items(plan.children())
+
+
+def _items(collection: Any) -> Iterator[Any]:
+    iterator = collection.iterator()
+    while iterator.hasNext():
+        yield iterator.next()

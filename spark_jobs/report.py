@@ -1,0 +1,108 @@
+"""What a running pipeline tells: one structured log line per checkpoint, and a live line on a terminal."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from twophase.values import CheckpointRecord
+
+_log = logging.getLogger("eos.checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReport:
+    """One finished checkpoint, in figures."""
+
+    record: CheckpointRecord
+    epoch: int
+    replayed: bool
+    duration_s: float
+    durations_s: Mapping[str, float]
+    lag: int | None  # records that were there and not yet planned; None where the source does not say
+
+    @property
+    def records(self) -> int:
+        """Offsets covered, over all splits."""
+        return sum(each.end - each.start for ranges in self.record.ranges.values() for each in ranges)
+
+
+class Listener(Protocol):
+    """Told what happens, from the thread in which it happens. Must not block for long, and never raises."""
+
+    def state(self, text: str) -> None:
+        """The pipeline is in another state: starting, running, restarting, stopping."""
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """A checkpoint is committed everywhere."""
+
+
+@dataclass(slots=True)
+class LogListener:
+    """One line per checkpoint, as `key=value`."""
+
+    pipeline: str
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        _log.info("pipeline=%s state=%s", self.pipeline, text)
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """See Listener."""
+        record = report.record
+        offsets = ",".join(f"{r.split}[{r.start},{r.end})" for ranges in record.ranges.values() for r in ranges)
+        seconds = report.durations_s
+        _log.info(
+            "pipeline=%s checkpoint=%d epoch=%d try=%d %srecords=%d rows=%d writers=%d duration_s=%.3f prepare_s=%.3f "
+            "decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
+            self.pipeline,
+            record.checkpoint_id,
+            record.scope.epoch,
+            record.scope.attempt,
+            "replayed=true " if report.replayed else "",
+            report.records,
+            record.rows,
+            sum(map(len, record.committables.values())),
+            report.duration_s,
+            seconds.get("RunWriters", 0.0),
+            seconds.get("PutRecord", 0.0) + seconds.get("Swap", 0.0),
+            seconds.get("Commit", 0.0),
+            seconds.get("Revoke", 0.0) + seconds.get("ListPrepared", 0.0) + seconds.get("AbortPrepared", 0.0),
+            "?" if report.lag is None else report.lag,
+            offsets or "none",
+        )
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a run has done so far, for the live line and the closing line."""
+
+    started_at_s: float = field(default_factory=time.monotonic)
+    state_text: str = "starting"
+    checkpoints: int = 0
+    records: int = 0
+    rows: int = 0
+    restarts: int = 0
+    last: CheckpointReport | None = None
+    last_at_s: float = 0.0
+    records_per_s: float = 0.0
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        self.state_text = text
+        self.restarts += text.startswith("restarting")
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """See Listener. The rate is that of the newest checkpoints: half of it is the last one's."""
+        now = time.monotonic()
+        since = now - (self.last_at_s or self.started_at_s)
+        rate = report.records / max(since, 1e-6)
+        self.records_per_s = rate if self.checkpoints == 0 else (self.records_per_s + rate) / 2
+        self.last_at_s, self.last = now, report
+        self.checkpoints += 1
+        if not report.replayed:
+            self.records += report.records
+            self.rows += report.record.rows

@@ -1,0 +1,80 @@
+"""The Spark session of a pipeline: settings that the protocol needs, and defaults that suit connectors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connectors.spec import Spec
+
+_REQUIRED: Final = {
+    "spark.speculation": "false",  # R5
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",  # H22: a losing attempt cannot overwrite state
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+_DEFAULTS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_LOG4J: Final = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.filePattern = {path}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+"""
+
+
+def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
+    """Start Spark for this spec. Blocks for some seconds; once a process.
+
+    Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB), not to the terminal.
+    """
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks must import what this process imports
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _ship_modules(spec.folder)
+    conf = {**_DEFAULTS, **spec.spark.conf, **_REQUIRED}
+    if spec.spark.master.startswith("local"):
+        options = [conf.get("spark.driver.extraJavaOptions", ""), *_logging_options(spec.checkpoint.location, debug)]
+        conf["spark.driver.extraJavaOptions"] = " ".join(options).strip()
+    builder = SparkSession.builder.master(spec.spark.master).appName(f"eos {spec.pipeline}")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if "spark.sql.shuffle.partitions" not in spec.spark.conf:
+        session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    return session
+
+
+def _ship_modules(folder: Path) -> None:
+    """Python steps may stand beside the spec: tasks find them through the path that their process inherits."""
+    paths = [str(folder), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
+def _logging_options(location: Path, debug: bool) -> list[str]:
+    location.mkdir(parents=True, exist_ok=True)
+    settings = location / "log4j2.properties"
+    settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=location / "spark.log"))
+    return [f'-Dlog4j2.configurationFile="{settings}"']

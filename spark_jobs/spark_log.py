@@ -1,0 +1,65 @@
+"""What Spark has written to its checkpoint folder, read without Spark (R2, R4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from twophase.errors import IdentityError
+from twophase.values import SparkState
+
+_REMEDY = "restore Spark's checkpoint folder from a backup, or use `eos reset`"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSparkLog:
+    """Spark's checkpoint folders of one pipeline: one for each incarnation, so that a reset begins with an empty one."""
+
+    location: Path  # checkpoint.location of the spec
+
+    def folder(self, incarnation: str) -> Path:
+        """What Spark gets as `checkpointLocation`."""
+        return self.location / "spark" / incarnation
+
+    def state(self, incarnation: str) -> SparkState:
+        """See twophase.effects.SparkLog."""
+        folder = self.folder(incarnation)
+        planned = _numbers(folder / "offsets")
+        return SparkState(
+            query_id=self.query_id(incarnation),
+            newest_planned=planned[-1] if planned else -1,
+            newest_committed=max(_numbers(folder / "commits"), default=-1),
+            offsets_log={number: self.offsets_log(incarnation, number) for number in planned[-2:]},
+        )
+
+    def query_id(self, incarnation: str) -> str | None:
+        """The id that Spark gave the query when it first started; None before that."""
+        path = self.folder(incarnation) / "metadata"
+        try:
+            return str(json.loads(path.read_text())["id"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError) as error:
+            message = f"{path} is damaged: {error!r}"
+            raise IdentityError(message, remedy=_REMEDY) from error
+
+    def offsets_log(self, incarnation: str, checkpoint_id: int) -> str:
+        """Spark's `offsets/N` to the letter."""
+        return (self.folder(incarnation) / "offsets" / str(checkpoint_id)).read_text()
+
+
+def planned_ends(offsets_log: str, sources: Sequence[str]) -> dict[str, Mapping[str, int]]:
+    """Where each source's batch ends, from the content of `offsets/N`: a version, a line of metadata, a line a source."""
+    version, _, *lines = offsets_log.splitlines()
+    if version != "v1" or len(lines) != len(sources):
+        message = f"Spark's offsets log has version {version} and {len(lines)} sources; expected v1 and {len(sources)}"
+        raise IdentityError(message, remedy="the sources of a pipeline cannot change; use `eos reset`")
+    return {source: ({} if line == "-" else json.loads(line)) for source, line in zip(sources, lines, strict=True)}
+
+
+def _numbers(folder: Path) -> list[int]:
+    if not folder.is_dir():
+        return []
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
