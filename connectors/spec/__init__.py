@@ -6,6 +6,7 @@ Imports neither Spark nor a database nor pyarrow, so that `eos validate` answers
 
 from __future__ import annotations
 
+from connectors.spec.guarantees import Guarantee, guarantees
 from connectors.spec.loader import load_spec
 from connectors.spec.mistakes import Mistake, SpecMistakesError
 from connectors.spec.secrets import Url, mask
@@ -15,6 +16,7 @@ from connectors.spec.spec import Spec
 from connectors.spec.steps import PythonStep, SqlStep, TransformStep
 
 __all__ = [
+    "Guarantee",
     "KafkaEntry",
     "Mistake",
     "MySqlEntry",
@@ -26,6 +28,7 @@ __all__ = [
     "SqliteEntry",
     "TransformStep",
     "Url",
+    "guarantees",
     "load_spec",
     "mask",
 ]

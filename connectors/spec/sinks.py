@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -9,6 +10,7 @@ from pydantic import Field
 from connectors.spec.fields import NonEmpty, Strict, Title, database_url, later, refuse
 from connectors.spec.secrets import Url
 from connectors.spec.settings import LocalPath
+from twophase.ids import sink_key
 
 _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
@@ -25,6 +27,11 @@ class MySqlEntry(Strict):
     table: Title
     commit: Annotated[Literal["two-phase"], later("upsert", "write-ahead-log")]
 
+    def arguments(self, location: Path) -> dict[str, object]:
+        """What the connector is built with. Contains the password."""
+        del location  # two-phase keeps nothing beside the checkpoint
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table}
+
 
 class SqliteEntry(Strict):
     """`connector: sqlite`: a table of a SQLite file on this machine."""
@@ -39,6 +46,11 @@ class SqliteEntry(Strict):
         refuse({"two-phase": _SQLITE_TWO_PHASE}),
         later("upsert"),
     ]
+
+    def arguments(self, location: Path) -> dict[str, object]:
+        """What the connector is built with; its log lies below the checkpoint `location`."""
+        log = location / "log" / sink_key(self.name)  # the name itself may be of any alphabet
+        return {"name": self.name, "path": self.path, "table": self.table, "log": log}
 
 
 SinkEntry = Annotated[MySqlEntry | SqliteEntry, Field(discriminator="connector")]

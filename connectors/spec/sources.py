@@ -7,7 +7,9 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from connectors.spec.fields import NonEmpty, StepName, Strict, as_written, matching, refuse, without, wrong
+from twophase.errors import SpecError
 
+_MAX_NESTING: Final = 64
 _KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"
 _SET_ELSEWHERE: Final = {
     "bootstrap.servers": "write it as bootstrap_servers",
@@ -35,11 +37,23 @@ Topic = Annotated[
 ]
 
 
+def _schema(ddl: str) -> str:
+    from connectors.formats import parse_ddl  # loads pyarrow, which only this format needs
+
+    if ddl.count("<") > _MAX_NESTING:
+        raise wrong("the schema is nested too deeply", f"at most {_MAX_NESTING} of ARRAY<, MAP< and STRUCT<")
+    try:
+        parse_ddl(ddl)
+    except SpecError as error:
+        raise wrong(error.message, *([error.remedy] if error.remedy else [])) from None
+    return ddl
+
+
 class JsonFormat(Strict):
     """`format: {type: json, schema: …}`: each value is one JSON object with these columns."""
 
     type: Literal["json"]
-    ddl: NonEmpty = Field(alias="schema")  # "id BIGINT, name STRING"
+    ddl: Annotated[NonEmpty, AfterValidator(_schema)] = Field(alias="schema")  # "id BIGINT, name STRING"
 
 
 class StringFormat(Strict):
@@ -70,3 +84,20 @@ class KafkaEntry(Strict):
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     group_id: NonEmpty | None = None
     properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)
+
+    def arguments(self) -> dict[str, object]:
+        """What the connector is built with. `properties` may contain passwords."""
+        from connectors.formats import format_of  # loads pyarrow
+
+        schema = self.format.ddl if isinstance(self.format, JsonFormat) else None
+        return {
+            "name": self.name,
+            "bootstrap_servers": self.bootstrap_servers,
+            "topics": tuple(self.topics),
+            "starting_offsets": self.starting_offsets,
+            "format": format_of(self.format.type, schema),
+            "properties": dict(self.properties),
+            "on_bad_record": self.on_bad_record,
+            "group_id": self.group_id,
+            "isolation_level": self.isolation_level,
+        }

@@ -1,0 +1,38 @@
+"""Which connectors there are, and how an entry of the spec becomes a Source or a Sink: one line for each.
+
+Imports a connector when it is first built, so that `eos validate` loads neither Kafka's client nor a database driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from connectors.spec.sinks import SinkEntry
+from connectors.spec.sources import KafkaEntry
+from connectors.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from connectors.contracts import Sink, Source
+
+_SOURCES: Final = {"kafka": "connectors.kafka:KafkaSource"}
+_SINKS: Final = {
+    "mysql": "connectors.sql.sink:MySqlSink",
+    "sqlite": "connectors.sql.sqlite_sink:SqliteSink",
+}
+
+
+def build_source(entry: KafkaEntry) -> Source:
+    """The source of an entry of `sources`. Opens nothing. Called once a start, on the driver."""
+    return cast("Source", _build(_SOURCES[entry.connector], entry.arguments()))
+
+
+def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
+    """The sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
+    return cast("Sink", _build(_SINKS[entry.connector], entry.arguments(spec.checkpoint.location)))
+
+
+def _build(target: str, arguments: Mapping[str, object]) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)(**arguments)

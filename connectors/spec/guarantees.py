@@ -1,0 +1,81 @@
+"""What a pipeline promises, sink by sink, in plain words, from the spec alone. `eos doctor` checks the needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.spec.sinks import MySqlEntry, SinkEntry, SqliteEntry
+from connectors.spec.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """One sink: the promise, when its rows can be seen, what that takes, and where it ends."""
+
+    sink: str
+    promise: str
+    visible: str
+    needs: tuple[str, ...]
+    limits: tuple[str, ...]
+
+
+def guarantees(spec: Spec) -> list[Guarantee]:
+    """One for each sink, in the order of the spec. Pure; secrets are masked."""
+    return [_of_sink(spec, entry) for entry in spec.sinks]
+
+
+def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
+    promise, visible, needs, limits = _BY_KIND[type(entry)](spec)
+    return Guarantee(spec.mask(entry.name), promise, visible, needs, (*limits, *_of_source(spec)))
+
+
+_Words = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+
+
+def _two_phase(spec: Spec) -> _Words:
+    return (
+        "exactly-once: every record's rows are in the table once, whatever is killed and restarted",
+        f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), one task's share shortly after another's",
+        (
+            "an InnoDB table that exists, with columns that fit the rows",
+            "MySQL: xa_detach_on_prepare=ON and the privilege XA_RECOVER_ADMIN",
+            "durable commits: innodb_flush_log_at_trx_commit=1 and sync_binlog=1 (not MariaDB's defaults)",
+            "tables of the protocol beside the target: created at the first start, or by an administrator",
+        ),
+        (
+            "prepared rows keep their locks until the checkpoint is committed, also while the pipeline is down",
+            "no DDL on the table while the pipeline runs",
+            "a reader may see one task's rows of a checkpoint just before another's",
+        ),
+    )
+
+
+def _write_ahead_log(spec: Spec) -> _Words:
+    return (
+        "exactly-once: rows wait in a log beside the checkpoint and are applied in one transaction with their witness",
+        f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), all of its rows at once",
+        (
+            "a table that exists, with columns that fit the rows",
+            f"a local disk for the log at {spec.mask(str(spec.checkpoint.location))}, kept as long as the table",
+        ),
+        ("one writer at a time holds the database file; others wait",),
+    )
+
+
+_BY_KIND: Final[dict[type, Callable[[Spec], _Words]]] = {MySqlEntry: _two_phase, SqliteEntry: _write_ahead_log}
+
+
+def _of_source(spec: Spec) -> tuple[str, ...]:
+    """Where a setting of the source makes "every record" mean less than all."""
+    limits = []
+    for source in spec.sources:
+        if source.on_bad_record == "skip":
+            limits.append("on_bad_record: skip: a record that does not decode is counted and left out")
+        if source.starting_offsets == "latest":
+            limits.append("starting_offsets: latest: what was in the topics before the very first start is not read")
+        if source.isolation_level == "read_uncommitted":
+            limits.append("isolation_level: read_uncommitted: records of aborted Kafka transactions are written, too")
+    limits.append("Python steps must give the same rows for the same records: a failed task runs them again")
+    return tuple(limits)
