@@ -15,6 +15,7 @@ from connectors.spec.spec import Spec
 
 if TYPE_CHECKING:
     from connectors.contracts import Sink, Source
+    from twophase.head import HeadStore
 
 _SOURCES: Final = {"kafka": "connectors.kafka:KafkaSource"}
 _SINKS: Final = {
@@ -31,6 +32,20 @@ def build_source(entry: KafkaEntry) -> Source:
 def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
     """The sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
     return cast("Sink", _build(_SINKS[entry.connector], entry.arguments(spec.checkpoint.location)))
+
+
+def open_head(spec: Spec) -> HeadStore:
+    """The head register of a pipeline: files at the checkpoint location, or the database that `checkpoint.head` names.
+
+    Called once an epoch, and by the commands that read the history. Creates what is missing. Raises HeadError.
+    """
+    if spec.checkpoint.head is None:
+        from twophase.local_head import LocalHead
+
+        return LocalHead(spec.checkpoint.location)
+    from connectors.sql.head import SqlHead
+
+    return SqlHead(spec.checkpoint.head.reveal(), spec.pipeline)
 
 
 def _build(target: str, arguments: Mapping[str, object]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import secrets
@@ -52,7 +53,8 @@ class Runner:
     def run(self) -> None:
         """Block until the pipeline ends. Raises the ConnectorError that no restart cures, or that used up the strategy."""
         strategy = self.spec.restart.strategy()
-        source, sink = build_source(self.spec), build_sink(self.spec)
+        source = build_source(self.spec.sources[0])
+        sink = build_sink(self.spec, self.spec.sinks[0])
         while not self._stopping.is_set():
             try:
                 self._run_epoch(source, sink)
@@ -122,7 +124,7 @@ class _Epoch:
         self.runner._tell_state("running")
         self.query = self._start()
         try:
-            while not self.query.awaitTermination(_POLL_S):
+            while not self.query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
                 if self.runner._stopping.is_set():
                     self.runner._tell_state("stopping")
                     self.runner._idle.wait()
@@ -205,8 +207,6 @@ class _Epoch:
 
 
 def _offsets(text: str) -> Mapping[str, int] | None:
-    import json
-
     value = json.loads(text)
     return value if isinstance(value, dict) else None
 

@@ -1,0 +1,84 @@
+"""The progress line of `eos run`: live on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from spark_jobs.report import CheckpointReport, Totals
+
+_QUIET_S = 5.0
+"""Least time between two plain lines."""
+
+
+class ConsoleListener:
+    """Draws the totals of a run. On a terminal the line is redrawn four times a second; else a line at most every 5 s."""
+
+    def __init__(self, pipeline: str, console: Console) -> None:
+        self._pipeline = pipeline
+        self._console = console
+        self.totals = Totals()
+        self._printed_at_s = 0.0
+
+    def state(self, text: str) -> None:
+        """See spark_jobs.report.Listener."""
+        self.totals.state(text)
+        if not self._console.is_terminal:
+            self._console.print(f"{self._pipeline}: {text}", highlight=False)
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """See spark_jobs.report.Listener."""
+        self.totals.checkpoint(report)
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._printed_at_s >= _QUIET_S:
+            self._printed_at_s = now
+            self._console.print(self._line(), highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """While the pipeline runs. Ends with one line that stays."""
+        if self._console.is_terminal:
+            with Live(get_renderable=self._table, console=self._console, refresh_per_second=4, transient=True):
+                yield
+        else:
+            yield
+        self._console.print(self._closing(), highlight=False, soft_wrap=True)
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_row(Text(self._pipeline, style="bold"), *(Text(cell) for cell in self._cells()))
+        return table
+
+    def _line(self) -> str:
+        return f"{self._pipeline}: " + "  ".join(self._cells())
+
+    def _cells(self) -> tuple[str, ...]:
+        totals, last = self.totals, self.totals.last
+        if last is None:
+            return (f"{totals.state_text} ({time.monotonic() - totals.started_at_s:.0f} s)",)
+        ago = time.monotonic() - totals.last_at_s
+        lag = "?" if last.lag is None else f"{last.lag:,}"
+        rate = totals.records_per_s if ago < _QUIET_S else 0.0
+        return (
+            totals.state_text,
+            f"checkpoint {last.record.checkpoint_id}",
+            f"{rate:,.0f} records/s",
+            f"lag {lag}",
+            f"last commit {ago:.1f} s ago ({last.duration_s:.2f} s)",
+            f"{totals.records:,} records",
+        )
+
+    def _closing(self) -> str:
+        totals = self.totals
+        seconds = time.monotonic() - totals.started_at_s
+        restarts = f", {totals.restarts} restarts" if totals.restarts else ""
+        return (
+            f"{self._pipeline}: {totals.records:,} records in, {totals.rows:,} rows committed in "
+            f"{totals.checkpoints} checkpoints, {seconds:.1f} s{restarts}"
+        )
