@@ -1,0 +1,111 @@
+"""What `eos doctor` says of a SQLite sink. Changes nothing, apart from the lock that it takes and gives back."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from sqlalchemy import Connection, inspect
+
+from connectors.contracts import Finding
+from connectors.sql.sqlite_database import Database
+from connectors.sql.sqlite_target import bind, read_table
+from twophase.errors import ConnectorError
+from wal.errors import WalError
+from wal.filesystem import refuse_network_filesystem
+
+_OLDEST: Final = (3, 31, 0)  # the pragma that lists generated columns
+_DURABLE: Final = ("delete", "truncate", "persist", "wal")
+
+
+def findings(path: Path, table: str, log_folder: Path, schema: pa.Schema | None) -> Sequence[Finding]:
+    """Every check, in the order in which they would stop a run."""
+    checks: dict[str, Callable[[], Finding]] = {
+        "SQLite version": _version,
+        "database location": partial(_location, "database location", path),
+        "log location": partial(_location, "log location", log_folder),
+        "log folder": partial(_log_folder, log_folder),
+        "database": partial(_database, path),
+        "target table": partial(_target, path, table, schema),
+        "constraints": partial(_constraints, path, table),
+    }
+    found = []
+    for name, check in checks.items():
+        try:
+            found.append(check())
+        except (ConnectorError, WalError) as error:
+            found.append(Finding(name, ok=False, detail=error.message, remedy=error.remedy))
+    return found
+
+
+def _version() -> Finding:
+    ok = sqlite3.sqlite_version_info >= _OLDEST
+    remedy = "" if ok else f"use a Python with SQLite {'.'.join(map(str, _OLDEST))} or newer"
+    return Finding("SQLite version", ok, sqlite3.sqlite_version, remedy)
+
+
+def _location(check: str, path: Path) -> Finding:
+    refuse_network_filesystem(path)
+    return Finding(check, ok=True, detail=f"{path} is on a local disk")
+
+
+def _log_folder(folder: Path) -> Finding:
+    place = folder
+    while not place.exists():
+        place = place.parent
+    ok = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    state = "is there" if place == folder else f"will be made in {place}"
+    remedy = "" if ok else f"let this user write to {place}"
+    return Finding("log folder", ok, f"{folder} {state}" if ok else f"{place} cannot be written", remedy)
+
+
+def _database(path: Path) -> Finding:
+    with Database(path).writing() as connection:  # the lock shows that the file can be written
+        mode = str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one())
+    ok = mode in _DURABLE
+    remedy = "" if ok else "PRAGMA journal_mode=WAL, or DELETE: without a journal a crash leaves half a checkpoint"
+    return Finding("database", ok, f"{path} can be written; journal mode {mode}", remedy)
+
+
+def _target(path: Path, table: str, schema: pa.Schema | None) -> Finding:
+    with Database(path).reading() as connection:
+        found = read_table(connection, table, schema)
+    if schema is None:
+        return Finding("target table", ok=True, detail=f"{table} has {len(found.columns)} columns")
+    bound = bind(found, schema)
+    return Finding("target table", ok=True, detail=f"{table} takes {', '.join(each.column for each in bound)}")
+
+
+def _constraints(path: Path, table: str) -> Finding:
+    with Database(path).reading() as connection:
+        kinds = _constraint_kinds(connection, table)
+    if not kinds:
+        return Finding("constraints", ok=True, detail=f"{table} has none that could refuse a row")
+    return Finding(
+        "constraints",
+        ok=False,
+        detail=f"{table} has {', '.join(kinds)}: a row that breaks one is found only when its checkpoint is applied",
+        remedy="make sure that no row breaks them: the pipeline would stop there until the row in the way is gone",
+        fatal=False,
+    )
+
+
+def _constraint_kinds(connection: Connection, table: str) -> list[str]:
+    inspector = inspect(connection)
+    if not inspector.has_table(table):
+        return []
+    found = {
+        "a primary key": inspector.get_pk_constraint(table)["constrained_columns"],
+        "unique constraints": inspector.get_unique_constraints(table),
+        "unique indexes": [each for each in inspector.get_indexes(table) if each["unique"]],
+        "check constraints": inspector.get_check_constraints(table),
+        "triggers": connection.exec_driver_sql(
+            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = lower(?)", (table,)
+        ).all(),
+    }
+    return [kind for kind, members in found.items() if members]

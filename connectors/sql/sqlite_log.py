@@ -1,0 +1,129 @@
+"""The sink's segments in the write-ahead log: their names, and which of them wait, are applied, or are nobody's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from twophase.errors import (
+    ConnectorError,
+    LostCommittableError,
+    PrepareError,
+    SinkUnavailableError,
+    TargetError,
+)
+from twophase.ids import TransactionId
+from twophase.values import Committable
+from wal.errors import SegmentError, SegmentFormatError, SegmentMissingError, StorageError, WalError
+from wal.local import LocalStorage
+from wal.segment import SegmentRef, stat_segment
+from wal.storage import Storage
+
+_SUFFIX: Final = ".segment"
+
+
+def segment_name(transaction: TransactionId) -> str:
+    """The full transaction id, as a file can be named: nobody else ever writes under it (H8)."""
+    return str(transaction).replace("/", ".") + _SUFFIX
+
+
+def transaction_of(name: str) -> TransactionId | None:
+    """The transaction that `segment_name` named, or None for a foreign name."""
+    if not name.endswith(_SUFFIX):
+        return None
+    return TransactionId.parse(name.removesuffix(_SUFFIX).replace(".", "/"))
+
+
+def committable(transaction: TransactionId, ref: SegmentRef) -> Committable:
+    """What a writer acknowledges with: enough for any process to find the rows and to know them."""
+    data = {"segment": ref.name, "sha256": ref.sha256}
+    return Committable(transaction, rows=ref.rows, bytes=ref.bytes, data=data)
+
+
+def segment_of(each: Committable) -> SegmentRef | None:
+    """The segment that a committable names; None for a writer that had no rows."""
+    if not each.data:
+        return None
+    return SegmentRef(each.data["segment"], each.rows, each.bytes, each.data["sha256"])
+
+
+def is_sealed(storage: Storage, ref: SegmentRef) -> bool:
+    """Whether the segment exists. Raises SegmentDamagedError if it does and its footer is not whole."""
+    try:
+        stat_segment(storage, ref.name)
+    except SegmentMissingError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The segments of one sink and one incarnation in a storage that others may share."""
+
+    storage: Storage
+    sink: str  # sink_key(name)
+    incarnation: str
+
+    def waiting(self, applied: int) -> Iterator[tuple[str, TransactionId]]:
+        """Sealed segments of checkpoints above `applied`."""
+        for name in self.storage.names():
+            transaction = self._own(name)
+            if transaction is not None and transaction.scope.checkpoint_id > applied:
+                yield name, transaction
+
+    def foreign(self) -> Iterator[str]:
+        """Names that no sink of ours wrote."""
+        return (name for name in self.storage.names() if transaction_of(name) is None)
+
+    def collect(self, applied: int) -> None:
+        """Delete what can never be asked for again: segments, finished or not, of checkpoints up to `applied`.
+
+        Of those that were not applied, the writer lost against a sibling of the same checkpoint (H1).
+        """
+        for name in self.storage.names():
+            if self._is_up_to(name, applied):
+                self.storage.delete(name)
+        for name in self.storage.unfinished():
+            if self._is_up_to(name, applied):
+                self.storage.sweep(name)
+
+    def sweep(self, epoch: int) -> None:
+        """Remove what writers of epochs below `epoch` have begun: they can seal nothing of it any more."""
+        for name in self.storage.unfinished():
+            transaction = self._own(name)
+            if transaction is not None and transaction.scope.epoch < epoch:
+                self.storage.sweep(name)
+
+    def _own(self, name: str) -> TransactionId | None:
+        transaction = transaction_of(name)
+        if transaction is None or transaction.sink != self.sink or transaction.scope.incarnation != self.incarnation:
+            return None
+        return transaction
+
+    def _is_up_to(self, name: str, checkpoint_id: int) -> bool:
+        transaction = self._own(name)
+        return transaction is not None and transaction.scope.checkpoint_id <= checkpoint_id
+
+
+def open_log(folder: Path) -> LocalStorage:
+    """The storage of a sink. Raises TargetError for a network filesystem."""
+    try:
+        return LocalStorage(folder)
+    except WalError as error:
+        raise TargetError(error.message, remedy=error.remedy) from error
+
+
+def while_preparing(error: WalError) -> ConnectorError:
+    """A task's view: its checkpoint is aborted and run again."""
+    return PrepareError(f"the write-ahead log did not take the rows: {error.message}", remedy=error.remedy)
+
+
+def while_committing(error: WalError) -> ConnectorError:
+    """The driver's view: the rows are decided, so that either the storage comes back or they are lost."""
+    if isinstance(error, StorageError):
+        return SinkUnavailableError(f"the write-ahead log cannot be used: {error.message}", remedy=error.remedy)
+    if isinstance(error, SegmentError) and not isinstance(error, SegmentFormatError):
+        return LostCommittableError(f"rows of a completed checkpoint are lost: {error.message}", remedy=error.remedy)
+    return TargetError(error.message, remedy=error.remedy)

@@ -1,0 +1,70 @@
+"""A SQLite table as a sink, `commit: write-ahead-log`: rows wait in segments and are applied a checkpoint at a time.
+
+Exactly-once without two-phase commit: a checkpoint's rows and the witness that counts it are one local transaction.
+Segments lie in a folder that tasks and driver share, so the tasks run on the driver's machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from connectors.contracts import Finding
+from connectors.sql.sqlite_check import findings
+from connectors.sql.sqlite_columns import Binding
+from connectors.sql.sqlite_committer import SqliteCommitter
+from connectors.sql.sqlite_database import Database
+from connectors.sql.sqlite_log import open_log
+from connectors.sql.sqlite_target import bind, read_table
+from connectors.sql.sqlite_writer import SqliteWriter
+from twophase.errors import TargetError
+from twophase.ids import TransactionId
+from wal.errors import WalError
+from wal.filesystem import refuse_network_filesystem
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteSink:
+    """See Sink. Picklable; opens nothing by itself."""
+
+    name: str
+    path: Path  # of the database, which exists
+    table: str  # exists, too
+    log_folder: Path  # for segments; may be shared by sinks and pipelines, is made when it is first written to
+    bindings: tuple[Binding, ...] = ()  # of an opened sink
+
+    def open(self, schema: pa.Schema) -> SqliteSink:
+        """See Sink. Creates nothing. Raises TargetError, SinkUnavailableError if the database is locked or missing."""
+        try:
+            refuse_network_filesystem(self.path)
+        except WalError as error:
+            raise TargetError(error.message, remedy=error.remedy) from error
+        open_log(self.log_folder)
+        with Database(self.path).reading() as connection:
+            table = read_table(connection, self.table, schema)
+        return replace(self, bindings=bind(table, schema))
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """See Sink."""
+        return tuple(each.column for each in self.bindings)
+
+    @property
+    def partition_by(self) -> Sequence[str]:
+        """See Sink. Any writer may have any row: nothing is locked before the one transaction."""
+        return ()
+
+    def writer(self, transaction: TransactionId) -> SqliteWriter:
+        """See Sink."""
+        return SqliteWriter(open_log(self.log_folder), self.table, self.bindings, transaction)
+
+    def committer(self, pipeline: str) -> SqliteCommitter:
+        """See Sink."""
+        return SqliteCommitter(self.name, pipeline, self.path, self.table, self.log_folder)
+
+    def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
+        """See Sink."""
+        return findings(self.path, self.table, self.log_folder, schema)

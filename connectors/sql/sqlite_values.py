@@ -1,0 +1,101 @@
+"""Rows in the form in which SQLite stores them: Arrow columns of int64, double, string or binary. Called in tasks.
+
+Everything about a value that can be wrong is found here, before anything is prepared: after the decision it would be
+too late.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from connectors.sql.sqlite_columns import Binding, Form
+from twophase.errors import BadRowError
+
+_STORED: Final = {
+    Form.INTEGER: pa.int64(),
+    Form.REAL: pa.float64(),
+    Form.TEXT: pa.large_string(),
+    Form.LEXICAL: pa.large_string(),
+    Form.JSON: pa.large_string(),
+    Form.BLOB: pa.large_binary(),
+}
+
+_PLAIN_SCALE: Final = 6
+"""Up to this scale Arrow writes a decimal with all its digits; beyond, zero would become `0E-10`."""
+
+
+def stored_schema(bindings: Sequence[Binding]) -> pa.Schema:
+    """Schema of what `stored_rows` returns."""
+    return pa.schema([pa.field(b.column, _STORED[b.form], nullable=b.nullable) for b in bindings])
+
+
+def stored_rows(table: str, bindings: Sequence[Binding], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Convert a batch whose columns are those of `bindings`, in order. Raises BadRowError that names column and row."""
+    arrays = [_column(table, b, array) for b, array in zip(bindings, batch.columns, strict=True)]
+    return pa.record_batch(arrays, schema=stored_schema(bindings))
+
+
+def _column(table: str, binding: Binding, array: pa.Array) -> pa.Array:
+    try:
+        if array.type != binding.type:
+            array = array.cast(binding.type)
+        if types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if not binding.nullable and array.null_count:
+            raise _bad(table, binding, "NULL in a column that is NOT NULL", _first(pc.is_null(array)))
+        stored = _convert(binding.form, array)
+        stored.validate(full=True)  # SQLite's driver decodes text: bytes that are not UTF-8 would stop the commit
+    except (pa.ArrowException, ValueError) as error:
+        raise _bad(table, binding, str(error), None) from error
+    if binding.form is Form.REAL and pc.any(pc.is_nan(stored)).as_py():
+        # SQLite would store NULL in silence.
+        raise _bad(table, binding, "NaN, which SQLite cannot store", _first(pc.is_nan(stored)))
+    return stored
+
+
+def _convert(form: Form, array: pa.Array) -> pa.Array:
+    if form is Form.JSON:
+        return pa.array([_json(value) for value in array.to_pylist()], pa.large_string())
+    if form is Form.LEXICAL and types.is_timestamp(array.type) and array.type.tz is not None:
+        array = array.cast(pa.timestamp(array.type.unit, "UTC"))  # its text ends in Z
+    if form is Form.LEXICAL and types.is_decimal(array.type) and not 0 <= array.type.scale <= _PLAIN_SCALE:
+        array = pa.array([None if value is None else format(value, "f") for value in array.to_pylist()], pa.string())
+    if form is Form.LEXICAL and not types.is_integer(array.type):
+        array = array.cast(pa.string())
+    return array.cast(_STORED[form])  # checked: an unsigned number above 2**63-1 is an error, not a negative number
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: object) -> object:
+    """JSON has fewer types: decimals and times become text, bytes base64; a map becomes a list of pairs."""
+    match value:
+        case dict():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case bytes():
+            return base64.b64encode(value).decode()
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
+
+
+def _first(mask: pa.Array) -> int:
+    return int(pc.index(mask, True).as_py())
+
+
+def _bad(table: str, binding: Binding, reason: str, row: int | None) -> BadRowError:
+    where = f" in row {row} of its batch" if row is not None else ""
+    message = f"table {table}, column {binding.column}{where}: {reason}"
+    return BadRowError(message, remedy="filter or convert such rows in a transform, or change the column")

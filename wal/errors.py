@@ -1,0 +1,96 @@
+"""Every error of this package.
+
+WalError
+├── StorageError                  the place for the bytes cannot be used now (full, unreadable, read-only)
+│   ├── ObjectExistsError         the name is taken: nothing is ever overwritten
+│   └── ObjectMissingError        no object of this name, or what was begun under it has been swept away
+├── ObjectNameError               the name is not one that every storage can hold
+├── NetworkFilesystemError        the location is on a network filesystem, whose links and syncs promise too little
+└── SegmentError                  one segment; the message names it
+    ├── SegmentMissingError       it does not exist
+    ├── SegmentDamagedError       its bytes are not those that were sealed
+    └── SegmentFormatError        a newer version has written it
+
+`retriable` says whether the same call may succeed later with nothing repaired but the storage.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "NetworkFilesystemError",
+    "ObjectExistsError",
+    "ObjectMissingError",
+    "ObjectNameError",
+    "SegmentDamagedError",
+    "SegmentError",
+    "SegmentFormatError",
+    "SegmentMissingError",
+    "StorageError",
+    "WalError",
+]
+
+
+class WalError(Exception):
+    """Root of the tree. `remedy` is one sentence that says what to do; it is printed under the message."""
+
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.remedy)
+
+
+def _rebuild(kind: type[WalError], message: str, remedy: str) -> WalError:
+    """Errors cross process borders by pickle; the default would lose the keyword."""
+    return kind(message, remedy=remedy)
+
+
+class StorageError(WalError):
+    """The storage did not do what was asked. Nothing was made visible under a name, unless the message says so."""
+
+    retriable = True
+
+
+class ObjectExistsError(StorageError):
+    """An object of this name exists. It was not touched."""
+
+    retriable = False
+
+
+class ObjectMissingError(StorageError):
+    """There is no such object, or its unfinished bytes were swept away before they were published."""
+
+    retriable = False
+
+
+class ObjectNameError(WalError):
+    """The name could leave the folder, or is not one that every kind of storage can hold."""
+
+
+class NetworkFilesystemError(WalError):
+    """The location is on a network filesystem (H21)."""
+
+
+class SegmentError(WalError):
+    """Something is wrong with one segment."""
+
+
+class SegmentMissingError(SegmentError):
+    """The segment does not exist."""
+
+
+class SegmentDamagedError(SegmentError):
+    """The segment's bytes are not the ones that were sealed. No row of it was given out."""
+
+
+class SegmentFormatError(SegmentError):
+    """The segment is of a format that this version does not read."""

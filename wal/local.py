@@ -1,0 +1,145 @@
+"""A Storage in a folder of a local disk: written aside, synced, linked into place, and the folder synced."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
+from wal.files import File, Files, OsFiles
+from wal.filesystem import refuse_network_filesystem
+from wal.storage import check_name
+
+# A leading dot is no object's name, so that what is unfinished can never be taken for an object.
+_UNFINISHED: Final = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.unfinished")
+
+
+class LocalStorage:
+    """See Storage. The folder is made by the first `create`; a folder that does not exist yet is an empty storage."""
+
+    def __init__(self, folder: Path, files: Files | None = None) -> None:
+        """`files` stands in for the operating system in tests. Raises NetworkFilesystemError."""
+        if files is None:
+            refuse_network_filesystem(folder)
+        self._folder = folder
+        self._files = files or OsFiles()
+
+    def create(self, name: str) -> LocalWriter:
+        """See Storage."""
+        partial = self._folder / f".{check_name(name)}.{secrets.token_hex(4)}.unfinished"
+        try:
+            self._files.make_folder(self._folder)
+            return LocalWriter(self._files, partial, self._folder / name)
+        except OSError as error:
+            raise _failed("begin", self._folder / name, error) from error
+
+    def open(self, name: str) -> BinaryIO:
+        """See Storage."""
+        path = self._folder / check_name(name)
+        try:
+            return self._files.open(path)
+        except FileNotFoundError as error:
+            message = f"{path} does not exist"
+            raise ObjectMissingError(message) from error
+        except OSError as error:
+            raise _failed("read", path, error) from error
+
+    def delete(self, name: str) -> None:
+        """See Storage."""
+        self._remove(check_name(name))
+
+    def names(self) -> Sequence[str]:
+        """See Storage."""
+        return sorted(name for name in self._list() if not name.startswith("."))
+
+    def unfinished(self) -> Sequence[str]:
+        """See Storage."""
+        return sorted({match["name"] for match in map(_UNFINISHED.fullmatch, self._list()) if match})
+
+    def sweep(self, name: str) -> None:
+        """See Storage."""
+        check_name(name)
+        for entry in self._list():
+            match = _UNFINISHED.fullmatch(entry)
+            if match and match["name"] == name:
+                self._remove(entry)
+
+    def describe(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def _list(self) -> Sequence[str]:
+        try:
+            return self._files.list(self._folder)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise _failed("list", self._folder, error) from error
+
+    def _remove(self, entry: str) -> None:
+        try:
+            self._files.unlink(self._folder / entry)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _failed("remove", self._folder / entry, error) from error
+
+
+class LocalWriter:
+    """See ObjectWriter."""
+
+    def __init__(self, files: Files, partial: Path, target: Path) -> None:
+        self._files = files
+        self._partial = partial
+        self._target = target
+        self._file: File | None = files.create(partial)
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """See ObjectWriter."""
+        try:
+            return self._open_file().write(data)
+        except OSError as error:
+            raise _failed("write", self._target, error) from error
+
+    def publish(self) -> None:
+        """See ObjectWriter. The order is the promise: bytes synced, name given, name synced."""
+        file = self._open_file()
+        try:
+            file.sync()
+            file.close()
+            self._files.link(self._partial, self._target)
+            self._files.sync_folder(self._target.parent)
+        except FileExistsError as error:
+            message = f"{self._target} exists already"
+            raise ObjectExistsError(message, remedy="nothing was overwritten; two writers used one name") from error
+        except FileNotFoundError as error:
+            message = f"{self._target}: what was written for it has been swept away"
+            raise ObjectMissingError(message, remedy="a newer owner of the folder has ended this writer") from error
+        except OSError as error:
+            raise _failed("publish", self._target, error) from error
+        self.discard()
+
+    def discard(self) -> None:
+        """See ObjectWriter."""
+        file, self._file = self._file, None
+        if file is None:
+            return
+        for step in (file.close, lambda: self._files.unlink(self._partial)):
+            try:
+                step()
+            except OSError:
+                continue  # what stays is unfinished by name, and swept by the folder's owner
+
+    def _open_file(self) -> File:
+        if self._file is None:
+            message = f"{self._target} is no longer being written"
+            raise StorageError(message)
+        return self._file
+
+
+def _failed(action: str, path: Path, error: OSError) -> StorageError:
+    message = f"cannot {action} {path}: {error.strerror or error}"
+    return StorageError(message, remedy="free space, or set right the permissions or the disk, at this folder")
