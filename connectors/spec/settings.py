@@ -123,6 +123,9 @@ RestartSettings = Annotated[
 _REFUSED_CONF: Final = {
     "spark.sql.streaming.checkpointLocation": "the checkpoint is at checkpoint.location",
     "spark.master": "write it as spark.master, outside of conf",
+    "spark.sql.session.timeZone": "it is always UTC, so that times are written as they were read",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "it is always 2, which a losing task cannot overwrite",
+    "spark.sql.streaming.stateStore.providerClass": "state is always kept in RocksDB",
 }
 
 

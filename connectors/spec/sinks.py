@@ -10,7 +10,6 @@ from pydantic import Field
 from connectors.spec.fields import NonEmpty, Strict, Title, database_url, later, refuse
 from connectors.spec.secrets import Url
 from connectors.spec.settings import LocalPath
-from twophase.ids import sink_key
 
 _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
@@ -49,8 +48,7 @@ class SqliteEntry(Strict):
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; its log lies below the checkpoint `location`."""
-        log = location / "log" / sink_key(self.name)  # the name itself may be of any alphabet
-        return {"name": self.name, "path": self.path, "table": self.table, "log": log}
+        return {"name": self.name, "path": self.path, "table": self.table, "log_folder": location / "log"}
 
 
 SinkEntry = Annotated[MySqlEntry | SqliteEntry, Field(discriminator="connector")]

@@ -1,0 +1,84 @@
+"""The application: its commands, and what happens to an error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from spark_jobs.cli.doctor import doctor
+from spark_jobs.cli.options import Debug
+from spark_jobs.cli.output import out
+from spark_jobs.cli.run_command import run
+from spark_jobs.cli.validate import validate
+from twophase.errors import ConnectorError, SpecError
+
+app = typer.Typer(
+    name="eos",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(validate)
+app.command()(doctor)
+app.command()(run)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"eos {_installed_version()}")
+        raise typer.Exit
+
+
+def _installed_version() -> str:
+    try:
+        return metadata.version("eos-spark")
+    except metadata.PackageNotFoundError:
+        return "(not installed, run from its source folder)"
+
+
+@app.callback()
+def eos(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Exactly-once pipelines from Kafka to databases, on Spark, from one YAML file.
+
+    Start with `eos validate SPEC`, which says what is wrong with a spec and what it guarantees;
+    then `eos doctor SPEC`, which asks the real services; then `eos run SPEC`.
+
+    Exit codes: 0 done, 1 a run failed or a check found something fatal, 2 the spec or the command line is wrong.
+    """
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code. Errors are printed; what nobody foresaw is raised."""
+    try:
+        get_command(app).main(args=list(arguments), prog_name="eos")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 1 if done.code else 0
+    except SpecError as error:
+        out.error(error)
+        return 2
+    except ConnectorError as error:
+        out.error(error)
+        return 1
+    return 0
+
+
+def main() -> None:
+    """The console script `eos`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of another alphabet is no reason to fail
+    sys.excepthook = out.unexpected
+    sys.exit(run_command_line(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""`eos doctor`: goes to the real services and checks what a run will need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import typer
+from rich.table import Table
+
+from connectors.contracts import Finding
+from connectors.registry import build_sink, build_source
+from connectors.spec import Spec
+from spark_jobs.cli.environment import check_environment
+from spark_jobs.cli.options import AsJson, Debug, SpecPath
+from spark_jobs.cli.output import out
+
+
+def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Check this machine and the real services for what a run will need.
+
+    Java and Spark, the checkpoint location, the broker and its topics, the database server's version, settings and
+    privileges, and the target table. Each finding that is not ok says what to do about it.
+
+    Reads only; it may wait for a service that does not answer.
+
+    Exit code: 0 if a run can start, 1 if something that it needs is missing, 2 if the spec is wrong.
+
+    Examples:
+
+        eos doctor orders.yaml
+
+        eos doctor orders.yaml --json
+    """
+    loaded = out.load(spec)
+    findings = list(_findings(loaded))
+    healthy = all(finding.ok or not finding.fatal for _, finding in findings)
+    if as_json:
+        out.facts({"ok": healthy, "findings": [{"of": of, **asdict(finding)} for of, finding in findings]})
+    else:
+        out.show(_table(findings))
+        out.show(out.text("A run can start." if healthy else "A run cannot start yet.", "bold"))
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
+    """Each finding with what it is about."""
+    for finding in check_environment(spec, os.environ):
+        yield "this machine", finding
+    sources = {entry.name: build_source(entry) for entry in spec.sources}
+    for name, source in sources.items():
+        for finding in source.check():
+            yield f"source {name}", finding
+    for entry in spec.sinks:
+        feeding = sources.get(entry.from_)  # behind a step, only Spark knows the columns
+        for finding in build_sink(spec, entry).check(feeding.schema if feeding else None):
+            yield f"sink {entry.name}", finding
+
+
+def _table(findings: list[tuple[str, Finding]]) -> Table:
+    table = Table()
+    for heading in ("of", "check", "", "found", "what to do"):
+        table.add_column(heading, overflow="fold")
+    for of, finding in findings:
+        word, style = (
+            ("ok", "green") if finding.ok else ("FAILS", "bold red") if finding.fatal else ("warning", "yellow")
+        )
+        remedy = "" if finding.ok else finding.remedy
+        table.add_row(
+            out.text(of), out.text(finding.check), out.text(word, style), out.text(finding.detail), out.text(remedy)
+        )
+    return table

@@ -1,0 +1,83 @@
+"""What this machine must have before Spark is started, as findings of `eos doctor`. Imports no Spark."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from connectors.contracts import Finding
+from connectors.spec import Spec
+from spark_jobs.cli.filesystem import why_not_writable
+from wal.errors import NetworkFilesystemError
+from wal.filesystem import refuse_network_filesystem
+
+_JAVA_NEEDED: Final = 17
+_JAVA_TIMEOUT_S: Final = 20
+_SPARK_NEEDED: Final = "4.3."
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_INSTALL_JAVA: Final = f"install Java {_JAVA_NEEDED} or newer, and set JAVA_HOME if it is not on the PATH"
+
+
+def check_environment(spec: Spec, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Java, Spark, the interpreter of the workers, and the checkpoint location."""
+    yield check_java(environ)
+    yield check_pyspark()
+    yield check_interpreter(environ)
+    yield from check_location(spec.checkpoint.location)
+
+
+def check_java(environ: Mapping[str, str]) -> Finding:
+    """The Java that Spark will find: JAVA_HOME first, then the PATH."""
+    home = environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH"))
+    if java is None:
+        return Finding("Java", False, "there is none", _INSTALL_JAVA)
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("Java", False, f"{java} does not run: {error}", _INSTALL_JAVA)
+    match = _VERSION.search(done.stderr + done.stdout)
+    if match is None:
+        return Finding("Java", False, f"{java} does not say its version", _INSTALL_JAVA, fatal=False)
+    return Finding("Java", int(match[1]) >= _JAVA_NEEDED, f"version {match[1]} ({java})", _INSTALL_JAVA)
+
+
+def check_pyspark() -> Finding:
+    """The installed version, read without importing it."""
+    remedy = "pip install 'pyspark>=4.3,<4.4'"
+    try:
+        version = metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return Finding("PySpark", False, "not installed", remedy)
+    return Finding("PySpark", version.startswith(_SPARK_NEEDED), f"version {version}", remedy)
+
+
+def check_interpreter(environ: Mapping[str, str]) -> Finding:
+    """Workers must import what the driver imports; `eos run` sets PYSPARK_PYTHON to its own interpreter."""
+    chosen = environ.get("PYSPARK_PYTHON")
+    if not chosen:
+        return Finding("PYSPARK_PYTHON", True, f"not set; eos run uses {sys.executable}")
+    found = shutil.which(chosen, path=environ.get("PATH"))
+    # Not resolved: a virtual environment's python is a link to the system's, and yet another interpreter.
+    same = found is not None and Path(found).absolute() == Path(sys.executable).absolute()
+    detail = chosen if same else f"{chosen}, but this is {sys.executable}"
+    return Finding("PYSPARK_PYTHON", same, detail, f"unset it, or set it to {sys.executable}", fatal=False)
+
+
+def check_location(location: Path) -> Iterator[Finding]:
+    """The folder of head, Spark's state and the log."""
+    reason = why_not_writable(location)
+    remedy = "give a folder that this user may write, in checkpoint.location"
+    yield Finding("checkpoint location", reason is None, reason or f"{location} can be written", remedy)
+    try:
+        refuse_network_filesystem(location)
+    except NetworkFilesystemError as error:
+        yield Finding("checkpoint filesystem", False, error.message, error.remedy)
+    else:
+        yield Finding("checkpoint filesystem", True, f"{location} is on a local disk")

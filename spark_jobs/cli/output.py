@@ -1,0 +1,137 @@
+"""What the commands print: facts to stdout, errors to stderr, and no secret to either.
+
+One `Output` per process, `out`: a command line is one process with one terminal. `load` tells it the secrets of the
+spec, and from then on everything that goes through it is masked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TextIO, cast
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from connectors.spec import Spec, SpecMistakesError, load_spec, mask
+from twophase.errors import ConnectorError
+
+_PIPE_WIDTH = 120  # columns where the output is no terminal, so that it does not depend on who reads it
+
+
+class Output:
+    """Prints for people, or with `as_json` for programs: then stdout is one JSON object."""
+
+    def __init__(self) -> None:
+        self.as_json = False
+        self.debug = os.environ.get("EOS_DEBUG", "") not in {"", "0"}
+        self._secrets: frozenset[str] = frozenset()
+
+    def load(self, path: Path) -> Spec:
+        """The spec of this process, its secrets known from now on. Raises SpecError."""
+        spec = load_spec(path, os.environ)
+        self._secrets = spec.secrets
+        return spec
+
+    def mask(self, value: object) -> str:
+        """The value as text without secrets."""
+        return mask(str(value), self._secrets)
+
+    def text(self, value: object, style: str = "") -> Text:
+        """For tables and trees: masked before it is wrapped, and never read as markup."""
+        return Text(self.mask(value), style=style)
+
+    def console(self) -> Console:
+        """Stdout as a rich console whose every write is masked."""
+        width = None if sys.stdout.isatty() else _PIPE_WIDTH
+        return Console(file=cast("IO[str]", _Masked(sys.stdout, self.mask)), width=width, highlight=False, markup=False)
+
+    def show(self, *renderables: RenderableType) -> None:
+        """Print to stdout for people. Everything in it came through `text`."""
+        console = self.console()
+        for renderable in renderables:
+            console.print(renderable)
+
+    def facts(self, value: object) -> None:
+        """Print one JSON object to stdout. Plain data; its texts are masked here."""
+        print(json.dumps(self._masked(value), ensure_ascii=False, indent=2))
+
+    def error(self, error: ConnectorError) -> None:
+        """One clear message, with what to do; the stack trace too with `--debug`."""
+        if self.debug:
+            self._trace(type(error), error, error.__traceback__)
+        if self.as_json:
+            self.facts({"ok": False, "error": _facts_of(error)})
+        else:
+            self.say(f"error: {error.message}" if "\n" not in error.message else f"error:\n{error.message}")
+            if error.remedy:
+                self.say(f"  remedy: {error.remedy}")
+
+    def say(self, line: str) -> None:
+        """One line to stderr, masked and unwrapped."""
+        print(self.mask(line), file=sys.stderr)
+
+    def unexpected(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        """An error that nobody foresaw, as `sys.excepthook`: a message, and the stack trace with `--debug`."""
+        if self.debug:
+            self._trace(kind, error, trace)
+            return
+        self.say(f"error: unexpected {kind.__name__}: {error}")
+        self.say("  remedy: run it again with --debug, and report what it prints")
+
+    def _trace(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        self.say("".join(traceback.format_exception(kind, error, trace)).rstrip())
+
+    def _masked(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.mask(value)
+        if isinstance(value, dict):
+            return {key: self._masked(entry) for key, entry in value.items()}
+        if isinstance(value, (Path, os.PathLike)):
+            return self.mask(value)
+        if isinstance(value, Iterable):
+            return [self._masked(entry) for entry in value]
+        return value
+
+
+def _facts_of(error: ConnectorError) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "kind": type(error).__name__,
+        "message": error.message,
+        "remedy": error.remedy,
+    }
+    if isinstance(error, SpecMistakesError):
+        facts["mistakes"] = [
+            {"path": m.path, "line": m.line, "found": m.found, "allowed": m.allowed, "suggestion": m.suggestion}
+            for m in error.mistakes
+        ]
+    return facts
+
+
+class _Masked:
+    """A text stream that masks what is written to it. Rich writes whole lines at once."""
+
+    def __init__(self, stream: TextIO, mask_text: Callable[[object], str]) -> None:
+        self._stream = stream
+        self._mask = mask_text
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> int:
+        return self._stream.write(self._mask(text))
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+
+out = Output()

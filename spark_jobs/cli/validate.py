@@ -1,0 +1,99 @@
+"""`eos validate`: the plan and what it guarantees, from the spec alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.table import Table
+from rich.tree import Tree
+
+from connectors.spec import (
+    Guarantee,
+    KafkaEntry,
+    MySqlEntry,
+    PythonStep,
+    SinkEntry,
+    Spec,
+    TransformStep,
+    guarantees,
+)
+from spark_jobs.cli.options import AsJson, Debug, SpecPath
+from spark_jobs.cli.output import out
+
+
+def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Check a spec without touching a service, and print what follows from it.
+
+    Prints the plan (source, steps, sinks) and, sink by sink, the guarantee: what is promised, when rows can be seen,
+    what the server must be like, and where the promise ends.
+
+    A wrong spec gets every mistake at once, each with file, line, path, what is allowed and the nearest name.
+
+    Exit code: 0 if the spec is right, 2 if it is wrong.
+
+    Examples:
+
+        eos validate orders.yaml
+
+        eos validate orders.yaml --json
+    """
+    loaded = out.load(spec)
+    promises = guarantees(loaded)
+    if as_json:
+        out.facts({"ok": True, **_facts(loaded), "guarantees": [asdict(promise) for promise in promises]})
+    else:
+        out.show(_tree(loaded), *(_table(promise) for promise in promises))
+
+
+def _facts(spec: Spec) -> dict[str, object]:
+    return {
+        "pipeline": spec.pipeline,
+        "location": spec.checkpoint.location,
+        "head": str(spec.checkpoint.head) if spec.checkpoint.head else "files at the location",
+        "interval_s": spec.checkpoint.interval_s,
+        "sources": [{"name": s.name, "connector": s.connector, "reads": _source(s)} for s in spec.sources],
+        "steps": [{"name": step.name, "does": _step(step)} for step in spec.transforms],
+        "sinks": [
+            {"name": s.name, "connector": s.connector, "from": s.from_, "commit": s.commit, "writes": _sink(s)}
+            for s in spec.sinks
+        ],
+    }
+
+
+def _tree(spec: Spec) -> Tree:
+    """Source, steps and sinks in the order of the data."""
+    tree = Tree(out.text(f"{spec.pipeline}: exactly-once, a checkpoint every {spec.checkpoint.interval_s:g} s", "bold"))
+    for source in spec.sources:
+        tree.add(out.text(f"source {source.name}: {_source(source)}"))
+    for step in spec.transforms:
+        tree.add(out.text(f"step {step.name}: {_step(step)}"))
+    for sink in spec.sinks:
+        tree.add(out.text(f"sink {sink.name} from {sink.from_}: {_sink(sink)}"))
+    return tree
+
+
+def _source(source: KafkaEntry) -> str:
+    topics = ", ".join(source.topics)
+    return f"kafka {source.bootstrap_servers}, {topics}, from {source.starting_offsets}, {source.format.type}"
+
+
+def _step(step: TransformStep) -> str:
+    if isinstance(step, PythonStep):
+        return f"python {step.python} from {', '.join(step.from_)}"
+    return f"sql {' '.join(step.sql.split())}"
+
+
+def _sink(sink: SinkEntry) -> str:
+    place = str(sink.url) if isinstance(sink, MySqlEntry) else str(sink.path)
+    return f"{sink.connector} {place}, table {sink.table}, {sink.commit}"
+
+
+def _table(promise: Guarantee) -> Table:
+    table = Table(title=out.text(f"What holds for the sink {promise.sink}"), title_justify="left", show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("guarantee", out.text(promise.promise))
+    table.add_row("visible", out.text(promise.visible))
+    for label, lines in (("needs", promise.needs), ("limits", promise.limits)):
+        table.add_row(label, out.text("\n".join(f"- {line}" for line in lines)))
+    return table
