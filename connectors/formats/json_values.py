@@ -1,0 +1,131 @@
+"""JSON objects of a given schema, parsed by Arrow a whole batch at a time.
+
+The values are joined by newlines and parsed once. That one value gives exactly one row, and never a piece of its
+neighbour's, follows from four facts:
+
+1. Every value that gets that far begins with `{` and ends with `}` (`_check_shape`).
+2. A string cannot reach across the join, for a raw newline inside a string is not JSON.
+3. An object cannot either: after the `}` that ends a value only `,`, `}` or `]` could go on with one, and the
+   next value begins with `{`. So every join lies between two documents, and every value holds one document or more.
+4. The number of rows equals the number of values, so that every value holds one.
+
+If anything is amiss (an error, a count, a value that does not fit), the batch is halved until the values at fault
+stand alone (`decode.sieve`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from connectors.formats import wire
+from connectors.formats.decode import Decoded, sieve
+from connectors.formats.plain import utf8_reason
+
+_WHITESPACE = " \t\n\r"  # what JSON calls white space, and nothing else
+_NO_FIELDS = pa.schema([])
+_TOMBSTONE = b"{}"  # a null value reads as an object without fields: a row of nulls, as Spark's from_json gives
+
+
+@dataclass(frozen=True)
+class JsonFormat:
+    """One JSON object per value. Fields that the schema does not name are ignored; missing ones are null.
+
+    Bad records, never silent nulls, cut or rounded: other types than the schema's, numbers out of range, more decimals
+    than the type has, a schema's field given twice, NaN, a null where the schema says NOT NULL, invalid UTF-8, several
+    documents in one value. Timestamps are ISO 8601 with at most six decimals, in UTC unless they name a zone; dates
+    are `YYYY-MM-DD`; decimals are numbers or strings, and never pass through a double; binary is base64.
+    """
+
+    schema: pa.Schema
+
+    def __post_init__(self) -> None:
+        wire.check(self.schema)
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """Decode a batch. The cost is one parse, unless something in it is bad."""
+        return sieve(values, self.schema, lambda part: _parse(part, self.schema), self._explain)
+
+    def _explain(self, values: pa.Array, error: ValueError) -> str:
+        """Name the field at fault, by parsing the one value again for no field and then for each."""
+        if _fault(values, _NO_FIELDS) is None:
+            for field in self.schema:
+                fault = _fault(values, pa.schema([field]))
+                if fault is not None:
+                    return _reason(fault, field.name)
+        return _reason(error, None)
+
+
+def _fault(values: pa.Array, schema: pa.Schema) -> ValueError | None:
+    try:
+        _parse(values, schema)
+    except ValueError as error:
+        return error
+    return None
+
+
+def _parse(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    """One row per value, or ValueError."""
+    values = values.fill_null(_TOMBSTONE)
+    _check_shape(values)
+    text = _join(values)
+    table = pj.read_json(
+        pa.BufferReader(text),
+        # One block, so that a newline inside a value is white space like any other and never a place to cut.
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
+        parse_options=pj.ParseOptions(explicit_schema=wire.parsed(schema), unexpected_field_behavior="ignore"),
+    )
+    if len(table) != len(values):
+        raise ValueError("more than one JSON document in a value")
+    if len(schema) == 0:
+        return pa.RecordBatch.from_pylist([])
+    return wire.fitted(table.combine_chunks().to_batches()[0], schema)
+
+
+def _check_shape(values: pa.Array) -> None:
+    """Every value is UTF-8, begins with `{` and ends with `}`, leaving white space aside."""
+    text = values.cast(pa.string())  # validates, copies nothing
+    if not _is_braced(text):
+        text = pc.utf8_trim(text, characters=_WHITESPACE)
+        if pc.any(pc.equal(pc.binary_length(text), 0)).as_py():
+            raise ValueError("empty value")
+        if not _is_braced(text):
+            raise ValueError("not a JSON object")
+
+
+def _is_braced(text: pa.Array) -> bool:
+    return bool(pc.all(pc.and_(pc.starts_with(text, "{"), pc.ends_with(text, "}"))).as_py())
+
+
+def _join(values: pa.Array) -> bytes:
+    offsets = pa.array([0, len(values)], pa.int32())
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, values), b"\n")
+    text: bytes = joined[0].as_buffer().to_pybytes() + b"\n"
+    if b"\0" in text:  # the parser takes it for the end of the text
+        raise ValueError("a raw NUL byte is not JSON")
+    return text
+
+
+_TYPE_CHANGE = re.compile(r"Column\(/?(.*)\) changed from (\w+) to (\w+)")
+_TWICE = re.compile(r"Column\(/?(.*)\) was specified twice")
+_UNPARSED = re.compile(r"Failed to convert JSON to (.*?)(?:\[.*\])?, couldn't parse:(.*)", re.DOTALL)
+
+
+def _reason(error: ValueError, field: str | None) -> str:
+    """Arrow's message in the reader's words: no row numbers, which mean nothing outside."""
+    if isinstance(error, UnicodeDecodeError):
+        return utf8_reason(error.object)
+    text = re.sub(r" in row \d+$", "", str(error)).removeprefix("JSON parse error: ")
+    if "Invalid UTF8" in text:
+        return "not UTF-8"
+    if match := _TYPE_CHANGE.search(text):
+        return f"field {match[1]}: expected {match[2]}, found {match[3]}" if match[1] else "not a JSON object"
+    if match := _TWICE.search(text):
+        return f"field {match[1]} is given twice"
+    if match := _UNPARSED.search(text):
+        text = f"{match[2][:40]!r} does not fit {match[1]}"
+    return f"field {field}: {text}" if field else f"not valid JSON: {text}"
