@@ -1,4 +1,4 @@
-"""One of Spark's batches, as the protocol sees it: a job that writes and prepares, or one that only brings state along."""
+"""One of Spark's batches, as the protocol sees it: a job that writes and prepares, or one that only keeps state up."""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ _QUIET_S = 5.0
 
 
 class ConsoleListener:
-    """Draws the totals of a run. On a terminal the line is redrawn four times a second; else a line at most every 5 s."""
+    """Draws the totals of a run.
+
+    On a terminal the line is redrawn four times a second; else a line at most every 5 s.
+    """
 
     def __init__(self, pipeline: str, console: Console) -> None:
         self._pipeline = pipeline

@@ -24,7 +24,8 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
         doing: what was being done, for the message of an error that is not ours ("checkpoint 7").
 
     Returns:
-        The very error that a task or the planner raised if it was one of ours, found by its name in the remote traceback;
+        The very error that a task or the planner raised if it was one of ours, found by its name in the remote
+        traceback;
         otherwise a PrepareError (which a restart may cure) with the innermost Python error, or else Spark's first line.
     """
     if isinstance(error, ConnectorError):

@@ -60,7 +60,7 @@ class LogListener:
             "decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
             self.pipeline,
             record.checkpoint_id,
-            record.scope.epoch,
+            report.epoch,
             record.scope.attempt,
             "replayed=true " if report.replayed else "",
             report.records,

@@ -6,8 +6,6 @@ import json
 import logging
 import random
 import secrets
-import string
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +18,14 @@ from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_head
 from connectors.spec import Spec
 from spark_jobs.batch import SparkBatch
+from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.failures import translate
+from spark_jobs.incarnation import new_incarnation
 from spark_jobs.pipeline import Pipeline, build
 from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.spark_log import LocalSparkLog, planned_ends
 from twophase.driver import Driver
 from twophase.errors import ConnectorError
-from twophase.ids import INCARNATION_LENGTH
 from twophase.messages import Begin
 
 _log = logging.getLogger("eos.runner")
@@ -34,51 +33,47 @@ _log = logging.getLogger("eos.runner")
 _POLL_S = 0.2
 
 
-class StopRequested(Exception):
-    """Raised inside `foreachBatch` to end the query before the next checkpoint begins. Never seen outside."""
-
-
 @dataclass(slots=True)
 class Runner:
-    """One `eos run`. `run` belongs to one thread; `stop` may be called from any, also from a signal handler."""
+    """One `eos run`. `run` belongs to one thread; `control` may be used from any, also from a signal handler."""
 
     spec: Spec
     spark: SparkSession
     listeners: Sequence[Listener]
     until_caught_up: bool = False
-    _stopping: threading.Event = field(default_factory=threading.Event, init=False)
-    _running: SparkBatch | None = field(default=None, init=False)  # the batch whose job may run now
-    _idle: threading.Event = field(default_factory=threading.Event, init=False)  # no checkpoint is under way
+    control: StopControl = field(default_factory=StopControl)
 
     def run(self) -> None:
-        """Block until the pipeline ends. Raises the ConnectorError that no restart cures, or that used up the strategy."""
+        """Block until the pipeline ends. Raises the ConnectorError that no restart cures, or that used the strategy up."""
         strategy = self.spec.restart.strategy()
         source = build_source(self.spec.sources[0])
         sink = build_sink(self.spec, self.spec.sinks[0])
-        while not self._stopping.is_set():
+        while not self.control.requested:
             try:
                 self._run_epoch(source, sink)
                 return
             except ConnectorError as error:
-                delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None  # noqa: S311
-                if self._stopping.is_set():
+                if self.control.requested:
                     _log.info("stopped; the running checkpoint was aborted: %s", self.spec.mask(error.message))
                     return
+                delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
                     raise
                 _log.warning("%s; restarting in %.1f s", self.spec.mask(error.message), delay_s)
-                self._tell_state(f"restarting in {delay_s:.1f} s")
-                self._stopping.wait(delay_s)
+                self._tell(f"restarting in {delay_s:.1f} s")
+                self._wait(delay_s)
 
-    def stop(self, reason: str, *, at_once: bool = False) -> None:
-        """End after the running checkpoint, or abort it `at_once`. Returns immediately."""
-        self._stopping.set()
-        running = self._running
-        if at_once and running is not None:
-            running.cancel(reason)
+    def _wait(self, delay_s: float) -> None:
+        until_s = time.monotonic() + delay_s
+        while not self.control.requested and (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, _POLL_S))
+
+    def _tell(self, state: str) -> None:
+        for listener in self.listeners:
+            listener.state(state)
 
     def _run_epoch(self, source: Source, sink: Sink) -> None:
-        self._tell_state("starting")
+        self._tell("starting")
         log = LocalSparkLog(self.spec.checkpoint.location)
         head = open_head(self.spec)
         committer = sink.committer(self.spec.pipeline)
@@ -98,100 +93,89 @@ class Runner:
                 driver.store_positions(source.name, source.initial_positions())
             initial = driver.owned.initial[source.name]
             pipeline = build(self.spark, self.spec, source, sink, initial)
-            _Epoch(self, driver, log, pipeline).run()
+            self._tell("running")
+            _Epoch(self.spec, self.control, self.listeners, driver, log, pipeline, self.until_caught_up).run()
+            if self.control.requested:
+                self._tell("stopped")
         finally:
             committer.close()
             head.close()
-
-    def _tell_state(self, text: str) -> None:
-        for listener in self.listeners:
-            listener.state(text)
 
 
 @dataclass(slots=True)
 class _Epoch:
     """One query, from its start to its end, under one epoch."""
 
-    runner: Runner
+    spec: Spec
+    control: StopControl
+    listeners: Sequence[Listener]
     driver: Driver
     log: LocalSparkLog
     pipeline: Pipeline
-    failure: BaseException | None = None
+    until_caught_up: bool
+    failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
     query: StreamingQuery | None = None
 
     def run(self) -> None:
-        self.runner._idle.set()
-        self.runner._tell_state("running")
         self.query = self._start()
         try:
             while not self.query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
-                if self.runner._stopping.is_set():
-                    self.runner._tell_state("stopping")
-                    self.runner._idle.wait()
+                if self.control.requested:
+                    self.control.wait_until_idle()
                     self.query.stop()
-                    return
+                    break
         except PySparkException as error:
-            if isinstance(self.failure, StopRequested):
-                return
-            if self.failure is not None:
-                raise self.failure from None
-            raise translate(error, "the query") from error
-        if self.failure is not None and not isinstance(self.failure, StopRequested):
+            self.failure = self.failure or translate(error, "the query")
+        if self.failure is not None and not isinstance(self.failure, StopRequestedError):
             raise self.failure
 
     def _start(self) -> StreamingQuery:
-        spec, incarnation = self.runner.spec, self.driver.owned.incarnation
+        folder = self.log.folder(self.driver.owned.incarnation)
         writer = (
             self.pipeline.rows.writeStream.foreachBatch(self._on_batch)
             .outputMode(self.pipeline.output_mode)
-            .queryName(f"eos {spec.pipeline}")
-            .option("checkpointLocation", self.log.folder(incarnation).as_uri())
+            .queryName(f"eos {self.spec.pipeline}")
+            .option("checkpointLocation", folder.as_uri())
         )
-        if self.runner.until_caught_up:
+        if self.until_caught_up:
             writer = writer.trigger(availableNow=True)
         else:
-            writer = writer.trigger(processingTime=f"{round(spec.checkpoint.interval_s * 1000)} milliseconds")
+            writer = writer.trigger(processingTime=f"{round(self.spec.checkpoint.interval_s * 1000)} milliseconds")
         try:
             return writer.start()
         except PySparkException as error:
             raise translate(error, "the start of the query") from error
 
     def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:
-        """Spark's thread. Returning lets Spark write `commits/N`."""
-        self.runner._idle.clear()
+        """Spark's thread. Returning lets Spark write `commits/N`; raising ends the query."""
+        batch = SparkBatch(frame, checkpoint_id, self.pipeline, self.spec.checkpoint.timeout_s)
         try:
-            if self.runner._stopping.is_set():
-                raise StopRequested
-            self._checkpoint(frame, checkpoint_id)
+            with self.control.checkpoint(batch):
+                self._checkpoint(batch)
         except BaseException as error:
             self.failure = error
             raise
-        finally:
-            self.runner._running = None
-            self.runner._idle.set()
 
-    def _checkpoint(self, frame: DataFrame, checkpoint_id: int) -> None:
-        incarnation = self.driver.owned.incarnation
+    def _checkpoint(self, batch: SparkBatch) -> None:
+        number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
         query_id = self.log.query_id(incarnation)
         assert query_id is not None  # Spark writes it before the first batch
         self.driver.set_query(query_id)
-        offsets_log = self.log.offsets_log(incarnation, checkpoint_id)
-        source = self.runner.spec.sources[0].name
-        begin = Begin(checkpoint_id, planned_ends(offsets_log, [source]), offsets_log, time.time())
-        replayed = checkpoint_id <= self.driver.owned.completed
-        batch = SparkBatch(frame, checkpoint_id, self.pipeline, self.runner.spec.checkpoint.timeout_s)
-        self.runner._running = batch
-        before = time.monotonic()
+        offsets_log = self.log.offsets_log(incarnation, number)
+        source = self.spec.sources[0].name
+        begin = Begin(number, planned_ends(offsets_log, [source]), offsets_log, time.time())
+        replayed = number <= self.driver.owned.completed
+        before_s = time.monotonic()
         record = self.driver.checkpoint(begin, batch)
         report = CheckpointReport(
             record=record,
             epoch=self.driver.owned.epoch,
             replayed=replayed,
-            duration_s=time.monotonic() - before,
+            duration_s=time.monotonic() - before_s,
             durations_s=dict(self.driver.durations_s),
             lag=self._lag(source),
         )
-        for listener in self.runner.listeners:
+        for listener in self.listeners:
             listener.checkpoint(report)
 
     def _lag(self, source: str) -> int | None:
@@ -209,8 +193,3 @@ class _Epoch:
 def _offsets(text: str) -> Mapping[str, int] | None:
     value = json.loads(text)
     return value if isinstance(value, dict) else None
-
-
-def new_incarnation() -> str:
-    """A random incarnation: lower-case letters and digits, about 100 bits."""
-    return "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(INCARNATION_LENGTH))

@@ -41,7 +41,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Called once, before the first batch, when the query is to end when it has caught up."""
         self._target = self._source.latest()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Where the next batch ends. Called before every batch; asks the service."""
         self._latest = self._target if self._target is not None else self._source.latest()
         return {**start, **admit(start, self._latest, self._max_records)}
@@ -79,7 +79,7 @@ def data_source(
         def schema(self) -> StructType:
             return schema
 
-        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 Spark's name
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
             return SourceReader(source, initial, max_records)
 
     return ConfiguredSource

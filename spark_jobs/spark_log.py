@@ -15,7 +15,7 @@ _REMEDY = "restore Spark's checkpoint folder from a backup, or use `eos reset`"
 
 @dataclass(frozen=True, slots=True)
 class LocalSparkLog:
-    """Spark's checkpoint folders of one pipeline: one for each incarnation, so that a reset begins with an empty one."""
+    """Spark's checkpoint folders of one pipeline: one for each incarnation, so that a reset begins empty."""
 
     location: Path  # checkpoint.location of the spec
 
@@ -51,7 +51,7 @@ class LocalSparkLog:
 
 
 def planned_ends(offsets_log: str, sources: Sequence[str]) -> dict[str, Mapping[str, int]]:
-    """Where each source's batch ends, from the content of `offsets/N`: a version, a line of metadata, a line a source."""
+    """Where each source's batch ends, from the content of `offsets/N`: a version, metadata, a line a source."""
     version, _, *lines = offsets_log.splitlines()
     if version != "v1" or len(lines) != len(sources):
         message = f"Spark's offsets log has version {version} and {len(lines)} sources; expected v1 and {len(sources)}"

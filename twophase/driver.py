@@ -17,6 +17,7 @@ from twophase.head_value import HeadValue
 from twophase.messages import Begin, Steps
 from twophase.ownership import Ownership
 from twophase.participants import Committer
+from twophase.reset import reset
 from twophase.retry import Patience
 from twophase.startup import start
 from twophase.transitions import SetPositions, SetQuery
@@ -50,6 +51,11 @@ class Driver:
         """R1-R3. Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError."""
         steps = start(self.pipeline, tuple(self.committers), self.session, self.incarnation, self.retained)
         self._owned = self._carry_out(steps)
+        return self.owned
+
+    def reset(self) -> HeadValue:
+        """R2: end this life of the pipeline and begin `incarnation`. Called by `eos reset`, with no driver running."""
+        self._owned = self._carry_out(reset(self.pipeline, self.session, self.incarnation))
         return self.owned
 
     def store_positions(self, source: str, positions: Mapping[str, int]) -> None:

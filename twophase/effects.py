@@ -79,7 +79,8 @@ class Effects:
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, encode_record(action.record))
             case messages.Claim():
-                self._at_each("claim", lambda sink: sink.claim(action.incarnation, action.epoch))
+                incarnation, epoch, take_over = action.incarnation, action.epoch, action.take_over
+                self._at_each("claim", lambda sink: sink.claim(incarnation, epoch, take_over=take_over))
             case messages.Permit():
                 self._at_each("permit", lambda sink: sink.permit(action.scope))
             case messages.Revoke():

@@ -72,6 +72,7 @@ class Claim:
 
     incarnation: str
     epoch: int
+    take_over: bool = False  # from another incarnation, on purpose (a reset)
 
 
 @dataclass(frozen=True, slots=True)

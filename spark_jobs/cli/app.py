@@ -14,6 +14,7 @@ from typer.main import get_command
 from spark_jobs.cli.doctor import doctor
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
+from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
 from spark_jobs.cli.validate import validate
 from twophase.errors import ConnectorError, SpecError
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command()(validate)
 app.command()(doctor)
 app.command()(run)
+app.command()(reset)
 
 
 def _version(wanted: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 from types import FrameType
 
@@ -13,8 +12,6 @@ from spark_jobs.console import ConsoleListener
 from spark_jobs.report import LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
-
-_log = logging.getLogger("eos.run")
 
 
 def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: bool) -> None:
@@ -31,13 +28,11 @@ def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: 
 
 def _stop_on_signals(runner: Runner) -> None:
     """The first signal lets the running checkpoint finish, the second aborts it: either way nothing stays prepared."""
-    received: list[int] = []
+    control = runner.control
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        name = signal.Signals(number).name
-        runner.stop(f"{name} received", at_once=len(received) > 1)
-        _log.info("%s: %s the running checkpoint", name, "finishing" if len(received) == 1 else "aborting")
+        control.abort_running = bool(control.requested)
+        control.requested = f"{signal.Signals(number).name} received"
 
     signal.signal(signal.SIGINT, handle)
     signal.signal(signal.SIGTERM, handle)

@@ -1,0 +1,60 @@
+"""How a running pipeline is told to stop, and how it sees to it that nothing stays prepared."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class StopRequestedError(Exception):
+    """Raised inside `foreachBatch` to end the query before the next checkpoint begins. Never seen outside."""
+
+
+class Cancellable(Protocol):
+    """The checkpoint under way."""
+
+    def cancel(self, reason: str) -> None:
+        """End its job, so that it is aborted."""
+
+
+@dataclass(slots=True)
+class StopControl:
+    """Shared by the thread that waits for the query, Spark's thread that runs checkpoints, and the signal handler.
+
+    The handler only assigns plain attributes: it may interrupt the waiting thread anywhere, also inside a lock or a
+    call to
+    the JVM, so that it must not take a lock or call the JVM itself.
+    """
+
+    requested: str = ""  # why; empty while nobody asked
+    abort_running: bool = False  # do not wait for the running checkpoint: abort it
+    _idle: threading.Event = field(default_factory=threading.Event, init=False)
+    _running: Cancellable | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._idle.set()
+
+    @contextmanager
+    def checkpoint(self, batch: Cancellable) -> Iterator[None]:
+        """Around one checkpoint, in Spark's thread. Raises StopRequestedError instead of beginning a new one."""
+        self._idle.clear()
+        try:
+            if self.requested:
+                raise StopRequestedError
+            self._running = batch
+            yield
+        finally:
+            self._running = None
+            self._idle.set()
+
+    def wait_until_idle(self, poll_s: float = 0.1) -> None:
+        """Block until no checkpoint is under way. A second request to stop cancels the running one."""
+        cancelled = False
+        while not self._idle.wait(poll_s):
+            running = self._running
+            if self.abort_running and not cancelled and running is not None:
+                running.cancel(self.requested)
+                cancelled = True

@@ -1,0 +1,45 @@
+"""The history of a pipeline as head and its records tell it. Reads only; works while the pipeline runs, and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twophase.codec import decode_head, decode_record
+from twophase.errors import HeadFormatError
+from twophase.head import HeadStore
+from twophase.head_value import HeadValue
+from twophase.values import CheckpointRecord
+
+_READS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Head, and the records of the completed checkpoints that it retains, newest first."""
+
+    head: HeadValue
+    checkpoints: tuple[CheckpointRecord, ...]
+
+    def is_committed(self, checkpoint: CheckpointRecord) -> bool:
+        """Whether head says that every sink has committed it. If not, it will be: it is completed."""
+        return checkpoint.checkpoint_id <= self.head.committed
+
+
+def read_status(store: HeadStore) -> Status | None:
+    """Called by `eos status`; None if the pipeline never ran. Raises HeadError.
+
+    A running pipeline may prune a record between the read of head and the read of the record: then head is read again.
+    """
+    for attempt in range(_READS):
+        seen = store.read()
+        if seen is None:
+            return None
+        head = decode_head(seen.value)
+        try:
+            records = tuple(decode_record(store.get_record(ref.name), ref.sha256) for ref in reversed(head.records))
+        except HeadFormatError:
+            if attempt == _READS - 1:
+                raise
+            continue
+        return Status(head, records)
+    raise AssertionError
