@@ -37,12 +37,16 @@ class StopControl:
     def __post_init__(self) -> None:
         self._idle.set()
 
+    def is_stopping(self) -> bool:
+        """Whether somebody asked to stop."""
+        return bool(self.requested)
+
     @contextmanager
     def checkpoint(self, batch: Cancellable) -> Iterator[None]:
         """Around one checkpoint, in Spark's thread. Raises StopRequestedError instead of beginning a new one."""
         self._idle.clear()
         try:
-            if self.requested:
+            if self.is_stopping():
                 raise StopRequestedError
             self._running = batch
             yield

@@ -44,16 +44,16 @@ class Runner:
     control: StopControl = field(default_factory=StopControl)
 
     def run(self) -> None:
-        """Block until the pipeline ends. Raises the ConnectorError that no restart cures, or that used the strategy up."""
+        """Block until the pipeline ends. Raises the error that no restart cures, or that used up the strategy."""
         strategy = self.spec.restart.strategy()
         source = build_source(self.spec.sources[0])
         sink = build_sink(self.spec, self.spec.sinks[0])
-        while not self.control.requested:
+        while not self.control.is_stopping():
             try:
                 self._run_epoch(source, sink)
                 return
             except ConnectorError as error:
-                if self.control.requested:
+                if self.control.is_stopping():
                     _log.info("stopped; the running checkpoint was aborted: %s", self.spec.mask(error.message))
                     return
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
@@ -65,7 +65,7 @@ class Runner:
 
     def _wait(self, delay_s: float) -> None:
         until_s = time.monotonic() + delay_s
-        while not self.control.requested and (left_s := until_s - time.monotonic()) > 0:
+        while not self.control.is_stopping() and (left_s := until_s - time.monotonic()) > 0:
             time.sleep(min(left_s, _POLL_S))
 
     def _tell(self, state: str) -> None:
@@ -95,7 +95,7 @@ class Runner:
             pipeline = build(self.spark, self.spec, source, sink, initial)
             self._tell("running")
             _Epoch(self.spec, self.control, self.listeners, driver, log, pipeline, self.until_caught_up).run()
-            if self.control.requested:
+            if self.control.is_stopping():
                 self._tell("stopped")
         finally:
             committer.close()
@@ -120,7 +120,7 @@ class _Epoch:
         self.query = self._start()
         try:
             while not self.query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
-                if self.control.requested:
+                if self.control.is_stopping():
                     self.control.wait_until_idle()
                     self.query.stop()
                     break
