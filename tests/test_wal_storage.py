@@ -1,0 +1,186 @@
+"""LocalStorage on a real folder: names, exclusiveness, what is unfinished, and which filesystems are refused."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wal.errors import (
+    NetworkFilesystemError,
+    ObjectExistsError,
+    ObjectMissingError,
+    ObjectNameError,
+    SegmentDamagedError,
+    StorageError,
+)
+from wal.filesystem import filesystem_of, is_network, refuse_network_filesystem
+from wal.local import LocalStorage
+from wal.storage import check_name
+
+
+def put(storage: LocalStorage, name: str, content: bytes) -> None:
+    writer = storage.create(name)
+    writer.write(content)
+    writer.publish()
+
+
+def test_an_object_appears_whole_when_published(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path / "made" / "on demand")
+    assert storage.names() == storage.unfinished() == []
+    writer = storage.create("one")
+    writer.write(b"half")
+    assert (storage.names(), storage.unfinished()) == ([], ["one"])
+    writer.write(memoryview(b" and half"))
+    writer.publish()
+    assert (storage.names(), storage.unfinished()) == (["one"], [])
+    with storage.open("one") as file:
+        assert file.read() == b"half and half"
+
+
+def test_no_object_is_written_twice(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    first, second = storage.create("one"), storage.create("one")
+    second.write(b"second")
+    second.publish()
+    first.write(b"first")
+    with pytest.raises(ObjectExistsError, match="one exists already"):
+        first.publish()
+    first.discard()
+    with storage.open("one") as file:
+        assert file.read() == b"second"
+    assert storage.unfinished() == []
+
+
+def test_a_swept_writer_cannot_publish(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    writer = storage.create("late")
+    writer.write(b"zombie")
+    storage.sweep("late")
+    with pytest.raises(ObjectMissingError, match="swept away"):
+        writer.publish()
+    assert storage.names() == []
+
+
+def test_a_discarded_writer_leaves_nothing_and_writes_nothing_more(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    writer = storage.create("one")
+    writer.discard()
+    writer.discard()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StorageError, match="no longer being written"):
+        writer.write(b"more")
+
+
+def test_delete_and_sweep_are_idempotent(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    put(storage, "one", b"1")
+    for _ in range(2):
+        storage.delete("one")
+        storage.sweep("one")
+    with pytest.raises(ObjectMissingError, match="one does not exist"):
+        storage.open("one")
+
+
+def test_a_sweep_spares_names_that_only_begin_alike(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    kept = storage.create("a.b")
+    swept = storage.create("a")
+    storage.sweep("a")
+    swept.discard()
+    assert storage.unfinished() == ["a.b"]
+    kept.publish()
+
+
+def test_an_unusable_folder_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StorageError, match=r"cannot begin .*file/one") as caught:
+        LocalStorage(tmp_path / "file").create("one")
+    assert caught.value.remedy
+    with pytest.raises(StorageError, match="cannot list"):
+        LocalStorage(tmp_path / "file").names()
+
+
+@given(st.text(max_size=40))
+def test_no_name_leaves_the_folder(name: str) -> None:
+    try:
+        check_name(name)
+    except ObjectNameError:
+        return
+    assert (Path("/log") / name).resolve().parent == Path("/log")
+    assert not name.startswith(".")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../a", "a\n", "a\0", "ä", "a" * 201, "-a"])
+def test_a_bad_name_is_refused_by_every_call(tmp_path: Path, name: str) -> None:
+    storage = LocalStorage(tmp_path)
+    for call in (storage.create, storage.open, storage.delete, storage.sweep):
+        with pytest.raises(ObjectNameError):
+            call(name)
+
+
+def test_errors_survive_pickling() -> None:
+    error = pickle.loads(pickle.dumps(SegmentDamagedError("segment x is damaged", remedy="restore it")))
+    assert type(error) is SegmentDamagedError
+    assert str(error) == "segment x is damaged\n  remedy: restore it"
+
+
+MOUNTS = r"""
+proc /proc proc rw 0 0
+/dev/sda1 / ext4 rw 0 0
+host:/export /mnt/nfs nfs4 rw 0 0
+/dev/sdb1 /mnt/nfs/local xfs rw 0 0
+//nas/share /mnt/with\040blank cifs rw 0 0
+/dev/sdc1 /mnt/twice ext4 rw 0 0
+s3fs /mnt/twice fuse.s3fs rw 0 0
+C:\134 /mnt/c 9p rw 0 0
+""".lstrip()
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/x", "ext4"),
+        ("/mnt/nfs/log", "nfs4"),
+        ("/mnt/nfs", "nfs4"),
+        ("/mnt/nfsx", "ext4"),
+        ("/mnt/nfs/local/log", "xfs"),
+        ("/mnt/with blank/log", "cifs"),
+        ("/mnt/twice", "fuse.s3fs"),
+        ("/mnt/c/Users", "9p"),
+    ],
+)
+def test_the_filesystem_of_a_path(tmp_path: Path, path: str, kind: str) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(MOUNTS)
+    assert filesystem_of(Path(path), mounts) == kind
+    if is_network(kind):
+        with pytest.raises(NetworkFilesystemError, match=kind):
+            refuse_network_filesystem(Path(path), mounts)
+    else:
+        refuse_network_filesystem(Path(path), mounts)
+
+
+def test_symbolic_links_are_followed(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nhost:/ {tmp_path}/far nfs rw 0 0\n")
+    (tmp_path / "far").mkdir()
+    (tmp_path / "near").symlink_to(tmp_path / "far")
+    assert filesystem_of(tmp_path / "near" / "log", mounts) == "nfs"
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "fuse.sshfs", "fuse.gcsfuse"])
+def test_network_filesystems(kind: str) -> None:
+    assert is_network(kind)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "overlay", "tmpfs", "fuseblk", "virtiofs", "nfsd"])
+def test_local_filesystems(kind: str) -> None:
+    assert not is_network(kind)
+
+
+def test_without_a_list_of_mounts_nothing_is_refused(tmp_path: Path) -> None:
+    refuse_network_filesystem(tmp_path, tmp_path / "absent")
