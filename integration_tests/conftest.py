@@ -11,7 +11,7 @@ import pytest
 
 from integration_tests import databases, topics
 from integration_tests.report import Report
-from integration_tests.services import ServiceError, Services, obtain
+from integration_tests.services import NoControlError, ServiceError, Services, obtain
 from integration_tests.services.obtain import KINDS
 
 
@@ -55,6 +55,14 @@ def services(pytestconfig: pytest.Config) -> Services:
     assert isinstance(report, Report)
     report.services = found
     return found
+
+
+@pytest.fixture
+def killable(services: Services) -> Services:
+    """The services, for a test that kills servers: known before the test does anything that a kill should end."""
+    if services.control is None:
+        raise NoControlError("the services were given by address, so this run must not kill them")
+    return services
 
 
 @pytest.fixture(autouse=True)

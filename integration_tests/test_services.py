@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 import sqlalchemy
 from confluent_kafka import Consumer, Producer
@@ -37,7 +39,7 @@ def test_a_pipelines_user_may_list_prepared_transactions(services: Services) -> 
     _rows(services.database_url, f"XA RECOVER {form}")
 
 
-def test_a_killed_database_keeps_what_was_committed_and_prepared(services: Services, database: str) -> None:
+def test_a_killed_database_keeps_what_was_committed_and_prepared(killable: Services, database: str) -> None:
     _rows(database, "CREATE TABLE t (a INT)")
     _rows(database, "INSERT INTO t VALUES (1), (2)")
     engine = sqlalchemy.create_engine(database, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
@@ -45,9 +47,9 @@ def test_a_killed_database_keeps_what_was_committed_and_prepared(services: Servi
     with engine.connect() as connection:
         for statement in (f"XA START {branch}", "INSERT INTO t VALUES (3)", f"XA END {branch}", f"XA PREPARE {branch}"):
             connection.exec_driver_sql(statement)
-        services.kill_database()
+        killable.kill_database()
         connection.invalidate()
-    services.start_database()
+    killable.start_database()
     assert _rows(database, "SELECT a FROM t ORDER BY a") == [(1,), (2,)]
     with engine.connect() as connection:
         connection.exec_driver_sql(f"XA COMMIT {branch}")
@@ -66,32 +68,38 @@ def test_a_prepared_branch_is_detached(services: Services, database: str) -> Non
     assert _rows(database, "SELECT a FROM t") == [(1,)]
 
 
-def test_a_killed_broker_keeps_a_committed_transaction(services: Services, topic: TopicFactory) -> None:
+def test_a_killed_broker_keeps_a_committed_transaction(killable: Services, topic: TopicFactory) -> None:
     name = topic(partitions=2)
-    producer = Producer({"bootstrap.servers": services.kafka_bootstrap, "transactional.id": name})
+    producer = Producer({"bootstrap.servers": killable.kafka_bootstrap, "transactional.id": name})
     producer.init_transactions(30)
     producer.begin_transaction()
     for n in range(10):
         producer.produce(name, str(n).encode(), partition=n % 2)
     producer.commit_transaction(30)
 
-    services.kill_kafka()
-    services.start_kafka()
+    # Read once before the kill: see `Control.kill_kafka`.
+    assert _values(killable, name, 10) == list(range(10))
+    killable.kill_kafka()
+    killable.start_kafka()
+    assert _values(killable, name, 10) == list(range(10))
 
+
+def _values(services: Services, topic: str, count: int) -> list[int]:
     consumer = Consumer(
         {
             "bootstrap.servers": services.kafka_bootstrap,
-            "group.id": name,
+            "group.id": secrets.token_hex(5),
             "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe([name])
+    consumer.subscribe([topic])
     values: list[int] = []
-    while len(values) < 10:
-        messages = consumer.consume(10, timeout=30)
-        assert messages, f"only {len(values)} of 10 records came back"
+    while len(values) < count:
+        messages = consumer.consume(count, timeout=30)
+        assert messages, f"only {len(values)} of {count} records came back"
         assert all(message.error() is None for message in messages)
         values += [int(message.value() or b"") for message in messages]
     consumer.close()
-    assert sorted(values) == list(range(10))
+    return sorted(values)
