@@ -1,0 +1,33 @@
+# The commands of this project; `make` alone lists them. Each one sets up what it needs.
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-unit demo bench check format clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: ## make .venv, and install Java where it is missing and may be installed
+	@scripts/setup
+
+test: ## check the code and run all tests; Kafka and a database are started as needed
+	@scripts/test
+
+test-unit: ## run the tests that need no service, in under a minute
+	@scripts/test --no-lint --unit
+
+demo: ## run the example job, kill it in the middle, restart it, and count (SERVICES=docker|native for real servers)
+	@scripts/demo
+
+bench: ## measure the rates, beside the machine's raw limit
+	@scripts/bench
+
+check: ## check style, format, types, direction of imports and scripts
+	@scripts/check
+
+format: ## put the code into its format
+	@scripts/setup
+	@.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format .
+
+clean: ## stop the services and remove what was made here
+	@[ ! -x .venv/bin/python ] || .venv/bin/python -m integration_tests.services down || true
+	@rm -rf .venv .services build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
