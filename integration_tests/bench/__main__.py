@@ -1,0 +1,128 @@
+"""Runs the cases and prints one JSON line for each: `case`, `rows`, `rows_per_s`, `ratio_to_raw`, `peak_rss_mb`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import sqlalchemy
+
+from integration_tests import databases, topics
+from integration_tests.bench import raw, topic
+from integration_tests.bench.product import Product
+from integration_tests.services import Services, obtain
+
+_PRIMING = 1000
+
+
+def main() -> None:
+    """See --help."""
+    parser = argparse.ArgumentParser(prog="python -m integration_tests.bench", description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 3_000_000], help="sizes to measure")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each case; the median is printed")
+    parser.add_argument("--kind", default="auto", choices=["auto", "docker", "native"], help="where services come from")
+    arguments = parser.parse_args()
+    services = obtain(arguments.kind)
+    for rows in arguments.rows:
+        _measure(services, rows, arguments.runs)
+
+
+def _measure(services: Services, rows: int, runs: int) -> None:
+    results: dict[str, list[tuple[float, float]]] = {"raw": [], "eos cold": [], "eos warm": []}
+    for _ in range(runs):
+        results["raw"].append(_in_place(services, rows, _raw))
+        results["eos cold"].append(_in_place(services, rows, _cold))
+        results["eos warm"].append(_in_place(services, rows, _warm))
+    limit = statistics.median(rate for rate, _ in results["raw"])
+    for case, measured in results.items():
+        rate = statistics.median(rate for rate, _ in measured)
+        line = {
+            "case": case,
+            "rows": rows,
+            "rows_per_s": round(rate),
+            "ratio_to_raw": round(rate / limit, 3),
+            "peak_rss_mb": round(max(rss for _, rss in measured)),
+            "database": str(services.database),
+            "runs": runs,
+        }
+        print(json.dumps(line), flush=True)
+
+
+def _in_place(
+    services: Services, rows: int, case: Callable[[Services, str, str, int, Path], tuple[float, float]]
+) -> tuple[float, float]:
+    """Run a case with a topic, a database and a folder of its own. Returns rows per second and MiB."""
+    name = f"eos_bench_{secrets.token_hex(4)}"
+    databases.create(services, name)
+    topic.create(services.kafka_bootstrap, name)
+    url = sqlalchemy.make_url(services.database_url).set(database=name).render_as_string(hide_password=False)
+    try:
+        _execute(url, f"CREATE TABLE bench {topic.TABLE}")
+        with tempfile.TemporaryDirectory() as folder:
+            return case(services, name, url, rows, Path(folder))
+    finally:
+        databases.drop(services, name)
+        topics.delete(services.kafka_bootstrap, [name])
+
+
+def _raw(services: Services, name: str, url: str, rows: int, _folder: Path) -> tuple[float, float]:
+    topic.produce(services.kafka_bootstrap, name, 0, rows)
+    result = raw.copy(services.kafka_bootstrap, name, url, "bench", rows)
+    _check(url, rows)
+    return rows / result.seconds, result.peak_rss_mb
+
+
+def _cold(services: Services, name: str, url: str, rows: int, folder: Path) -> tuple[float, float]:
+    """From the start of the process to the last row visible."""
+    topic.produce(services.kafka_bootstrap, name, 0, rows)
+    with Product(folder, services.kafka_bootstrap, name, url, "bench") as product:
+        at = product.wait_for(lambda: _count(url), rows)
+    _check(url, rows)
+    return rows / (at - product.started_at), product.peak_rss_mb
+
+
+def _warm(services: Services, name: str, url: str, rows: int, folder: Path) -> tuple[float, float]:
+    """From the moment a running pipeline may read the records, all there, to the last row visible."""
+    topic.produce(services.kafka_bootstrap, name, 0, _PRIMING)
+    with Product(folder, services.kafka_bootstrap, name, url, "bench") as product:
+        product.wait_for(lambda: _count(url), _PRIMING)
+        topic.produce(services.kafka_bootstrap, name, _PRIMING, 10)
+        product.wait_for(lambda: _count(url), _PRIMING + 10)
+        product.pause()
+        topic.produce(services.kafka_bootstrap, name, _PRIMING + 10, rows)
+        resumed_at = product.resume()
+        at = product.wait_for(lambda: _count(url), _PRIMING + 10 + rows)
+    _check(url, _PRIMING + 10 + rows)
+    return rows / (at - resumed_at), product.peak_rss_mb
+
+
+def _count(url: str) -> int:
+    """Rows visible now, from the witnesses: counting millions of rows again and again would slow what is measured."""
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        if not sqlalchemy.inspect(connection).has_table("eos_witness"):
+            return 0
+        return int(connection.scalar(sqlalchemy.text("SELECT COALESCE(SUM(`rows`), 0) FROM eos_witness")) or 0)
+
+
+def _check(url: str, rows: int) -> None:
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        found = connection.execute(sqlalchemy.text("SELECT COUNT(*), COUNT(DISTINCT id) FROM bench")).one()
+    if tuple(found) != (rows, rows):
+        raise RuntimeError(f"{rows} records produced, {found[0]} rows written, {found[1]} distinct")
+
+
+def _execute(url: str, statement: str) -> None:
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text(statement))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""`eos run` as a user would start it, and what it took: from a cold start, and warm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from integration_tests.bench.topic import SCHEMA
+
+_SPEC = """\
+pipeline: bench
+checkpoint: {{location: ./checkpoint, interval: 0s}}
+restart: {{strategy: none}}
+spark: {{master: "local[2]"}}
+sources:
+  - name: records
+    connector: kafka
+    bootstrap_servers: "{bootstrap}"
+    topics: [{topic}]
+    format: {{type: json, schema: "{schema}"}}
+sinks:
+  - {{name: table, from: records, connector: mysql, url: "{url}", table: {table}, commit: two-phase}}
+"""
+
+
+@dataclass(slots=True)
+class Product:
+    """One `eos run` in a folder of its own. Used as a context manager: what it started, it ends."""
+
+    folder: Path
+    bootstrap: str
+    topic: str
+    url: str
+    table: str
+    peak_rss_mb: float = 0.0  # of the largest Python process of the tree
+    _process: subprocess.Popen[bytes] = field(init=False)
+    started_at: float = 0.0
+
+    def __enter__(self) -> Product:
+        spec = self.folder / "spec.yaml"
+        spec.write_text(
+            _SPEC.format(bootstrap=self.bootstrap, topic=self.topic, schema=SCHEMA, url=self.url, table=self.table)
+        )
+        self.started_at = time.time()
+        with (self.folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [Path(sys.executable).parent / "eos", "run", str(spec)],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "COLUMNS": "200"},
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(120)
+        except subprocess.TimeoutExpired:
+            for process in self.tree():
+                process.kill()
+            raise
+
+    def tree(self) -> list[psutil.Process]:
+        """The driver, its JVM and the Python workers."""
+        root = psutil.Process(self._process.pid)
+        return [root, *root.children(recursive=True)]
+
+    def wait_for(self, visible: Callable[[], int], rows: int, timeout_s: float = 600) -> float:
+        """Block until that many rows are visible; the time at which they were. Watches memory meanwhile."""
+        deadline = time.time() + timeout_s
+        while visible() < rows:
+            if self._process.poll() is not None or time.time() > deadline:
+                tail = (self.folder / "log").read_text()[-2000:]
+                raise RuntimeError(f"{visible()} of {rows} rows became visible, then this:\n{tail}")
+            self._measure_memory()
+            time.sleep(0.05)
+        return time.time()
+
+    def pause(self) -> None:
+        """Stop every process of the run, so that records pile up without being read."""
+        for process in self.tree():
+            process.suspend()
+
+    def resume(self) -> float:
+        """Let them go on; the time at which they did."""
+        at = time.time()
+        for process in self.tree():
+            process.resume()
+        return at
+
+    def _measure_memory(self) -> None:
+        for process in self.tree():
+            try:
+                if "python" in process.name():
+                    self.peak_rss_mb = max(self.peak_rss_mb, process.memory_info().rss / 2**20)
+            except psutil.NoSuchProcess:
+                continue
