@@ -7,19 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.spec import yaml_reader
-from connectors.spec.mistakes import Mistake, Path, SpecMistakesError, path_text
-from connectors.spec.secrets import is_secret_name, mask, passwords_in
-from connectors.spec.substitution import Substitution, UnresolvedError
-from twophase.errors import SpecError
+from connectors.spec.mistakes import Mistake, Path, path_text
+from connectors.spec.secrets import mask
 
-_MAX_BYTES: Final = 1024 * 1024
-_MAX_VALUES: Final = 10_000
-_MAX_CHARACTERS: Final = 4 * _MAX_BYTES
-"""Both count what aliases stand for, each time: a few lines of them could fill the memory (a "YAML bomb")."""
-
-_SETTINGS: Final = frozenset({"properties", "conf"})
-"""Mappings whose keys are another system's settings, some of them passwords."""
+_MAX_SHOWN: Final = 300  # characters of a phrase; masked before it is cut
 
 
 class Section(dict[str, object]):
@@ -61,6 +52,7 @@ class Document:
     secrets: frozenset[str] = frozenset()
     mistakes: list[Mistake] = field(default_factory=list)
     unresolved: frozenset[str] = frozenset()  # paths whose value is not known: nothing more is said about them
+    written: Mapping[str, str] = field(default_factory=dict)  # path -> text with `${…}`, of what came through those
     meant: set[Path] = field(default_factory=set)  # keys that an unknown key was likely to be
 
     def report(self, path: Path, found: str, allowed: tuple[str, ...] = (), suggestion: str = "") -> None:
@@ -68,8 +60,10 @@ class Document:
         where = path_text(path)
         if where in self.unresolved:
             return
+        if where in self.written:  # a message might quote a part of it, which is not known as a secret
+            found, suggestion = f"what '{self.written[where]}' stands for does not fit here", ""
         shown = tuple(self.mask(text) for text in allowed)
-        mistake = Mistake(self.mask(where), self.line_of(path), self.mask(found), shown, self.mask(suggestion))
+        mistake = Mistake(self.mask(where), self.line_of(path), _short(self.mask(found)), shown, self.mask(suggestion))
         if mistake not in self.mistakes:
             self.mistakes.append(mistake)
 
@@ -89,101 +83,5 @@ class Document:
         return line
 
 
-def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
-    """Read the file, resolve its references, and collect its secrets. Reads no other file than those it names.
-
-    Raises SpecError if it is not readable at all, SpecMistakesError if it is not one YAML mapping. Everything else
-    that is wrong is in `mistakes` of the result.
-    """
-    file = str(path)
-    folder = path.absolute().parent
-    substitution = Substitution(folder, environ)
-    builder = _Builder(substitution)
-    try:
-        node = yaml_reader.read_yaml(_text_of(path), builder.mistakes.append)
-        root = builder.build(node, ())
-        if not isinstance(root, Section):
-            message = "a spec is a mapping with the keys pipeline, checkpoint, sources and sinks"
-            raise yaml_reader.Unreadable(Mistake("", node.line, message))
-    except yaml_reader.Unreadable as error:
-        raise SpecMistakesError.of(file, [*builder.mistakes, error.mistake]) from None
-    secrets = frozenset((substitution.secrets | builder.secrets) - {""})
-    return Document(file, folder, root, secrets, builder.mistakes, frozenset(builder.unresolved))
-
-
-def _text_of(path: pathlib.Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a path"
-        message = f"{path}: cannot be read: {reason}"
-        raise SpecError(message, remedy="give the path of a YAML file, as in: eos validate pipeline.yaml") from None
-    if len(content) > _MAX_BYTES:
-        raise yaml_reader.Unreadable(Mistake("", 1, f"the file is larger than {_MAX_BYTES} bytes"))
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        found = f"not UTF-8: byte 0x{content[error.start]:02x}"
-        raise yaml_reader.Unreadable(Mistake("", line, found)) from None
-
-
-class _Builder:
-    """Nodes into Sections and Items, within the bounds, with references resolved."""
-
-    def __init__(self, substitution: Substitution) -> None:
-        self._substitution = substitution
-        self._values = 0
-        self._characters = 0
-        self.secrets: set[str] = set()
-        self.mistakes: list[Mistake] = []
-        self.unresolved: set[str] = set()
-
-    def build(self, node: yaml_reader.Node, path: Path) -> object:
-        self._values += 1
-        self._check_bounds(node.line)
-        if isinstance(node, yaml_reader.Mapping):
-            return self._section(node, path)
-        if isinstance(node, yaml_reader.Sequence):
-            return self._items(node, path)
-        return self._scalar(node, path)
-
-    def _section(self, node: yaml_reader.Mapping, path: Path) -> Section:
-        section = Section(path, node.line)
-        for key, (line, entry) in node.entries.items():
-            value = self.build(entry, (*path, key))
-            section[key] = value
-            section.lines[key] = line
-            if isinstance(entry, yaml_reader.Scalar):
-                section.texts[key] = value if isinstance(value, str) else entry.text
-                if path and path[-1] in _SETTINGS and is_secret_name(key):
-                    self.secrets.add(section.texts[key])
-        return section
-
-    def _items(self, node: yaml_reader.Sequence, path: Path) -> Items:
-        items = Items(node.line)
-        for index, entry in enumerate(node.items):
-            items.append(self.build(entry, (*path, index)))
-            items.lines.append(entry.line)
-        return items
-
-    def _scalar(self, node: yaml_reader.Scalar, path: Path) -> object:
-        if not isinstance(node.value, str):
-            return node.value
-        text = node.value
-        try:
-            text = self._substitution.apply(text)
-        except UnresolvedError as error:
-            where = path_text(path)
-            self.mistakes.append(Mistake(where, node.line, error.found, error.allowed, error.suggestion))
-            self.unresolved.add(where)
-        self._characters += len(text)
-        self._check_bounds(node.line)
-        self.secrets |= passwords_in(text)
-        return text
-
-    def _check_bounds(self, line: int) -> None:
-        if self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS:
-            found = f"more than {_MAX_VALUES} values or {_MAX_CHARACTERS} characters, with what aliases (*name) repeat"
-            raise yaml_reader.Unreadable(Mistake("", line, found))
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -1,110 +1,17 @@
-"""What the models of the spec are made of: the strict base, and the types of single values.
-
-A validator refuses with `wrong(…)`, which carries what was found, what is allowed and the nearest name; the loader
-adds path and line.
-"""
+"""The types of single values: counts, durations, names, URLs, and other systems' settings."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Final
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    PrivateAttr,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
-from connectors.spec.document import Document, Section
-from connectors.spec.mistakes import nearest
-from connectors.spec.secrets import MASK, Url, mask, passwords_in
+from connectors.spec.document import Section
+from connectors.spec.model import shown, wrong
+from connectors.spec.secrets import Url
 from connectors.spec.substitution import Text
-
-WRONG: Final = "eos_spec"
-"""The error type of `wrong`, by which the loader knows it."""
-
-
-def wrong(found: str, *allowed: str, suggestion: str = "", at: str = "") -> PydanticCustomError:
-    """What a validator raises. `at`: the key inside the validated mapping that is meant."""
-    context = {"found": found, "allowed": allowed, "suggestion": suggestion, "at": at}
-    return PydanticCustomError(WRONG, "{found}", context)
-
-
-class Strict(BaseModel):
-    """Base of all models: immutable, no conversions, no unknown keys, and no secret in its repr."""
-
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True
-    )
-
-    not_built: ClassVar[Mapping[str, str]] = {}
-    """Keys whose place is reserved, and what they will do."""
-
-    _secrets: frozenset[str] = PrivateAttr(default=frozenset())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keep_known_keys(cls, data: Any, info: ValidationInfo) -> Any:
-        """Report unknown and reserved keys with what is allowed, and go on with the others: all mistakes at once."""
-        if not isinstance(data, Section) or not isinstance(info.context, Document):
-            return data
-        allowed = tuple(field.alias or name for name, field in cls.model_fields.items())
-        for key in data:
-            if key in cls.not_built:
-                if data[key] is not None:
-                    info.context.report((*data.path, key), f"not built yet: {cls.not_built[key]}")
-            elif key not in allowed:
-                near = nearest(key, allowed)
-                info.context.report((*data.path, key), f"unknown key '{key}'", allowed, near)
-                info.context.meant.add((*data.path, near))
-        return {key: value for key, value in data.items() if key in allowed}
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Remember what must not be shown."""
-        if isinstance(context, Document):
-            self._secrets = context.secrets
-
-    def __repr__(self) -> str:
-        return mask(super().__repr__(), self._secrets)
-
-    def __str__(self) -> str:
-        return repr(self)
-
-
-def refuse(reasons: Mapping[str, str]) -> BeforeValidator:
-    """For a choice: values that are known and cannot be had here, each with the reason and the alternative."""
-
-    def check(value: object) -> object:
-        if isinstance(value, str) and value in reasons:
-            raise wrong(reasons[value])
-        return value
-
-    return BeforeValidator(check)
-
-
-def later(*values: str) -> BeforeValidator:
-    """For a choice: values of the design that are not built yet."""
-    return refuse({value: f"not built yet: '{value}'" for value in values})
-
-
-def only(default: object, shown: str) -> AfterValidator:
-    """For a setting of a feature that is not built yet: its default and nothing else."""
-
-    def check(value: object) -> object:
-        if value != default:
-            found = "not built yet: any value but the default"
-            raise wrong(found, shown)
-        return value
-
-    return AfterValidator(check)
 
 
 def _number(value: object) -> object:
@@ -192,7 +99,7 @@ def database_url(example: str, accepts: Callable[[str], bool] = bool) -> PlainVa
         url = Url(value)
         if not _URL.fullmatch(value):
             raise wrong(f"{shown(str(url))} is not a database URL", example)
-        if any("@" in password for password in passwords_in(value)) and value.count("@") > 1:
+        if value.partition("?")[0].count("@") > 1:
             raise wrong("more than one @ in the URL: write %40 for an @ inside user name or password", example)
         if not accepts(url.scheme):
             raise wrong(f"'{url.scheme}' is not a driver for this", example)
@@ -221,17 +128,3 @@ def without(refused: Mapping[str, str]) -> AfterValidator:
         return value
 
     return AfterValidator(check)
-
-
-def shown(value: object) -> str:
-    """A value in a message: short, with its kind where that is what is wrong."""
-    if value is None:
-        return "nothing (null)"
-    if isinstance(value, bool):
-        return f"{str(value).lower()} (true or false)"
-    if isinstance(value, (int, float)):
-        return f"{value} (a number)"
-    if isinstance(value, str):
-        text = value if len(value) <= 80 else f"{value[:40]}…"
-        return f"'{text}'" if text else "an empty text"
-    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, (list, tuple)) else MASK

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from connectors.spec.document import Document, read_document
+from connectors.spec.document import Document
 from connectors.spec.graph import check_graph
 from connectors.spec.mistakes import SpecMistakesError
+from connectors.spec.reading import read_document
 from connectors.spec.spec import Spec
 from connectors.spec.translate import report_error
 

@@ -17,15 +17,11 @@ from connectors.spec.fields import (
     NonEmpty,
     PositiveDuration,
     Share,
-    Strict,
     as_written,
     database_url,
-    later,
-    only,
-    shown,
     without,
-    wrong,
 )
+from connectors.spec.model import Strict, later, only, shown, wrong
 from connectors.spec.secrets import Url
 from twophase.restart import ExponentialDelay, FixedDelay, NoRestart, RestartStrategy
 

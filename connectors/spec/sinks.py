@@ -7,7 +7,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from connectors.spec.fields import NonEmpty, Strict, Title, database_url, later, refuse
+from connectors.spec.fields import NonEmpty, Title, database_url
+from connectors.spec.model import Strict, later, refuse
 from connectors.spec.secrets import Url
 from connectors.spec.settings import LocalPath
 

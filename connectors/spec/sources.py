@@ -6,7 +6,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from connectors.spec.fields import NonEmpty, StepName, Strict, as_written, matching, refuse, without, wrong
+from connectors.spec.fields import NonEmpty, StepName, as_written, matching, without
+from connectors.spec.model import Strict, refuse, wrong
 from twophase.errors import SpecError
 
 _MAX_NESTING: Final = 64

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, PrivateAttr
 
 from connectors.spec.document import Document
-from connectors.spec.fields import Strict, Title
+from connectors.spec.fields import Title
+from connectors.spec.model import Strict
 from connectors.spec.secrets import mask
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
 from connectors.spec.sinks import SinkEntry

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from connectors.spec.fields import Duration, NonEmpty, StepName, Strict, matching, refuse, shown, wrong
+from connectors.spec.fields import Duration, NonEmpty, StepName, matching
+from connectors.spec.model import Strict, refuse, shown, wrong
 
 _COMPLETE: Final = (
     "'complete' writes the whole result again at every checkpoint, and the table would hold it once for each"

@@ -8,8 +8,8 @@ from typing import Final
 from pydantic_core import ErrorDetails
 
 from connectors.spec.document import Document, child
-from connectors.spec.fields import WRONG, shown
 from connectors.spec.mistakes import Path, nearest
+from connectors.spec.model import WRONG, shown
 
 _KINDS: Final = {
     "string_type": "text",

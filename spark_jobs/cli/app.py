@@ -16,6 +16,7 @@ from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
 from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
+from spark_jobs.cli.status import status
 from spark_jobs.cli.validate import validate
 from twophase.errors import ConnectorError, SpecError
 
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command()(validate)
 app.command()(doctor)
 app.command()(run)
+app.command()(status)
 app.command()(reset)
 
 

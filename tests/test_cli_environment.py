@@ -1,0 +1,66 @@
+"""What `eos doctor` says about the machine, tried on folders and programs made for it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.cli.environment import check_interpreter, check_java, check_location, check_pyspark
+from spark_jobs.cli.filesystem import why_not_writable
+
+
+def java(folder: Path, says: str, code: int = 0) -> dict[str, str]:
+    program = folder / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(folder), "PATH": "/nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("says", "code", "ok", "fatal"),
+    [
+        ('openjdk version "17.0.12" 2024-07-16', 0, True, True),
+        ('openjdk version "25" 2025-09-16', 0, True, True),
+        ('openjdk version "11.0.2" 2019-01-15', 0, False, True),
+        ('java version "1.8.0_292"', 0, False, True),
+        ("hello", 0, False, False),
+        ('openjdk version "17.0.12"', 3, False, True),
+    ],
+)
+def test_the_version_of_java(tmp_path: Path, says: str, code: int, ok: bool, fatal: bool) -> None:
+    finding = check_java(java(tmp_path, says, code))
+    assert (finding.ok, finding.fatal) == (ok, fatal)
+    assert "install Java 17" in finding.remedy
+
+
+def test_no_java() -> None:
+    assert not check_java({"PATH": "/nowhere"}).ok
+    assert not check_java({"JAVA_HOME": "/nowhere"}).ok
+
+
+def test_pyspark_is_the_version_that_this_is_made_for() -> None:
+    assert check_pyspark().ok
+
+
+def test_the_interpreter_of_the_workers() -> None:
+    assert check_interpreter({}).ok
+    assert check_interpreter({"PYSPARK_PYTHON": sys.executable}).ok
+    other = check_interpreter({"PYSPARK_PYTHON": "/bin/sh"})
+    assert not other.ok
+    assert not other.fatal, "eos run sets it"
+
+
+def test_a_location_that_is_still_to_be_made(tmp_path: Path) -> None:
+    findings = list(check_location(tmp_path / "a" / "b"))
+    assert [finding.ok for finding in findings] == [True, True]
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
+
+
+def test_a_location_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "is not a folder" in (why_not_writable(tmp_path / "file" / "x") or "")
+    first, _ = check_location(Path("/proc/eos"))
+    assert (first.ok, first.fatal, bool(first.remedy)) == (False, True, True)

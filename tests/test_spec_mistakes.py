@@ -1,0 +1,299 @@
+"""Every kind of mistake, with its line and path; and all of them at once."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from connectors.spec import Mistake, SpecMistakesError, load_spec
+
+GOOD = """\
+pipeline: orders
+checkpoint:
+  location: ./checkpoints
+  interval: 2s
+sources:
+  - name: orders
+    connector: kafka
+    bootstrap_servers: localhost:9092
+    topics: [orders]
+    format: {type: string}
+transforms:
+  - name: big
+    sql: SELECT value FROM orders
+  - name: small
+    python: steps:small
+    from: big
+sinks:
+  - name: warehouse
+    from: small
+    connector: mysql
+    url: mysql+pymysql://user@host/shop
+    table: orders
+    commit: two-phase
+"""
+
+
+def mistakes_of(folder: Path, text: str) -> list[Mistake]:
+    path = folder / "spec.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecMistakesError) as caught:
+        load_spec(path, {})
+    return list(caught.value.mistakes)
+
+
+def change(old: str, new: str) -> str:
+    assert GOOD.count(old) == 1, f"{old!r} must stand once in the good spec"
+    return GOOD.replace(old, new)
+
+
+def test_the_unchanged_spec_is_right(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(GOOD)
+    spec = load_spec(path, {})
+    assert (spec.pipeline, spec.checkpoint.interval_s, spec.folder) == ("orders", 2.0, tmp_path)
+    assert spec.checkpoint.location == tmp_path / "checkpoints"
+    assert spec.transforms[1].from_ == ["small"] or spec.transforms[1].from_ == ("big",)  # type: ignore[union-attr]
+
+
+# (what is changed, into what, line, path, part of what is said)
+SINGLE = [
+    (
+        "    format: {",
+        "    formt: {",
+        10,
+        "sources[0].formt",
+        "unknown key 'formt'; did you mean 'format'? allowed: name",
+    ),
+    ("pipeline: orders", "pipelin: orders", 1, "pipelin", "unknown key 'pipelin'; did you mean 'pipeline'?"),
+    ("pipeline: orders", "pipeline: 12", 1, "pipeline", "wrong type: 12 (a number); write it in quotes; allowed: text"),
+    ("pipeline: orders", "pipeline: ''", 1, "pipeline", "too short"),
+    ("pipeline: orders", f"pipeline: {'x' * 201}", 1, "pipeline", "too long: 201 characters; allowed: at most 200"),
+    ("pipeline: orders", 'pipeline: "a\\nb"', 1, "pipeline", "cannot be printed"),
+    ("pipeline: orders\n", "version: 1\n", 1, "pipeline", "missing key 'pipeline'"),
+    ("  location: ./checkpoints\n", "", 2, "checkpoint.location", "missing key 'location'"),
+    ("location: ./checkpoints", "location: s3://b/x", 3, "checkpoint.location", "not built yet: 's3://'"),
+    ("location: ./checkpoints", "location: [x]", 3, "checkpoint.location", "a list is not a path"),
+    ("interval: 2s", "interval: 2", 4, "checkpoint.interval", "2 has no unit; did you mean '2s'?"),
+    ("interval: 2s", "interval: 2m", 4, "checkpoint.interval", "unknown unit 'm' in '2m'; did you mean '2min'?"),
+    ("interval: 2s", "interval: soon", 4, "checkpoint.interval", "'soon' is not a duration; allowed: a number and"),
+    ("interval: 2s", "interval: -2s", 4, "checkpoint.interval", "'-2s' is not a duration"),
+    ("interval: 2s", "timeout: 0s", 4, "checkpoint.timeout", "0 is too short"),
+    ("interval: 2s", "retained: 0", 4, "checkpoint.retained", "too small: 0; allowed: at least 1"),
+    ("interval: 2s", "retained: true", 4, "checkpoint.retained", "wrong type: true (true or false)"),
+    ("interval: 2s", "retained: 1.5", 4, "checkpoint.retained", "wrong type: 1.5 (a number)"),
+    ("interval: 2s", "mode: at-least-once", 4, "checkpoint.mode", "not built yet: 'at-least-once'"),
+    ("interval: 2s", "mode: exactly-onc", 4, "checkpoint.mode", "did you mean 'exactly-once'?"),
+    (
+        "interval: 2s",
+        "min_pause: 1s",
+        4,
+        "checkpoint.min_pause",
+        "not built yet: any value but the default; allowed: 0s",
+    ),
+    ("interval: 2s", "max_concurrent: 2", 4, "checkpoint.max_concurrent", "not built yet"),
+    ("interval: 2s", "tolerable_failures: 1", 4, "checkpoint.tolerable_failures", "not built yet"),
+    ("interval: 2s", "max_records_per_checkpoint: 0", 4, "checkpoint.max_records_per_checkpoint", "too small: 0"),
+    ("interval: 2s", "head: nowhere", 4, "checkpoint.head", "'nowhere' is not a database URL"),
+    ("connector: kafka", "connector: kafca", 7, "sources[0].connector", "did you mean 'kafka'? allowed: kafka"),
+    ("topics: [orders]", "topics: orders", 9, "sources[0].topics", "wrong type: 'orders'; allowed: a list"),
+    ("topics: [orders]", "topics: []", 9, "sources[0].topics", "at least 1 entry"),
+    ("topics: [orders]", "topics: [a, a]", 9, "sources[0].topics", "the topic 'a' stands twice"),
+    ("topics: [orders]", "topics: ['^a.*']", 9, "sources[0].topics[0]", "no patterns"),
+    ("topics: [orders]", "topics:\n    - a\n    - 3", 11, "sources[0].topics[1]", "wrong type: 3 (a number)"),
+    ("{type: string}", "{type: jsn}", 10, "sources[0].format.type", "did you mean 'json'? allowed: json, string, raw"),
+    ("{type: string}", "{type: avro}", 10, "sources[0].format.type", "not built yet: 'avro'"),
+    ("{type: string}", "{type: json}", 10, "sources[0].format.schema", "missing key 'schema'"),
+    ("{type: string}", "{schema: a INT}", 10, "sources[0].format.type", "missing key 'type'"),
+    ("{type: string}", "{type: json, schema: a BIGNT}", 10, "sources[0].format.schema", "BIGINT"),
+    ("{type: string}", "string", 10, "sources[0].format", "allowed: a mapping"),
+    ("{type: string}", "{type: raw, schema: a}", 10, "sources[0].format.schema", "unknown key 'schema'; allowed: type"),
+    ("name: big", "name: big-one", 12, "transforms[0].name", "'big-one' is not a name of letters"),
+    ("name: big", "name: orders", 12, "transforms[0].name", "taken by the source 'orders' in line 6"),
+    ("name: big", "name: ORDERS", 12, "transforms[0].name", "which differs only in case"),
+    ("    sql: SELECT value FROM orders\n", "", 12, "transforms[0]", "neither 'sql' nor 'python'"),
+    ("python: steps:small", "python: steps.small", 15, "transforms[1].python", "is not 'module:function'"),
+    ("python: steps:small", "python: a:b\n    sql: SELECT 1", 14, "transforms[1]", "both 'sql' and 'python'"),
+    ("    from: big\n", "    from: bog\n", 16, "transforms[1].from", "unknown step 'bog'; did you mean 'big'?"),
+    ("    from: big\n", "    from: small\n", 16, "transforms[1].from", "a cycle: 'small' reads from itself"),
+    (
+        "    from: big\n",
+        "    from: warehouse\n",
+        16,
+        "transforms[1].from",
+        "'warehouse' is a sink, which nothing can read",
+    ),
+    ("    from: big\n", "    from: [big, big]\n", 16, "transforms[1].from", "the step 'big' stands twice"),
+    ("    from: big\n", "    from: []\n", 16, "transforms[1].from", "at least 1 entry"),
+    (
+        "    from: big\n",
+        "    from: big\n    options: {a b: 1}\n",
+        17,
+        "transforms[1].options['a b']",
+        "cannot be the name",
+    ),
+    ("    from: big\n", "    from: big\n    output_mode: complete\n", 17, "transforms[1].output_mode", "whole result"),
+    (
+        "    from: big\n",
+        "    from: big\n    watermark: {column: t}\n",
+        17,
+        "transforms[1].watermark.delay",
+        "missing key",
+    ),
+    ("name: warehouse", "name: big", 18, "sinks[0].name", "the name 'big' is taken by the step 'big' in line 12"),
+    ("from: small", "from: smal", 19, "sinks[0].from", "unknown step 'smal'; did you mean 'small'?"),
+    (
+        "connector: mysql",
+        "connector: mariadb",
+        20,
+        "sinks[0].connector",
+        "did you mean 'mysql'? allowed: mysql, sqlite",
+    ),
+    ("connector: mysql", "connector: postgresql", 20, "sinks[0].connector", "not built yet: 'postgresql'"),
+    ("connector: mysql", "connector: kafka", 20, "sinks[0].connector", "not built yet: 'kafka'"),
+    ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
+    ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),
+    ("commit: two-phase", "commit: two-phas", 23, "sinks[0].commit", "did you mean 'two-phase'? allowed: two-phase"),
+    ("commit: two-phase", "commit: upsert", 23, "sinks[0].commit", "not built yet: 'upsert'"),
+    ("commit: two-phase", "commit: write-ahead-log", 23, "sinks[0].commit", "not built yet: 'write-ahead-log'"),
+    ("    commit: two-phase\n", "", 18, "sinks[0].commit", "missing key 'commit'"),
+    ("sinks:\n", "dead_letter: {topic: x}\nsinks:\n", 17, "dead_letter", "not built yet: 'dead_letter'"),
+    (
+        "sinks:\n",
+        "restart: {strategy: failure-rate}\nsinks:\n",
+        17,
+        "restart.strategy",
+        "not built yet: 'failure-rate'",
+    ),
+    ("sinks:\n", "restart: {attempts: 3}\nsinks:\n", 17, "restart.strategy", "missing key 'strategy'"),
+    (
+        "sinks:\n",
+        "restart: {strategy: fixed-delay, delay: 1s}\nsinks:\n",
+        17,
+        "restart.attempts",
+        "missing key 'attempts'",
+    ),
+    (
+        "sinks:\n",
+        "restart: {strategy: exponential-delay, max_delay: 1ms}\nsinks:\n",
+        17,
+        "restart.max_delay",
+        "is below initial_delay",
+    ),
+    (
+        "sinks:\n",
+        "spark: {conf: {spark.speculation: true}}\nsinks:\n",
+        17,
+        "spark.conf['spark.speculation']",
+        "speculation",
+    ),
+    ("sinks:\n", "spark: {conf: {spark.master: x}}\nsinks:\n", 17, "spark.conf['spark.master']", "cannot be set here"),
+    ("pipeline: orders", "version: 2\npipeline: orders", 1, "version", "wrong value: 2 (a number); allowed: 1"),
+    ("pipeline: orders", "pipeline: orders\npipeline: more", 2, "pipeline", "stands twice, first in line 1"),
+    ("pipeline: orders", "pipeline: !!int 3", 1, "pipeline", "the tag tag:yaml.org,2002:int is not allowed"),
+    ("pipeline: orders", "pipeline: ${env:NOPE}", 1, "pipeline", "the environment variable NOPE is not set"),
+    ("pipeline: orders", "pipeline: ${vault:x}", 1, "pipeline", "neither a variable nor a file; allowed: ${env:NAME}"),
+    ("pipeline: orders", "pipeline: ${env:X", 1, "pipeline", "is not closed with '}'"),
+    ("pipeline: orders", "pipeline: ${file:/no/such}", 1, "pipeline", "the file /no/such cannot be read: No such file"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "path", "said"), SINGLE, ids=[f"{c[3]}-{i}" for i, c in enumerate(SINGLE)]
+)
+def test_a_mistake_names_line_and_path(tmp_path: Path, old: str, new: str, line: int, path: str, said: str) -> None:
+    mistakes = mistakes_of(tmp_path, change(old, new))
+    shown = "\n".join(m.describe("spec.yaml") for m in mistakes)
+    assert [(m.line, m.path) for m in mistakes if m.path == path] == [(line, path)], shown
+    assert said in next(m.describe("spec.yaml") for m in mistakes if m.path == path)
+
+
+def test_one_mistake_is_said_once(tmp_path: Path) -> None:
+    """A mistyped key is not reported as missing as well, nor an unresolved value as malformed."""
+    assert len(mistakes_of(tmp_path, change("    format: {", "    formt: {"))) == 1
+    assert len(mistakes_of(tmp_path, change("mysql+pymysql://user@host/shop", "${env:NOPE}"))) == 1
+
+
+def test_all_mistakes_of_a_file_are_reported_at_once_in_its_order(tmp_path: Path) -> None:
+    text = GOOD
+    for old, new in [
+        ("pipeline: orders", "pipelin: orders"),
+        ("interval: 2s", "interval: 2"),
+        ("{type: string}", "{type: xml}"),
+        ("    from: big\n", "    from: bog\n"),
+        ("url: mysql+pymysql", "url: mysql"),
+        ("commit: two-phase", "commit: upsert"),
+    ]:
+        text = text.replace(old, new)
+    found = [(m.line, m.path) for m in mistakes_of(tmp_path, text)]
+    assert found == [
+        (1, "pipelin"),
+        (4, "checkpoint.interval"),
+        (10, "sources[0].format.type"),
+        (16, "transforms[1].from"),
+        (21, "sinks[0].url"),
+        (23, "sinks[0].commit"),
+    ]
+
+
+def test_a_line_reads_as_editors_expect_it() -> None:
+    mistake = Mistake("sources[0].formt", 12, "unknown key 'formt'", ("name", "format"), "format")
+    expected = "spec.yaml:12: sources[0].formt: unknown key 'formt'; did you mean 'format'? allowed: name, format"
+    assert mistake.describe("spec.yaml") == expected
+
+
+def test_several_sources_and_sinks_are_not_built_yet(tmp_path: Path) -> None:
+    second = GOOD[GOOD.index("  - name: orders") : GOOD.index("transforms:")].replace("name: orders", "name: more")
+    text = GOOD.replace("transforms:", second + "transforms:")
+    assert [(m.path, m.found) for m in mistakes_of(tmp_path, text)] == [
+        ("sources[1]", "not built yet: several sources")
+    ]
+    sink = GOOD[GOOD.index("  - name: warehouse") :].replace("name: warehouse", "name: more")
+    assert [(m.path, m.found) for m in mistakes_of(tmp_path, GOOD + sink)] == [
+        ("sinks[1]", "not built yet: several sinks")
+    ]
+
+
+def test_steps_in_a_circle_are_named_all(tmp_path: Path) -> None:
+    text = change(
+        "    sql: SELECT value FROM orders\n",
+        "    python: a:b\n    from: small\n",
+    )
+    (mistake,) = mistakes_of(tmp_path, text)
+    assert (mistake.line, mistake.path) == (14, "transforms[0].from")
+    assert mistake.found == "a cycle: 'big' → 'small' → 'big'"
+
+
+def test_a_later_step_cannot_be_read(tmp_path: Path) -> None:
+    text = change("    sql: SELECT value FROM orders\n", "    python: a:b\n    from: small\n")
+    text = text.replace("    from: big\n", "    from: orders\n")
+    (mistake,) = mistakes_of(tmp_path, text)
+    assert "the step 'small' comes later" in mistake.found
+
+
+def test_sqlite_cannot_do_two_phase_and_the_message_says_what_can(tmp_path: Path) -> None:
+    text = change("connector: mysql", "connector: sqlite").replace(
+        "    url: mysql+pymysql://user@host/shop\n", "    path: x.db\n"
+    )
+    (mistake,) = mistakes_of(tmp_path, text)
+    assert mistake.path == "sinks[0].commit"
+    assert "no prepared transactions" in mistake.found
+    assert "use 'write-ahead-log'" in mistake.found
+
+
+def test_librdkafka_settings_that_the_framework_sets_are_refused(tmp_path: Path) -> None:
+    text = change("    topics: [orders]\n", "    topics: [orders]\n    properties: {group.id: x}\n")
+    (mistake,) = mistakes_of(tmp_path, text)
+    assert (mistake.line, mistake.path) == (10, "sources[0].properties['group.id']")
+    assert "write it as group_id" in mistake.found
+
+
+def test_the_error_survives_a_process_border(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(change("interval: 2s", "interval: 2"))
+    with pytest.raises(SpecMistakesError) as caught:
+        load_spec(path, {})
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (copy.mistakes, str(copy)) == (caught.value.mistakes, str(caught.value))

@@ -1,0 +1,140 @@
+"""No secret in a message, a repr, a plan or a trace, however it came in and however it is quoted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.spec import Url, guarantees, load_spec, mask
+from twophase.errors import SpecError
+
+PASSWORD = "s3cr'et-horse"
+FILED = "filed-token-77"
+WRITTEN = "written-in-the-spec"
+TEXT = """\
+pipeline: p
+checkpoint: {location: state, head: "postgresql://writer:%(written)s@h/d"}
+sources:
+  - name: s
+    connector: kafka
+    bootstrap_servers: a
+    topics: [t]
+    format: {type: raw}
+    properties: {sasl.password: "plain-sasl-pass", sasl.username: "${file:token}"}
+transforms:
+  - {name: b, sql: "SELECT '${PASSWORD}' FROM s"}
+sinks:
+  - {name: out, from: b, connector: mysql, url: "mysql+pymysql://u:${env:PASSWORD}@h/d", table: t, commit: two-phase}
+"""
+SECRETS = (PASSWORD, FILED, WRITTEN, "plain-sasl-pass")
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "token").write_text(FILED + "\n")
+    path = folder / "spec.yaml"
+    path.write_text(text % {"written": WRITTEN} if "%(" in text else text)
+    return path
+
+
+def assert_clean(text: str) -> None:
+    shown = [secret for secret in SECRETS if secret in text or repr(secret)[1:-1] in text]
+    assert not shown, text
+
+
+def test_nothing_that_is_printed_of_a_right_spec_shows_a_secret(tmp_path: Path) -> None:
+    spec = load_spec(write(tmp_path, TEXT), {"PASSWORD": PASSWORD})
+    assert set(SECRETS) <= spec.secrets
+    for part in (spec, *spec.sources, *spec.transforms, *spec.sinks, spec.checkpoint, spec.spark):
+        assert_clean(repr(part))
+        assert_clean(str(part))
+        assert_clean(f"{part}")
+    assert "mysql+pymysql://u:***@h/d" in repr(spec.sinks[0])
+    assert_clean(repr(guarantees(spec)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("table: t", 'table: ["${PASSWORD}"]'),
+        ("topics: [t]", 'topics: ["${PASSWORD}"]'),
+        ("topics: [t]", 'topics: ["${PASSWORD}", "${PASSWORD}"]'),
+        ("name: out", 'name: "${PASSWORD}"\n    nam: x'),
+        ("from: b", 'from: "${PASSWORD}"'),
+        ("commit: two-phase", 'commit: "${PASSWORD}"'),
+        ("connector: kafka", 'connector: "${PASSWORD}"'),
+        ("mysql+pymysql://u", "mysql://u"),
+        ("mysql+pymysql://u:${env:PASSWORD}@h/d", "${env:PASSWORD}"),
+        ("@h/d", " @h/d"),
+        ("@h/d", "@x@h/d"),
+        ("location: state", 'location: state, interval: "${PASSWORD}"'),
+        ("location: state", 'location: state, retained: "${PASSWORD}"'),
+        ("location: state", 'location: state, mode: "${PASSWORD}"'),
+        ("location: state", 'location: "s3://${PASSWORD}"'),
+        ("{type: raw}", '{type: json, schema: "${PASSWORD}"}'),
+        ("{type: raw}", '{type: "${PASSWORD}"}'),
+        ("pipeline: p", 'pipeline: ["${PASSWORD}"]'),
+        ("sasl.username:", "group.id:"),
+        ("pipeline: p", "pipelin: p"),
+    ],
+)
+def test_no_mistake_shows_a_secret(tmp_path: Path, old: str, new: str) -> None:
+    assert old in TEXT
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path, TEXT.replace(old, new, 1) % {"written": WRITTEN}), {"PASSWORD": PASSWORD})
+    assert_clean(str(caught.value))
+    assert_clean(repr(caught.value))
+    assert_clean(repr(getattr(caught.value, "mistakes", "")))
+
+
+def test_no_part_of_a_secret_is_quoted_either(tmp_path: Path) -> None:
+    """Parsers of schemas and durations quote the word that they stumbled over."""
+    text = TEXT.replace("{type: raw}", '{type: json, schema: "${S}"}').replace("state", 'state, interval: "${D}"')
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path, text), {"PASSWORD": PASSWORD, "S": "abcdef ghijkl-mnopqr", "D": "12zyxwvu"})
+    said = str(caught.value)
+    assert not [word for word in ("abcdef", "ghijkl", "mnopqr", "zyxwvu") if word in said], said
+    assert "what '${D}' stands for does not fit here; allowed: a number and a unit" in said
+
+
+def test_a_long_value_is_masked_before_it_is_cut(tmp_path: Path) -> None:
+    text = TEXT.replace("pipeline: p", f"pipeline: [\"x\"]\npipelines: y\nversion: '{'y' * 290}${{PASSWORD}}'")
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path, text), {"PASSWORD": PASSWORD})
+    assert "s3cr" not in str(caught.value)
+
+
+def test_an_unset_variable_does_not_show_its_neighbours(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path, TEXT), {"PASSWORT": PASSWORD})
+    assert "did you mean '${env:PASSWORT}'?" in str(caught.value)
+    assert_clean(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("mysql+pymysql://user:pw@host/db", "mysql+pymysql://user:***@host/db"),
+        ("mysql+pymysql://user:p@w/x@host:3306/db", "mysql+pymysql://user:***@host:3306/db"),
+        ("mysql+pymysql://user@host/db", "mysql+pymysql://user@host/db"),
+        ("mysql+pymysql://:pw@host/db", "mysql+pymysql://:***@host/db"),
+        ("mysql+pymysql://host/db?password=pw&x=1", "mysql+pymysql://host/db?password=***&x=1"),
+        ("mysql+pymysql://host:3306/db", "mysql+pymysql://host:3306/db"),
+    ],
+)
+def test_a_url_shows_everything_but_its_password(url: str, shown: str) -> None:
+    assert (str(Url(url)), repr(Url(url)), Url(url).reveal()) == (shown, f"Url({shown!r})", url)
+
+
+def test_short_secrets_are_masked_where_they_stand_and_not_in_every_word() -> None:
+    assert mask("eos at mysql+pymysql://eos:eos@h/d", frozenset({"eos"})) == "eos at mysql+pymysql://eos:***@h/d"
+
+
+@given(st.text(min_size=4, max_size=30).filter(lambda s: s.strip("*")))
+def test_a_secret_is_masked_however_it_is_quoted(secret: str) -> None:
+    secrets = frozenset({secret})
+    for form in (secret, repr(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
+        assert secret not in mask(form, secrets).replace("***", "")

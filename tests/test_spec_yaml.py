@@ -1,0 +1,93 @@
+"""Files that are no specs at all: broken, hostile or strange YAML. Each is a SpecError with a line, and quickly."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from connectors.spec import SpecMistakesError, load_spec
+from twophase.errors import SpecError
+
+BROKEN = {
+    "syntax": (b"a: [1\nb: 2\n", 2, "not YAML: expected ',' or ']'"),
+    "tab": (b"a:\n\tb: 1\n", 2, "a tab; YAML is indented with spaces"),
+    "quote": (b"a: 'x\n", 2, "not YAML"),
+    "empty": (b"", 1, "the file is empty"),
+    "only a comment": (b"# nothing\n", 1, "the file is empty"),
+    "a list": (b"\n- a\n", 2, "a spec is a mapping"),
+    "text": (b"hello\n", 1, "a spec is a mapping"),
+    "null": (b"null\n", 1, "a spec is a mapping"),
+    "two documents": (b"a: 1\n---\nb: 2\n", 2, "a second document begins"),
+    "latin-1": (b"a: 1\nb: caf\xe9\n", 2, "not UTF-8: byte 0xe9"),
+    "utf-16": ("a: 1\n".encode("utf-16"), 1, "not UTF-8"),
+    "NUL": (b"a: 1\nb: \x00\n", 2, "U+0000 is not allowed"),
+    "escape": (b"a: \x1b[31m\n", 1, "U+001B is not allowed"),
+    "too large": (b"a: " + b"x" * (1024 * 1024), 1, "larger than 1048576 bytes"),
+    "too deep": (b"a: " + b"[" * 5000, 1, "nested deeper than 32 levels"),
+    "too deep mappings": (b"{a: " * 5000, 1, "nested deeper than 32 levels"),
+    "unknown alias": (b"a: *x\n", 1, "unknown alias '*x'"),
+    "an alias inside itself": (b"a: &x [*x]\n", 1, "unknown alias '*x'"),
+    "a list as key": (b"? [a]\n: 1\n", 1, "a key must be text"),
+    "a number as key": (b"1: x\n", 1, "the key 1 must be text"),
+    "a Python object": (b"a: !!python/object/apply:os.system ['true']\n", 1, "the tag tag:yaml.org,2002:python"),
+    "a merge key": (b"a: &x {b: 1}\nc:\n  <<: *x\n", 3, "merge keys (<<) are not supported"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_one_clear_error(tmp_path: Path, name: str) -> None:
+    content, line, said = BROKEN[name]
+    path = tmp_path / "spec.yaml"
+    path.write_bytes(content)
+    with pytest.raises(SpecMistakesError) as caught:
+        load_spec(path, {})
+    assert any(m.line == line and said in m.found for m in caught.value.mistakes), str(caught.value)
+
+
+def bomb() -> str:
+    """Nine levels of nine: 387 million values from ten lines."""
+    lines = ['a: &a ["x","x","x","x","x","x","x","x","x"]']
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True):
+        lines.append(f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]")
+    return "\n".join(lines)
+
+
+def character_bomb() -> str:
+    """A long text, repeated; the reference makes a new text each time."""
+    return 'a: &a "' + "x" * 100_000 + '${env:X}"\nb: [' + ",".join(["*a"] * 5000) + "]\n"
+
+
+@pytest.mark.parametrize("text", [bomb(), character_bomb()], ids=["values", "characters"])
+def test_a_yaml_bomb_is_refused_at_once(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(text)
+    started = time.monotonic()
+    with pytest.raises(SpecMistakesError, match="with what aliases"):
+        load_spec(path, {"X": "y"})
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", ".", "a\0b"])
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SpecError, match="cannot be read"):
+        load_spec(tmp_path / name, {})
+
+
+def test_aliases_within_the_bounds_work(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(
+        "pipeline: &name orders\ncheckpoint: {location: .}\n"
+        "sources: [{name: *name, connector: kafka, bootstrap_servers: a, topics: [*name], format: {type: raw}}]\n"
+        "sinks: [{name: out, from: *name, connector: sqlite, path: x.db, table: *name, commit: write-ahead-log}]\n"
+    )
+    assert load_spec(path, {}).sources[0].topics == ["orders"]
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_bytes(b"\xef\xbb\xbfa: 1\n")
+    with pytest.raises(SpecMistakesError) as caught:
+        load_spec(path, {})
+    assert any(m.path == "a" and m.line == 1 for m in caught.value.mistakes)
