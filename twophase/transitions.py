@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.values import CheckpointRecord, OffsetRange
 
@@ -73,9 +73,10 @@ class Complete:
     def apply(self, head: HeadValue) -> HeadValue:
         """See Transition. Checkpoints follow one another, and each split goes on where it ended."""
         number = self.record.checkpoint_id
+        _check_not_aborted(head, self.record)
         if number != head.completed + 1:
             message = f"checkpoint {number} cannot follow {head.completed}"
-            raise IdentityError(message)
+            raise IdentityError(message, remedy="the checkpoint location was changed by something else; restore it")
         positions = {source: dict(splits) for source, splits in head.positions.items()}
         for source, ranges in self.record.ranges.items():
             for each in ranges:
@@ -120,6 +121,15 @@ class Committed:
             keep_from = max(records[-1].checkpoint_id - self.retained + 1, 0)
             records = tuple(r for r in records if r.checkpoint_id >= keep_from or r.checkpoint_id > self.checkpoint_id)
         return replace(head, committed=max(head.committed, self.checkpoint_id), records=records)
+
+
+def _check_not_aborted(head: HeadValue, record: CheckpointRecord) -> None:
+    """R8: who aborted a try in the same epoch has rolled its branches back; applied again, its decision must not land."""
+    scope = record.scope
+    aborted = head.aborted_checkpoint == scope.checkpoint_id and head.aborted_attempt >= scope.attempt
+    if aborted or scope.epoch != head.epoch or scope.incarnation != head.incarnation:
+        message = f"checkpoint {scope.checkpoint_id}, try {scope.attempt} of epoch {scope.epoch}, was aborted meanwhile"
+        raise PermitRevokedError(message, remedy="nothing is lost: the checkpoint is run again")
 
 
 def _check_continues(head: HeadValue, source: str, each: OffsetRange) -> None:
