@@ -43,6 +43,7 @@ def _claim_head(pipeline: str, sinks: Sequence[str], session: str, incarnation: 
 
     Two drivers that start together take turns: who is refused begins again and finds the other's epoch.
     """
+    claims = 0  # a nonce is used once: an earlier claim that landed late must not pass for this one
     while True:
         seen: Seen | None = yield messages.ReadHead()
         head = seen.head if seen is not None else None
@@ -59,8 +60,9 @@ def _claim_head(pipeline: str, sinks: Sequence[str], session: str, incarnation: 
             if again == seen:
                 raise
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
-        owned = Ownership(session, seen.version if seen else 0, head or _newborn(pipeline, incarnation))
+        owned = Ownership(session, seen.version if seen else 0, head or _newborn(pipeline, incarnation), claims)
         value = owned.stamped(Claim().apply(owned.head))
+        claims = owned.swaps
         if not (yield messages.Swap(owned.version, value, "claim")):
             landed: Seen | None = yield messages.ReadHead()
             if landed is None or value.nonces[-1] not in landed.head.nonces:
