@@ -147,7 +147,7 @@ class _Reading:
     def __enter__(self) -> None: ...
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, KeyError | TypeError | ValueError):
+        if isinstance(error, KeyError | TypeError | ValueError | AttributeError):
             message = f"this {self._what} is damaged: {error!r}"
             raise HeadFormatError(message, remedy="restore the checkpoint location from a backup") from error
 
