@@ -1,0 +1,127 @@
+"""Does the table take the rows: asked before anything is read, and answered with every mistake and its cure."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from connectors.sql.sqlite_sink import SqliteSink
+from twophase.errors import SinkUnavailableError, TargetError
+from twophase.ids import Scope, TransactionId, sink_key
+
+SCOPE = Scope("c" * 20, 1, 0)
+
+
+def make(folder: Path, ddl: str) -> SqliteSink:
+    connection = sqlite3.connect(folder / "t.db")
+    connection.executescript(ddl)
+    connection.close()
+    return SqliteSink("s", folder / "t.db", "t", folder / "log")
+
+
+ROWS = pa.schema([("id", pa.int64()), ("word", pa.string()), ("_key", pa.binary()), ("_offset", pa.int64())])
+
+
+def refusal(sink: SqliteSink, schema: pa.Schema = ROWS) -> str:
+    with pytest.raises(TargetError) as caught:
+        sink.open(schema)
+    return str(caught.value)
+
+
+def test_metadata_that_the_table_lacks_is_left_out(tmp_path: Path) -> None:
+    sink = make(tmp_path, "CREATE TABLE t (_OFFSET INTEGER, Word TEXT, ID INTEGER, more TEXT)").open(ROWS)
+    assert sink.columns == ("id", "word", "_offset")
+    assert sink.partition_by == ()
+
+
+def test_a_missing_table_gets_its_definition(tmp_path: Path) -> None:
+    sink = make(tmp_path, "CREATE TABLE ordres (id INTEGER)")
+    text = refusal(SqliteSink("s", sink.path, "orders", sink.log_folder))
+    assert "table orders does not exist; did you mean ordres?" in text
+    statement = text.partition("create it: ")[2]
+    assert statement == 'CREATE TABLE "orders" ("id" INTEGER, "word" TEXT)'
+    connection = sqlite3.connect(sink.path)
+    connection.execute(statement)
+    connection.close()
+    assert SqliteSink("s", sink.path, "orders", sink.log_folder).open(ROWS).columns == ("id", "word")
+
+
+def test_every_mistake_at_once(tmp_path: Path) -> None:
+    required = "must INTEGER NOT NULL, easy INTEGER NOT NULL DEFAULT 0"
+    ddl = f"CREATE TABLE t (ID TEXT, wort TEXT, {required}, sum INTEGER AS (must + 1))"
+    schema = pa.schema([("id", pa.int64()), ("word", pa.string()), ("sum", pa.int64())])
+    text = refusal(make(tmp_path, ddl), schema)
+    for part in (
+        "column ID (TEXT) would change values of int64: declare it INTEGER",
+        'the table has no column word; did you mean wort? (ALTER TABLE "t" ADD COLUMN "word" TEXT)',
+        "column sum is generated and cannot be written",
+        "column must is NOT NULL without a default",
+    ):
+        assert part in text
+    assert "easy" not in text
+
+
+def test_a_number_that_the_database_gives_need_not_be_in_the_rows(tmp_path: Path) -> None:
+    make(tmp_path, "CREATE TABLE t (nr INTEGER PRIMARY KEY NOT NULL, id INTEGER, word TEXT)").open(ROWS)
+
+
+def test_hostile_names(tmp_path: Path) -> None:
+    name = 'we\'ird "t"; DROP TABLE t; -- %s ? :x'
+    quoted = '"' + name.replace('"', '""') + '"'
+    sink = make(tmp_path, f"DROP TABLE IF EXISTS {quoted}; CREATE TABLE {quoted} ({quoted} TEXT)")
+    sink = SqliteSink("s'ink", sink.path, name, sink.log_folder).open(pa.schema([(name, pa.string())]))
+    writer = sink.writer(TransactionId(SCOPE, sink_key("s'ink"), 0, 1))
+    writer.write(pa.record_batch([["x"]], names=[name]))
+    one = writer.prepare()
+    committer = sink.committer("pipe'line")
+    committer.inspect(SCOPE.incarnation, ())
+    committer.claim(SCOPE.incarnation, 1)
+    committer.permit(SCOPE)
+    committer.commit(0, [one])
+    connection = sqlite3.connect(sink.path)
+    assert connection.execute(f"SELECT * FROM {quoted}").fetchall() == [("x",)]
+    connection.close()
+    assert all(finding.ok for finding in sink.check(pa.schema([(name, pa.string())])))
+
+
+def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
+    sink = SqliteSink("s", tmp_path / "none.db", "t", tmp_path / "log")
+    with pytest.raises(SinkUnavailableError, match="unable to open database file"):
+        sink.open(ROWS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "t.db").write_text("not a database, but long enough to look at\n" * 50)
+    assert "file is not a database" in refusal(SqliteSink("s", tmp_path / "t.db", "t", tmp_path / "log"))
+
+
+def failed(sink: SqliteSink, schema: pa.Schema | None = ROWS) -> Sequence[str]:
+    return [finding.check for finding in sink.check(schema) if not finding.ok]
+
+
+def test_doctor_is_content_and_changes_nothing(tmp_path: Path) -> None:
+    sink = make(tmp_path, "CREATE TABLE t (id INTEGER, word TEXT)")
+    before = (tmp_path / "t.db").read_bytes()
+    assert failed(sink) == failed(sink, None) == []
+    assert (tmp_path / "t.db").read_bytes() == before
+    assert not (tmp_path / "log").exists()
+
+
+def test_doctor_names_what_is_wrong(tmp_path: Path) -> None:
+    sink = make(tmp_path, "CREATE TABLE t (id INTEGER PRIMARY KEY, word TEXT UNIQUE CHECK (word <> ''))")
+    (warning,) = [finding for finding in sink.check(ROWS) if not finding.ok]
+    assert (warning.check, warning.fatal) == ("constraints", False)
+    assert "a primary key, unique constraints, check constraints" in warning.detail
+    assert failed(SqliteSink("s", sink.path, "x", sink.log_folder)) == ["target table"]
+    assert failed(SqliteSink("s", tmp_path / "no.db", "t", sink.log_folder)) == [
+        "database",
+        "target table",
+        "constraints",
+    ]
+    (tmp_path / "file").write_text("")
+    assert failed(SqliteSink("s", sink.path, "t", tmp_path / "file"))[0] == "log folder"
