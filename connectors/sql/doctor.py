@@ -1,0 +1,156 @@
+"""`eos doctor` for MySQL and MariaDB: what design and protocol need of the server, the user and the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from connectors.contracts import Finding
+from connectors.sql import tables, xa
+from connectors.sql.engine import Session, is_encrypted, masked, parse
+from connectors.sql.errors import ServerError, connector_error
+from connectors.sql.target import read_target
+from twophase.errors import ConnectorError
+
+_LOCAL_HOSTS: Final = frozenset({None, "", "localhost", "127.0.0.1", "::1"})
+_MYSQL: Final = (8, 0, 29)  # XA branches detach at PREPARE since then
+_MARIADB: Final = (10, 5, 2)  # prepared branches survive their connection since then
+_FEW_CONNECTIONS: Final = 50
+_GRANT_RECOVER: Final = "GRANT XA_RECOVER_ADMIN ON *.* TO the pipeline's user"
+
+
+def check(name: str, url: str, table: str, open_target: Callable[[], object] | None) -> Sequence[Finding]:
+    """Everything that can be asked without changing anything but creating the protocol's own tables.
+
+    Args:
+        name: the sink's.
+        url: the sink's; a secret.
+        table: the target.
+        open_target: compares the rows with the table, where the rows are known; raises ConnectorError.
+    """
+    try:
+        where = masked(url)
+        session = Session(url)
+    except ConnectorError as error:
+        return [Finding(f"{name}: url", False, error.message, error.remedy)]
+    except ServerError as error:
+        problem = connector_error(f"connecting to {where}", error)
+        return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
+    with session:
+        return list(_findings(session, name, url, table, open_target))
+
+
+def _findings(
+    session: Session, name: str, url: str, table: str, open_target: Callable[[], object] | None
+) -> Iterator[Finding]:
+    yield Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
+    checks: dict[str, Callable[[], Iterator[Finding]]] = {
+        "version": lambda: _version(session),
+        "encryption": lambda: _encryption(session, url),
+        "durability": lambda: _durability(session),
+        "bulk load": lambda: _bulk_load(session),
+        "limits": lambda: _limits(session),
+        "prepared transactions": lambda: _recover(session),
+        "own tables": lambda: _own_tables(session),
+        "target": lambda: _target(session, table, open_target),
+    }
+    for what, run in checks.items():
+        try:
+            yield from (_named(name, finding) for finding in run())
+        except ConnectorError as error:
+            yield Finding(f"{name}: {what}", False, error.message, error.remedy)
+        except ServerError as error:
+            problem = connector_error(what, error)
+            yield Finding(f"{name}: {what}", False, problem.message, problem.remedy)
+
+
+def _named(name: str, finding: Finding) -> Finding:
+    return Finding(f"{name}: {finding.check}", finding.ok, finding.detail, finding.remedy, finding.fatal)
+
+
+def _variables(session: Session, *names: str) -> dict[str, str]:
+    """System variables; one that this server does not have is left out."""
+    statement = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})"
+    return {str(name): str(value).upper() for name, value in session.execute(statement, *names)}
+
+
+def _version(session: Session) -> Iterator[Finding]:
+    least = _MARIADB if session.dialect.is_mariadb else _MYSQL
+    wanted = ".".join(str(part) for part in least)
+    yield Finding(
+        "version", session.dialect.version >= least, session.dialect.name, f"prepared branches need {wanted} or newer"
+    )
+    if not session.dialect.is_mariadb:
+        value = _variables(session, "xa_detach_on_prepare").get("xa_detach_on_prepare", "missing")
+        yield Finding("xa_detach_on_prepare", value == "ON", value, "SET PERSIST xa_detach_on_prepare = ON")
+    value = _variables(session, "binlog_format").get("binlog_format", "ROW")
+    remedy = "set binlog_format = ROW: STATEMENT refuses READ COMMITTED"
+    yield Finding("binlog_format", value != "STATEMENT", value, remedy)
+
+
+def _encryption(session: Session, url: str) -> Iterator[Finding]:
+    cipher = str(session.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1])
+    verified = is_encrypted(url)
+    local = parse(url).host in _LOCAL_HOSTS
+    state = f"{cipher or 'none'}, {'verified' if verified else 'not verified'}"
+    remedy = "add ?ssl_ca=/path/ca.pem to the url, and the server is verified"
+    yield Finding("encryption", local or (bool(cipher) and verified), state, remedy, fatal=False)
+
+
+def _durability(session: Session) -> Iterator[Finding]:
+    """A prepared branch that a power cut takes away is a lost committable (R7)."""
+    found = _variables(session, "innodb_flush_log_at_trx_commit", "log_bin", "sync_binlog")
+    flush = found.get("innodb_flush_log_at_trx_commit", "missing")
+    remedy = "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's configuration"
+    yield Finding("innodb_flush_log_at_trx_commit", flush == "1", flush, remedy)
+    if found.get("log_bin") == "ON":
+        sync = found.get("sync_binlog", "missing")
+        remedy = "SET GLOBAL sync_binlog = 1, and in the server's configuration"
+        yield Finding("sync_binlog", sync == "1", sync, remedy)
+
+
+def _bulk_load(session: Session) -> Iterator[Finding]:
+    value = _variables(session, "local_infile").get("local_infile", "OFF")
+    remedy = "SET GLOBAL local_infile = ON; without it rows go by multi-row INSERT, which is slower"
+    yield Finding("local_infile", value == "ON", value, remedy, fatal=False)
+
+
+def _limits(session: Session) -> Iterator[Finding]:
+    found = _variables(session, "max_connections", "innodb_read_only", "read_only")
+    connections = int(found.get("max_connections", "0"))
+    remedy = "each task that writes takes a connection, and the driver one for each sink: raise max_connections"
+    yield Finding("max_connections", connections >= _FEW_CONNECTIONS, str(connections), remedy, fatal=False)
+    read_only = [key for key in ("read_only", "innodb_read_only") if found.get(key) == "ON"]
+    yield Finding("writable", not read_only, ", ".join(read_only) or "yes", "give the address of the primary server")
+    rows = session.execute(
+        "SHOW SESSION VARIABLES WHERE Variable_name IN ('innodb_lock_wait_timeout', 'lock_wait_timeout',"
+        " 'wait_timeout', 'net_read_timeout', 'transaction_isolation', 'tx_isolation')"
+    )
+    yield Finding("session settings", True, ", ".join(f"{key}={value}" for key, value in rows))
+
+
+def _recover(session: Session) -> Iterator[Finding]:
+    try:
+        listed = xa.recover(session)
+    except ServerError as error:
+        yield Finding("XA RECOVER", False, error.text, _GRANT_RECOVER)
+        return
+    yield Finding("XA RECOVER", True, f"allowed, {len(listed)} prepared")
+    foreign = [branch.literal for branch in listed if branch.transaction is None]
+    if foreign:
+        remedy = "another program prepared them; they keep their locks until XA COMMIT or XA ROLLBACK"
+        yield Finding("foreign prepared transactions", False, "; ".join(foreign), remedy, fatal=False)
+
+
+def _own_tables(session: Session) -> Iterator[Finding]:
+    tables.ensure(session)
+    yield Finding("own tables", True, "eos_claim, eos_permit and eos_witness are there")
+
+
+def _target(session: Session, table: str, open_target: Callable[[], object] | None) -> Iterator[Finding]:
+    target = read_target(session, table)
+    remedy = f"ALTER TABLE {target} ENGINE = InnoDB"
+    yield Finding("target", target.engine.lower() == "innodb", f"{target}, {target.engine}", remedy)
+    if open_target is not None:
+        open_target()
+        yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit")

@@ -1,0 +1,201 @@
+"""Connections to MySQL and MariaDB: from a URL, with settings of our own, and outside of any pool.
+
+SQLAlchemy parses the URL, knows the driver, and opens the connection. It does not keep it: its pool rolls a transaction
+back when a connection is returned, and a prepared branch must survive that.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from functools import lru_cache
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pymysql
+from sqlalchemy import URL, Engine, NullPool, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from connectors.sql.dialect import Dialect
+from connectors.sql.errors import ServerError
+from connectors.sql.local_infile import LoadingConnection
+from twophase.errors import SpecError
+
+_CONNECT_TIMEOUT_S: Final = 10
+_NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a vanished server is noticed by it
+_SESSION: Final = {
+    "innodb_lock_wait_timeout": 3,  # seconds; a writer that waits longer fails, and its task runs again (R5)
+    "lock_wait_timeout": 20,  # seconds, for metadata locks; the server's default is a year (H17)
+    "wait_timeout": 300,  # seconds; a stopped attempt keeps its locks no longer than this (H17)
+    "net_read_timeout": 60,
+    "net_write_timeout": 60,
+    "time_zone": "+00:00",
+    # NO_AUTO_VALUE_ON_ZERO: a 0 for an AUTO_INCREMENT column is a 0. Without NO_BACKSLASH_ESCAPES on purpose.
+    "sql_mode": "STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
+    "NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO",
+    "sql_notes": 1,  # rounding a decimal is only a note; it counts as a refusal here
+}
+_TLS: Final = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "ssl_key_password")
+_TLS_SWITCHES: Final = ("ssl", "ssl_verify_cert", "ssl_verify_identity", "ssl_check_hostname", "ssl_disabled")
+
+
+def masked(url: str) -> str:
+    """The URL for messages: user and password left out, and the options too, which may hold a key's password."""
+    parsed = parse(url)
+    host = f"{parsed.host or 'localhost'}:{parsed.port or 3306}"
+    return f"{host}/{parsed.database}" if parsed.database else host
+
+
+def parse(url: str) -> URL:
+    """The parts of a URL. Raises SpecError without repeating it: it holds a password."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        message = "the sink's url is not of the form mysql+pymysql://user:password@host:3306/database"
+        raise SpecError(message, remedy="write special characters of the password as %xx") from None
+    if parsed.get_backend_name() not in ("mysql", "mariadb"):
+        message = f"the sink's url begins with {parsed.drivername!r}, which is neither MySQL nor MariaDB"
+        raise SpecError(message, remedy="begin it with mysql+pymysql://")
+    return parsed.set(drivername="mysql+pymysql")
+
+
+def is_encrypted(url: str) -> bool:
+    """Whether the URL asks for TLS. Without that the driver encrypts if the server offers it, and verifies nothing."""
+    query = parse(url).query
+    return any(key in query for key in _TLS) or _switch(query, "ssl", default=False)
+
+
+class Session:
+    """One connection with our settings. Not for several threads at once; never reconnects (H14).
+
+    Statements are format strings of the driver: a `%` is written `%%`, as SQLAlchemy's quoting of names does.
+    """
+
+    def __init__(self, url: str, *, autocommit: bool = True) -> None:
+        """Connect; blocks for ten seconds at most. Raises ServerError."""
+        try:
+            proxy = _engine(url).raw_connection()
+        except DBAPIError as error:
+            raise _server_error(error.orig) from None  # SQLAlchemy's own error would show its arguments
+        except (pymysql.Error, OSError) as error:
+            raise _server_error(error) from None
+        connection = proxy.driver_connection
+        assert isinstance(connection, LoadingConnection)
+        proxy.detach()  # the pool must not see it again: it would roll back
+        self.driver = connection
+        self.dialect = Dialect(str(connection.server_version))
+        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        self.execute("SET SESSION " + ", ".join(f"{name} = %s" for name in _SESSION), *_SESSION.values())
+        connection.autocommit(autocommit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run one statement; returns its rows. Raises ServerError."""
+        try:
+            with self.driver.cursor() as cursor:
+                cursor.execute(statement, values)
+                return list(cursor.fetchall())
+        except (pymysql.Error, OSError, ValueError) as error:
+            raise _server_error(error) from error
+
+    def send(self, statement: str | bytes, payload: memoryview | None = None) -> int:
+        """Run a statement that is no format string, with the file that it may ask for; returns the rows it changed."""
+        if payload is not None:
+            self.driver.offer(payload)
+        try:
+            return self.driver.query(statement)
+        except (pymysql.Error, OSError) as error:
+            raise _server_error(error) from error
+
+    def warnings(self) -> Sequence[tuple[int, str]]:
+        """Number and text of the last statement's warnings; those that the server did not keep come as number 0."""
+        count = self.driver.warning_count
+        if count == 0:
+            return ()
+        kept = [(int(number), str(text)) for _, number, text in self.execute("SHOW WARNINGS LIMIT 64")]
+        return (
+            kept if len(kept) >= min(count, 64) else [*kept, (0, f"{count} warnings, which the server does not show")]
+        )
+
+    def close(self) -> None:
+        """Disconnect. Ends an open transaction and leaves a prepared branch alone. Never raises."""
+        try:
+            self.driver.close()
+        except (pymysql.Error, OSError):
+            self.driver.drop()  # the server is gone already
+
+
+def quote(name: str) -> str:
+    """An identifier in backticks, for `Session.execute`."""
+    return _PREPARER.quote_identifier(name)
+
+
+def _server_error(error: BaseException | None) -> ServerError:
+    number, text = (*getattr(error, "args", ()), 0, "")[:2]
+    if isinstance(number, int) and number:
+        return ServerError(number, str(text))
+    return ServerError(0, f"the connection is closed ({type(error).__name__})")
+
+
+@lru_cache(maxsize=16)
+def _engine(url: str) -> Engine:
+    """One engine for each URL and process: its first connection asks the server half a dozen questions."""
+    parsed = parse(url)
+    arguments: dict[str, object] = {
+        "charset": "utf8mb4",
+        "local_infile": True,  # only for statements of ours, see local_infile
+        "connect_timeout": _CONNECT_TIMEOUT_S,
+        "read_timeout": _NETWORK_TIMEOUT_S,
+        "write_timeout": _NETWORK_TIMEOUT_S,
+        **_tls(parsed),
+    }
+    if parsed.password is not None:
+        # As bytes: the driver encodes text as Latin-1 and would show the password in the error for other characters.
+        arguments["password"] = str(parsed.password).encode()
+    plain = parsed.difference_update_query([*_TLS, *_TLS_SWITCHES])
+    engine = create_engine(
+        plain, connect_args=arguments, poolclass=NullPool, pool_reset_on_return=None, hide_parameters=True
+    )
+    event.listen(engine, "do_connect", _connect)
+    return engine
+
+
+def _connect(_dialect: object, _record: object, positional: list[Any], named: dict[str, Any]) -> LoadingConnection:
+    return LoadingConnection(*positional, **named)
+
+
+def _tls(url: URL) -> dict[str, object]:
+    """The driver's TLS arguments: verified, host name included, unless the URL says otherwise in so many words."""
+    query = url.query
+    if _switch(query, "ssl_disabled", default=False):
+        return {"ssl_disabled": True}
+    if not is_encrypted(url.render_as_string(hide_password=False)):
+        return {}
+    given = {key: str(query[key]) for key in _TLS if key in query}
+    try:
+        context = ssl.create_default_context(cafile=given.get("ssl_ca"), capath=given.get("ssl_capath"))
+        if "ssl_cert" in given:
+            context.load_cert_chain(given["ssl_cert"], given.get("ssl_key"), given.get("ssl_key_password"))
+    except OSError as error:
+        message = f"the TLS files of the url of {url.host} cannot be read: {error.strerror or type(error).__name__}"
+        raise SpecError(message, remedy="check ssl_ca, ssl_cert and ssl_key") from None
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the certificates that MySQL makes for itself lack extensions
+    identity = _switch(query, "ssl_verify_identity", default=_switch(query, "ssl_check_hostname", default=True))
+    verify = _switch(query, "ssl_verify_cert", default=True)
+    context.check_hostname = verify and identity
+    context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
+    return {"ssl": context}
+
+
+def _switch(query: Any, key: str, *, default: bool) -> bool:
+    value = str(query.get(key, default)).lower()
+    return value in ("1", "true", "yes", "on")
+
+
+_PREPARER: Final = create_engine("mysql+pymysql://", poolclass=NullPool).dialect.identifier_preparer

@@ -1,0 +1,169 @@
+"""What an error number of MySQL or MariaDB means for the pipeline.
+
+Inside this package a statement that fails raises `ServerError`, which keeps the number. At the border of the package
+`translated` turns it into one of `twophase.errors`, by the class of the number and never by its text.
+
+Source: MySQL manual, "Server Error Message Reference"; MariaDB "Error Codes" (the two agree below 1900).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkError, SinkUnavailableError, TargetError
+
+ACCESS_DENIED_CREATE: Final = frozenset({1044, 1142, 1227})
+DUPLICATE_KEY: Final = 1062
+LOCK_WAIT_TIMEOUT: Final = 1205
+UNKNOWN_XID: Final = 1397  # XAER_NOTA: does not exist, is attached elsewhere, or was committed already
+WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
+
+# The connection is gone, or never came about; the session's open transaction was or will be rolled back by the server.
+_CONNECTION: Final = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 3169, 4031})
+_BUSY: Final = frozenset(
+    {
+        1021,  # disk full
+        1037,  # out of memory
+        1040,  # too many connections
+        1041,  # out of memory
+        1114,  # table or disk full
+        1129,  # host blocked after too many errors
+        1135,  # no more threads
+        1203,  # user has too many connections
+        LOCK_WAIT_TIMEOUT,
+        1206,  # lock table full
+        1213,  # deadlock
+        1226,  # user's hourly resources used up
+        1290,  # the server runs read-only
+        1317,  # query interrupted
+        1401,  # XAER_RMERR: the server could not do it now
+        1637,  # too many transactions
+        1836,  # read-only, as after a fail-over
+        3024,  # statement timeout
+        3100,  # a replication plugin refused the commit
+        3101,  # rolled back by group replication
+        3572,  # NOWAIT
+    }
+)
+_ROW: Final = frozenset(
+    {
+        1048,  # NULL in a NOT NULL column
+        DUPLICATE_KEY,
+        1169,  # unique constraint
+        1263,  # NULL in a NOT NULL column, as LOAD DATA says it
+        1264,  # out of range
+        1265,  # data truncated
+        1292,  # wrong date or number
+        1300,  # invalid characters
+        1366,  # wrong value for the type
+        1367,  # illegal value while parsing
+        1369,  # CHECK OPTION of a view
+        1406,  # too long
+        1411,  # wrong value for a function
+        1416,  # not a geometry
+        1451,  # foreign key
+        1452,  # foreign key
+        1526,  # no partition for the value
+        1586,  # duplicate key
+        1644,  # SIGNAL of a trigger
+        1690,  # out of range in an expression
+        1748,  # not of this partition
+        3140,  # invalid JSON
+        3141,
+        3144,
+        3156,
+        3157,
+        3819,  # CHECK constraint
+        4025,  # CHECK constraint (MariaDB)
+        4038,  # invalid JSON (MariaDB)
+    }
+)
+_TARGET: Final = frozenset(
+    {
+        1044,  # no rights on the database
+        1045,  # wrong user or password
+        1049,  # no such database
+        1054,  # no such column
+        1130,  # host not allowed
+        1136,  # column count
+        1142,  # no rights on the table
+        1143,  # no rights on the column
+        1146,  # no such table
+        1148,  # LOCAL not allowed
+        1227,  # privilege missing
+        1251,  # authentication protocol
+        1364,  # column without default
+        1410,  # no rights
+        1419,  # binary log and triggers
+        1524,  # authentication plugin
+        1665,  # binlog_format=STATEMENT cannot log READ COMMITTED
+        1698,  # access denied
+        1820,  # password expired
+        1862,  # password expired
+        2026,  # TLS
+        2054,  # authentication
+        2059,  # authentication
+        3118,  # account locked
+        3159,  # TLS required
+        3948,  # LOCAL not allowed
+    }
+)
+_ROLLED_BACK: Final = frozenset({1402, 1613, 1614})  # XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK
+_XA: Final = frozenset({1397, 1398, 1399, 1400, 1440}) | _ROLLED_BACK
+
+
+class ServerError(Exception):
+    """A statement failed. Never leaves this package."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(number, text)
+        self.number = number
+        self.text = text
+
+    @property
+    def disconnected(self) -> bool:
+        """The connection is gone, so that the answer to what was sent last is not known."""
+        return self.number in _CONNECTION
+
+    @property
+    def rolled_back(self) -> bool:
+        """The server ended the branch by itself; it can only be rolled back."""
+        return self.number in _ROLLED_BACK
+
+
+def is_row_fault(number: int) -> bool:
+    """Whether the number, of an error or of a warning, speaks about a row's values."""
+    return number in _ROW
+
+
+def connector_error(doing: str, error: ServerError) -> ConnectorError:
+    """The error that the rest of the framework understands; `doing` names the sink and what was tried."""
+    message = f"{doing}: {error.text} (error {error.number})"
+    if "CERTIFICATE_VERIFY_FAILED" in error.text:
+        return TargetError(message, remedy="give the server's certificate authority as ssl_ca in the URL")
+    if error.number in _CONNECTION or error.number in _BUSY:
+        return SinkUnavailableError(message, remedy=_remedy_of_waiting(error.number))
+    if error.number in _ROW:
+        return BadRowError(message, remedy="correct the row in a transform, or widen the column")
+    if error.number in _TARGET:
+        return TargetError(message, remedy="`eos doctor` shows what the user may do and what the table looks like")
+    if error.number in _XA:
+        return PrepareError(message, remedy="the checkpoint is aborted and run again")
+    return SinkError(message, remedy="look the number up in the server's manual; `eos doctor` checks the rest")
+
+
+def _remedy_of_waiting(number: int) -> str:
+    if number == LOCK_WAIT_TIMEOUT:
+        return "another transaction holds the rows; `XA RECOVER` and SHOW PROCESSLIST show whose"
+    return "see that the server is up and reachable; the pipeline goes on when it answers"
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise what the block raises as ServerError as one of twophase.errors instead."""
+    try:
+        yield
+    except ServerError as error:
+        raise connector_error(doing, error) from error

@@ -1,0 +1,196 @@
+"""Which Arrow types a column takes, and how their values are written as text.
+
+One rule: refused at the start is what the server would alter in silence (a double in a FLOAT, text in
+a DATETIME); what the server reports (out of range, too long) is accepted here and judged row by row there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from connectors.sql.json_text import supported
+from connectors.sql.target import Target, TargetColumn
+
+METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
+"""Columns that every row has; a table may leave them out (design, section 3)."""
+
+_EXACT_IN_FLOAT: Final = frozenset({"int8", "uint8", "int16", "uint16"})
+
+
+class Form(Enum):
+    """How the values of a column travel."""
+
+    PLAIN = "plain"  # Arrow's own text for numbers
+    INTEGER = "integer"  # text or decimal, cast to a whole number first
+    FLOAT = "float"  # finite, as the double that it is
+    TEXT = "text"
+    BYTES = "bytes"  # in hex: not every byte sequence is text
+    BITS = "bits"  # a whole number for a BIT column
+    DATE = "date"
+    MOMENT = "moment"  # date and time, UTC where there is a zone
+    TIME = "time"
+    JSON = "json"  # nested values
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One column to write."""
+
+    name: str  # in the rows
+    column: str  # in the table; MySQL compares these without regard to case
+    form: Form
+    unsigned: bool = False
+    fraction: int = 6  # digits of a second's fraction that the column holds
+
+
+def plan_columns(schema: pa.Schema, target: Target) -> tuple[tuple[ColumnPlan, ...], list[str]]:
+    """The columns to write, in the order of the rows, and everything that does not fit."""
+    columns = {column.name.lower(): column for column in target.columns}  # as MySQL compares column names
+    complaints: list[str] = []
+    plans: list[ColumnPlan] = []
+    for field in schema:
+        column = columns.pop(field.name.lower(), None)
+        if column is None:
+            if field.name not in METADATA:
+                complaints.append(f"column {field.name!r} of the rows is missing in the table")
+            continue
+        plan = _plan(field, column)
+        if isinstance(plan, str):
+            complaints.append(plan)
+        else:
+            plans.append(plan)
+    complaints.extend(
+        f"column {column.name!r} of the table is NOT NULL without a default, and the rows do not give it"
+        for column in columns.values()
+        if not (column.nullable or column.filled or column.generated)
+    )
+    if not plans and not complaints:
+        complaints.append("the rows have no column of the table")
+    return tuple(plans), complaints
+
+
+def partition_columns(written: Sequence[str], target: Target) -> tuple[str, ...]:
+    """H15: rows that could be one row by a unique index must come to one writer.
+
+    Of several such indexes their common columns serve all of them; without any, the first (the primary key) is chosen.
+    """
+    names = {name.lower(): name for name in written}
+    covered = [
+        [names[column.lower()] for column in index]
+        for index in target.unique
+        if all(column.lower() in names for column in index)
+    ]
+    if not covered:
+        return ()
+    common = [name for name in covered[0] if all(name in index for index in covered)]
+    return tuple(common or covered[0])
+
+
+def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
+    if column.generated:
+        return f"column {column.name!r} of the table is generated and cannot be written"
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    choose = _BY_TYPE.get(column.type)
+    if choose is None:
+        return f"column {column.name!r} is of type {column.declared}, which is not supported"
+    form = choose(kind, column)
+    if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
+        return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+    return ColumnPlan(field.name, column.name, form, column.unsigned, column.fraction)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    tests = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    return any(test(kind) for test in tests)
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Lists, maps and structs."""
+    return bool(types.is_nested(kind))
+
+
+def _integer(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return Form.PLAIN
+    return Form.INTEGER if types.is_decimal(kind) or _is_text(kind) else None
+
+
+def _decimal(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    tests = (types.is_integer, types.is_boolean, types.is_decimal, _is_text)
+    return Form.PLAIN if any(test(kind) for test in tests) else None
+
+
+def _float(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    exact = types.is_floating(kind) and not types.is_float64(kind)
+    return Form.FLOAT if exact or types.is_boolean(kind) or str(kind) in _EXACT_IN_FLOAT else None
+
+
+def _double(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    tests = (types.is_floating, types.is_integer, types.is_boolean)
+    return Form.FLOAT if any(test(kind) for test in tests) else None
+
+
+def _bits(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.BITS if types.is_integer(kind) or types.is_boolean(kind) else None
+
+
+def _text(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    if types.is_integer(kind) or types.is_decimal(kind):
+        return Form.PLAIN
+    if types.is_date(kind):
+        return Form.DATE
+    if is_nested(kind):
+        return Form.JSON
+    return Form.TEXT if _is_text(kind) or _is_bytes(kind) else None
+
+
+def _choice(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.TEXT if _is_text(kind) else None
+
+
+def _bytes(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.BYTES if _is_text(kind) or _is_bytes(kind) else None
+
+
+def _date(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.DATE if types.is_date(kind) else None
+
+
+def _moment(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    if types.is_date(kind):
+        return Form.DATE
+    return Form.MOMENT if types.is_timestamp(kind) else None
+
+
+def _time(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.TIME if types.is_time(kind) else None
+
+
+def _json(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.JSON if is_nested(kind) else _choice(kind, _column)
+
+
+_BY_TYPE: Final[dict[str, Callable[[pa.DataType, TargetColumn], Form | None]]] = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _integer),
+    "decimal": _decimal,
+    "float": _float,
+    "double": _double,
+    "bit": _bits,
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), _text),
+    **dict.fromkeys(("enum", "set"), _choice),
+    **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _bytes),
+    "date": _date,
+    **dict.fromkeys(("datetime", "timestamp"), _moment),
+    "time": _time,
+    "json": _json,
+}

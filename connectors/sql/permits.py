@@ -1,0 +1,166 @@
+"""Claim rows and permits: nobody older may prepare any more (R3, R5, R8, R9).
+
+A permit is a row that every writer locks shared at its beginning. Deleting it waits for the writers that hold it, and
+after that no further one comes into being. What is already prepared keeps the lock on MySQL and lets go of it on
+MariaDB (measured on 9.7 and 10.11, READ COMMITTED). Both are served: what is prepared under a permit that is being
+deleted is rolled back first. That is always right: the caller has committed before whatever is decided.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from connectors.sql import tables, xa
+from connectors.sql.engine import Session
+from connectors.sql.errors import DUPLICATE_KEY, LOCK_WAIT_TIMEOUT, ServerError, connector_error
+from connectors.sql.stragglers import end_stragglers
+from twophase.errors import FencedError, IdentityError, SinkUnavailableError
+from twophase.ids import Scope, TransactionId, sink_key
+
+_EVICTION_S: Final = 30.0
+_UNKNOWN_XA: Final = frozenset({1397, 1399})
+
+
+def raise_claim(session: Session, pipeline: str, sink: str, incarnation: str, epoch: int, *, take_over: bool) -> None:
+    """Make the claim row (incarnation, epoch). Raises FencedError, IdentityError, ServerError."""
+    session.execute("START TRANSACTION")
+    try:
+        row = _locked_claim(session, pipeline, sink)
+        if row is None:
+            values = (pipeline, sink_key(sink), incarnation, epoch)
+            session.execute("INSERT INTO eos_claim VALUES (%s, %s, %s, %s)", *values)
+        else:
+            if not take_over:
+                _check_claim(row, sink, incarnation, epoch)
+            session.execute(
+                "UPDATE eos_claim SET incarnation = %s, epoch = %s WHERE pipeline = %s AND sink = %s",
+                *(incarnation, epoch, pipeline, sink_key(sink)),
+            )
+        session.execute("COMMIT")
+    except ServerError as error:
+        if error.number == DUPLICATE_KEY:
+            # Two drivers were the first at once: the call is made again, and finds the row.
+            message = f"sink {sink}: another driver claimed it at this moment"
+            raise SinkUnavailableError(message, remedy="it is tried again") from error
+        raise
+    finally:
+        _end(session)
+
+
+def read_claim(session: Session, pipeline: str, sink: str) -> tuple[str, int] | None:
+    """Incarnation and epoch, or None if nobody ever claimed the sink for this pipeline."""
+    statement = "SELECT incarnation, epoch FROM eos_claim WHERE pipeline = %s AND sink = %s"
+    rows = session.execute(statement, pipeline, sink_key(sink))
+    return (str(rows[0][0]), int(rows[0][1])) if rows else None
+
+
+def insert_permit(session: Session, pipeline: str, sink: str, scope: Scope) -> None:
+    """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError, ServerError."""
+    session.execute("START TRANSACTION")
+    try:
+        row = _locked_claim(session, pipeline, sink)
+        if row != (scope.incarnation, scope.epoch):
+            found = f"epoch {row[1]} of incarnation {row[0]}" if row else "nobody"
+            message = f"fenced: sink {sink} is claimed by {found}, this driver is epoch {scope.epoch}"
+            raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
+        statement = f"INSERT INTO eos_permit VALUES ({', '.join(['%s'] * 6)})"
+        try:
+            session.execute(statement, *tables.permit_key(scope, sink_key(sink)), pipeline)
+        except ServerError as error:
+            if error.number != DUPLICATE_KEY:
+                raise
+        session.execute("COMMIT")
+    finally:
+        _end(session)
+
+
+def older_permits(session: Session, pipeline: str, sink: str, incarnation: str, epoch: int) -> list[Scope]:
+    """Permits of this pipeline and sink which (incarnation, epoch) supersedes."""
+    statement = (
+        "SELECT incarnation, epoch, checkpoint_id, attempt FROM eos_permit"
+        " WHERE pipeline = %s AND sink = %s AND NOT (incarnation = %s AND epoch >= %s)"
+    )
+    return [Scope(*row) for row in session.execute(statement, pipeline, sink_key(sink), incarnation, epoch)]
+
+
+def earlier_tries(session: Session, sink: str, scope: Scope) -> list[Scope]:
+    """Permits of `scope` and of the tries before it."""
+    statement = (
+        "SELECT attempt FROM eos_permit"
+        " WHERE incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt <= %s AND sink = %s"
+    )
+    rows = session.execute(statement, *tables.permit_key(scope, sink_key(sink)))
+    return [Scope(scope.incarnation, scope.epoch, scope.checkpoint_id, int(attempt)) for (attempt,) in rows]
+
+
+def evict(session: Session, sink: str, scopes: list[Scope]) -> None:
+    """Delete these permits. Returns when none of them can be used any more and none was used to prepare.
+
+    Blocks for half a minute at most, then raises SinkUnavailableError: the call is made again. Raises ServerError.
+    """
+    deadline = time.monotonic() + _EVICTION_S
+    for scope in scopes:
+        _until_done(deadline, sink, scope, lambda scope=scope: _evict(session, sink, scope))  # type: ignore[misc]
+
+
+def _evict(session: Session, sink: str, scope: Scope) -> bool:
+    for transaction in _prepared_under(session, sink, scope):
+        roll_back(session, transaction)
+    where = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
+    try:
+        session.execute(f"DELETE FROM eos_permit WHERE {where}", *tables.permit_key(scope, sink_key(sink)))
+    except ServerError as error:
+        if error.number != LOCK_WAIT_TIMEOUT:
+            raise
+        end_stragglers(session, scope, sink_key(sink))
+        return False
+    return not _prepared_under(session, sink, scope)  # MariaDB: prepared while the DELETE waited
+
+
+def _until_done(deadline: float, sink: str, scope: Scope, attempt: Callable[[], bool]) -> None:
+    while not attempt():
+        if time.monotonic() > deadline:
+            message = f"sink {sink}: a writer of {scope} still holds its permit after {_EVICTION_S:g} s"
+            remedy = "end its connection: SHOW PROCESSLIST lists it under the pipeline's user"
+            raise SinkUnavailableError(message, remedy=remedy)
+        time.sleep(0.02)
+
+
+def _prepared_under(session: Session, sink: str, scope: Scope) -> list[TransactionId]:
+    listed = (branch.transaction for branch in xa.recover(session))
+    return [each for each in listed if each and each.scope == scope and each.sink == sink_key(sink)]
+
+
+def roll_back(session: Session, transaction: TransactionId) -> None:
+    """Try once; whether it is gone, the listing says. Raises ServerError unless the branch is just not to be had."""
+    try:
+        xa.rollback(session, transaction)
+    except ServerError as error:
+        if error.number not in _UNKNOWN_XA and not error.rolled_back:
+            raise
+
+
+def _locked_claim(session: Session, pipeline: str, sink: str) -> tuple[str, int] | None:
+    statement = "SELECT incarnation, epoch FROM eos_claim WHERE pipeline = %s AND sink = %s FOR UPDATE"
+    rows = session.execute(statement, pipeline, sink_key(sink))
+    return (str(rows[0][0]), int(rows[0][1])) if rows else None
+
+
+def _check_claim(row: tuple[str, int], sink: str, incarnation: str, epoch: int) -> None:
+    if row[0] != incarnation:
+        message = f"sink {sink} is claimed by incarnation {row[0]} of this pipeline, not by {incarnation}"
+        raise IdentityError(message, remedy="run it from its own checkpoint location, or take it over: `eos reset`")
+    if row[1] > epoch:
+        message = f"fenced: sink {sink} is claimed by epoch {row[1]}, this driver is epoch {epoch}"
+        raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
+
+
+def _end(session: Session) -> None:
+    """After COMMIT this does nothing; after an error it lets go of the claim row."""
+    try:
+        session.execute("ROLLBACK")
+    except ServerError as error:
+        if not error.disconnected:
+            raise connector_error("letting go of the claim row", error) from error

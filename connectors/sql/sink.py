@@ -1,0 +1,77 @@
+"""The MySQL and MariaDB sink with two-phase commit: what a spec names, and what is shipped to the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from connectors.contracts import Finding
+from connectors.sql import doctor
+from connectors.sql.committer import MySqlCommitter
+from connectors.sql.engine import Session, masked, quote
+from connectors.sql.errors import translated
+from connectors.sql.fit import ColumnPlan, partition_columns, plan_columns
+from connectors.sql.target import Target, read_target
+from connectors.sql.writer import MySqlWriter
+from twophase.errors import TargetError
+from twophase.ids import TransactionId
+
+
+@dataclass(frozen=True)
+class MySqlSink:
+    """A table of MySQL or MariaDB. Picklable; opens nothing by itself.
+
+    Args:
+        name: in the spec.
+        url: `mysql+pymysql://user:password@host:port/database`, with `ssl_*` options for TLS. A secret: never shown.
+        table: its name, which may begin with another database of the same server.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    table: str
+    plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
+    partition_by: Sequence[str] = field(default=(), repr=False)
+    target: str = field(default="", repr=False)  # quoted
+
+    def open(self, schema: pa.Schema) -> MySqlSink:
+        """See Sink. One connection, a few queries. Raises TargetError, SinkUnavailableError."""
+        with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
+            target = read_target(session, self.table)
+        plans, complaints = plan_columns(schema, target)
+        if target.engine.lower() != "innodb":
+            complaints.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
+        if complaints:
+            message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
+            remedy = f"change the table or the transforms; the table has {_columns(target)}"
+            raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
+        written = [plan.name for plan in plans]
+        return replace(
+            self,
+            plans=plans,
+            partition_by=partition_columns(written, target),
+            target=f"{quote(target.schema)}.{quote(target.table)}",
+        )
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """See Sink."""
+        return tuple(plan.name for plan in self.plans)
+
+    def writer(self, transaction: TransactionId) -> MySqlWriter:
+        """See Sink. The writer connects at its first row, so that a task without rows costs nothing."""
+        return MySqlWriter(self.name, self.url, self.target, self.plans, transaction)
+
+    def committer(self, pipeline: str) -> MySqlCommitter:
+        """See Sink."""
+        return MySqlCommitter(self.name, self.url, pipeline)
+
+    def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
+        """See Sink."""
+        return doctor.check(self.name, self.url, self.table, None if schema is None else lambda: self.open(schema))
+
+
+def _columns(target: Target) -> str:
+    return ", ".join(f"{column.name} {column.declared}" for column in target.columns)

@@ -1,0 +1,119 @@
+"""What a target table looks like, read from information_schema, which both servers keep in the same words."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.sql.engine import Session
+from connectors.sql.errors import ServerError
+from twophase.errors import TargetError
+
+_NO_DATABASE: Final = "the sink's url names no database"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """One column as the server declares it."""
+
+    name: str
+    type: str  # `decimal`, without arguments
+    declared: str  # `decimal(10,2) unsigned`
+    nullable: bool
+    filled: bool  # by a default or by AUTO_INCREMENT, where the rows do not give it
+    generated: bool
+    precision: int = 0  # decimal digits, or bits
+    scale: int = 0
+    fraction: int = 0  # digits of a second's fraction
+
+    @property
+    def unsigned(self) -> bool:
+        """Of an integer."""
+        return "unsigned" in self.declared
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table that exists."""
+
+    schema: str
+    table: str
+    engine: str
+    columns: tuple[TargetColumn, ...]
+    unique: tuple[tuple[str, ...], ...]  # columns of each unique index on whole columns, the primary key first
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+def read_target(session: Session, name: str) -> Target:
+    """Read the table `name`, which may begin with a schema. Raises TargetError if there is none, else ServerError."""
+    current = session.execute("SELECT DATABASE()")[0][0]
+    for schema, table in _readings(name, str(current) if current else None):
+        rows = session.execute(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(ENGINE, TABLE_TYPE) FROM information_schema.TABLES"
+            " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+            *(schema, table),
+        )
+        if rows:
+            schema, table, engine = (str(part) for part in rows[0])
+            return Target(schema, table, engine, _columns(session, schema, table), _unique(session, schema, table))
+    raise _missing(session, name, str(current) if current else None)
+
+
+def _readings(name: str, current: str | None) -> list[tuple[str, str]]:
+    """A name with a dot is a table of that very name, or a schema and a table; the first that exists is taken."""
+    readings = [(current, name)] if current else []
+    schema, dot, table = name.partition(".")
+    return [*readings, (schema, table)] if dot else readings
+
+
+def _columns(session: Session, schema: str, table: str) -> tuple[TargetColumn, ...]:
+    rows = session.execute(
+        "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION,"
+        " COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0), COALESCE(DATETIME_PRECISION, 0)"
+        " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
+        *(schema, table),
+    )
+    return tuple(
+        TargetColumn(
+            name=str(column),
+            type=str(kind).lower(),
+            declared=str(declared).lower(),
+            nullable=nullable == "YES",
+            filled=default is not None or "auto_increment" in str(extra).lower(),
+            generated=bool(expression),
+            precision=int(precision),
+            scale=int(scale),
+            fraction=int(fraction),
+        )
+        for column, kind, declared, nullable, default, extra, expression, precision, scale, fraction in rows
+    )
+
+
+def _unique(session: Session, schema: str, table: str) -> tuple[tuple[str, ...], ...]:
+    rows = session.execute(
+        "SELECT INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND NON_UNIQUE = 0"
+        " ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX",
+        *(schema, table),
+    )
+    indexes: dict[str, list[str | None]] = {}
+    for index, column in rows:
+        indexes.setdefault(str(index), []).append(column)  # None: an expression
+    return tuple(tuple(c for c in columns if c is not None) for columns in indexes.values() if None not in columns)
+
+
+def _missing(session: Session, name: str, current: str | None) -> TargetError:
+    schema = name.partition(".")[0] if current is None else current
+    if current is None and "." not in name:
+        return TargetError(_NO_DATABASE, remedy="end the url with /<database>, or write table: <database>.<table>")
+    try:
+        rows = session.execute("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", schema)
+    except ServerError:
+        rows = []
+    near = difflib.get_close_matches(name.rpartition(".")[2] or name, [str(row[0]) for row in rows], n=3)
+    hint = f"; nearest: {', '.join(near)}" if near else ""
+    message = f"there is no table {name!r} in database {schema}{hint}"
+    return TargetError(message, remedy="create the table first; the framework never creates or alters a target")

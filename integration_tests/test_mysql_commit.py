@@ -1,0 +1,320 @@
+"""The committer of the MySQL and MariaDB sink on a real server: R3, R5, R7, R8, R9 and the histories behind them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from connectors.sql import tables, xa
+from connectors.sql.committer import MySqlCommitter
+from connectors.sql.engine import Session
+from connectors.sql.errors import ServerError
+from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, incarnation, numbers
+from twophase.errors import (
+    ConnectorError,
+    FencedError,
+    IdentityError,
+    PermitRevokedError,
+    SinkUnavailableError,
+)
+from twophase.ids import TransactionId, sink_key
+from twophase.participants import Prepared
+from twophase.values import CommitOutcome, Committable
+
+ROWS = 1_000
+
+
+@pytest.fixture
+def ids(database: str) -> Iterator[Bench]:
+    made = bench(database, "id BIGINT NOT NULL", IDS)
+    yield made
+    made.committer.abort(made.committer.prepared(made.incarnation))
+    made.committer.close()
+
+
+def committed(bench: Bench, *committables: Committable) -> list[CommitOutcome]:
+    """Commit as the driver does: again while the answer is "retry later" (MariaDB, a connection still closing)."""
+    outcomes: dict[Committable, CommitOutcome] = {}
+    waiting = list(committables)
+    deadline = time.monotonic() + 10
+    while waiting and time.monotonic() < deadline:
+        answers = bench.committer.commit(waiting[0].transaction.scope.checkpoint_id, waiting)
+        outcomes |= {id(c): a for c, a in zip(waiting, answers, strict=True)}  # type: ignore[misc]
+        waiting = [c for c in waiting if outcomes[id(c)] is CommitOutcome.RETRY_LATER]  # type: ignore[index]
+    return [outcomes[id(c)] for c in committables]  # type: ignore[index]
+
+
+def write_in_child(url: str, transaction: TransactionId, answer: multiprocessing.Queue[Committable]) -> None:
+    from connectors.sql.sink import MySqlSink  # a process of its own
+
+    writer = MySqlSink("warehouse", url, "rows_in").open(IDS).writer(transaction)
+    writer.write(numbers(0, ROWS))
+    answer.put(writer.prepare())
+
+
+def test_r5_r7_rows_prepared_by_one_process_become_visible_by_another(ids: Bench) -> None:
+    scope = ids.permitted()
+    context = multiprocessing.get_context("spawn")
+    answer: multiprocessing.Queue[Committable] = context.Queue()
+    transaction = TransactionId(scope, sink_key("warehouse"), 3, 77)
+    child = context.Process(target=write_in_child, args=(ids.url, transaction, answer))
+    child.start()
+    committable = answer.get(timeout=60)
+    child.join()
+
+    assert (ids.count(), committable.rows, len(ids.prepared())) == (0, ROWS, 1)
+    assert committed(ids, committable) == [CommitOutcome.COMMITTED]
+    assert (ids.count(), ids.witnesses(), ids.prepared()) == (ROWS, 1, [])
+
+
+def test_r7_a_second_commit_answers_that_the_first_one_landed(ids: Bench) -> None:
+    committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+    assert committed(ids, committable) == [CommitOutcome.COMMITTED]
+    for _ in range(2):
+        again = MySqlCommitter("warehouse", ids.url, PIPELINE)
+        assert again.commit(0, [committable]) == [CommitOutcome.ALREADY_COMMITTED]
+        again.close()
+    assert ids.count() == ROWS
+    state = ids.committer.inspect(ids.incarnation, [committable])
+    assert (state.highest_witness, state.missing, state.claim_epoch) == (0, (), 1)
+
+
+def test_r8_abort_leaves_nothing_and_may_be_repeated(ids: Bench) -> None:
+    scope = ids.permitted()
+    for task in range(3):
+        ids.prepare(scope, task, numbers(0, ROWS))
+    listed = ids.prepared()
+    assert len(listed) == 3
+    ids.committer.abort(listed)
+    ids.committer.abort(listed)
+    assert (ids.count(), ids.witnesses(), ids.prepared()) == (0, 0, [])
+    assert ids.prepare(ids.permitted(0, 2), 0, numbers(0, ROWS)).rows == ROWS
+
+
+def test_r8_abort_of_what_is_committed_is_refused_loudly(ids: Bench) -> None:
+    committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+    committed(ids, committable)
+    with pytest.raises(IdentityError, match="committed"):
+        ids.committer.abort([Prepared(committable.transaction, "")])
+    assert ids.count() == ROWS
+
+
+def test_h19_abort_of_a_branch_that_is_still_attached_waits_until_it_is_gone(ids: Bench) -> None:
+    transaction = TransactionId(ids.permitted(), sink_key("warehouse"), 0, 1)
+    session = Session(ids.url)
+    xa.start(session, transaction)
+    session.execute("INSERT INTO rows_in VALUES (1), (2)")
+    tables.insert_witness(session, transaction, 2)
+    xa.prepare(session, transaction)
+    closer = threading.Timer(1.0, session.close)
+    closer.start()
+    ids.committer.abort([Prepared(transaction, str(transaction))])
+    assert (ids.count(), ids.prepared()) == (0, [])
+    closer.join()
+
+
+def test_r7_a_connection_that_the_server_has_cut_is_replaced_and_the_branch_is_looked_up(ids: Bench) -> None:
+    committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+    ids.committer.prepared(ids.incarnation)
+    session = ids.committer._session
+    assert session is not None
+    (thread,) = session.execute("SELECT CONNECTION_ID()")[0]
+    ids.query(f"KILL {thread}")
+    outcomes = ids.committer.commit(0, [committable])
+    assert outcomes == [CommitOutcome.RETRY_LATER]  # it is listed: this COMMIT never arrived
+    assert committed(ids, committable) == [CommitOutcome.COMMITTED]
+    assert ids.count() == ROWS
+
+
+def test_r7_a_branch_rolled_back_by_hand_is_lost_and_nothing_else_is(ids: Bench) -> None:
+    scope = ids.permitted()
+    gone = ids.prepare(scope, 0, numbers(0, ROWS))
+    kept = ids.prepare(scope, 1, numbers(0, ROWS))
+    time.sleep(0.2)
+    ids.query(f"XA ROLLBACK {xa.literal(gone.transaction)}")
+    assert committed(ids, gone, kept) == [CommitOutcome.LOST, CommitOutcome.COMMITTED]
+    assert ids.count() == ROWS
+    assert ids.committer.inspect(ids.incarnation, [gone, kept]).missing == (gone.transaction,)
+
+
+def test_h4_of_two_concurrent_commits_neither_takes_the_branch_for_lost(ids: Bench) -> None:
+    branches = 100
+    scope = ids.permitted()
+    committables = [ids.prepare(scope, task, numbers(task, task + 1)) for task in range(branches)]
+    time.sleep(0.3)
+    ours = [MySqlCommitter("warehouse", ids.url, PIPELINE) for _ in range(2)]
+    barrier = threading.Barrier(2)
+
+    def race(committer: MySqlCommitter) -> list[CommitOutcome]:
+        outcomes = []
+        for committable in committables:
+            barrier.wait()
+            outcomes += committer.commit(0, [committable])
+        return outcomes
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(race, ours)
+    for pair in zip(first, second, strict=True):
+        assert CommitOutcome.LOST not in pair
+        assert CommitOutcome.COMMITTED in pair
+    assert (ids.count(), ids.witnesses()) == (branches, branches)
+    assert set(committed(ids, *committables)) == {CommitOutcome.ALREADY_COMMITTED}
+    for each in ours:
+        each.close()
+
+
+def test_h18_a_foreign_binary_id_is_reported_and_left_alone(ids: Bench) -> None:
+    theirs = "X'00ff27c328',X'80fe',7"
+    with Session(ids.url) as session:
+        for statement in (f"XA START {theirs}", "INSERT INTO rows_in VALUES (1)", f"XA END {theirs}"):
+            session.execute(statement)
+        session.execute(f"XA PREPARE {theirs}")
+    try:
+        ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+        listed = ids.committer.prepared(ids.incarnation)
+        foreign = [each for each in listed if each.transaction is None]
+        assert any(theirs in each.description for each in foreign)
+        ids.committer.abort(listed)
+        assert ids.prepared() == []
+        still = ids.committer.prepared(ids.incarnation)
+        assert any(theirs in each.description for each in still if each.transaction is None)
+    finally:
+        ids.query(f"XA ROLLBACK {theirs}")
+
+
+def test_branches_of_another_incarnation_or_sink_are_left_out(ids: Bench) -> None:
+    ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+    assert len(ids.prepared()) == 1
+    other = incarnation()
+    assert [each for each in ids.committer.prepared(other) if each.transaction] == []
+    neighbour = MySqlCommitter("another sink", ids.url, PIPELINE)
+    assert [each for each in neighbour.prepared(ids.incarnation) if each.transaction] == []
+    neighbour.close()
+
+
+def test_r5_without_a_permit_nothing_is_written(ids: Bench) -> None:
+    writer = ids.writer(ids.scope(5))
+    with pytest.raises(PermitRevokedError):
+        writer.write(numbers(0, ROWS))
+    writer.abort()
+    assert (ids.count(), ids.prepared()) == (0, [])
+
+
+def test_r5_a_permit_is_given_only_to_the_owner_of_the_claim(ids: Bench) -> None:
+    ids.committer.permit(ids.scope(1))
+    ids.committer.permit(ids.scope(1))  # idempotent
+    newer = MySqlCommitter("warehouse", ids.url, PIPELINE)
+    newer.claim(ids.incarnation, 2)
+    with pytest.raises(FencedError):
+        ids.committer.permit(ids.scope(2))
+    with pytest.raises(FencedError):
+        ids.committer.claim(ids.incarnation, 1)
+    with pytest.raises(IdentityError, match="eos reset"):
+        newer.claim(incarnation(), 3)
+    newer.close()
+    assert ids.query("SELECT COUNT(*) FROM eos_permit")[0][0] == 0
+
+
+def test_r3_a_claim_ends_open_and_prepared_branches_of_older_epochs(ids: Bench) -> None:
+    scope = ids.permitted()
+    ids.prepare(scope, 0, numbers(0, ROWS))
+    open_writer = ids.writer(scope, 1)
+    open_writer.write(numbers(0, ROWS))
+
+    newer = MySqlCommitter("warehouse", ids.url, PIPELINE)
+    started = time.monotonic()
+    newer.claim(ids.incarnation, 2)  # the open writer is stopped as far as the database can see
+    assert time.monotonic() - started < 20
+    with pytest.raises(ConnectorError) as failure:
+        open_writer.write(numbers(0, ROWS))
+        open_writer.prepare()
+    assert isinstance(failure.value, SinkUnavailableError)
+    open_writer.abort()
+    late = ids.writer(scope, 2)
+    with pytest.raises(PermitRevokedError):
+        late.write(numbers(0, 1))
+    late.abort()
+    assert (ids.prepared(), ids.count()) == ([], 0)
+
+    ids.epoch = 2
+    newer.permit(ids.scope(0))
+    assert committed(ids, ids.prepare(ids.scope(0), 0, numbers(0, ROWS))) == [CommitOutcome.COMMITTED]
+    newer.close()
+    assert ids.count() == ROWS
+
+
+def test_r3_taking_over_from_another_incarnation_evicts_what_it_left(ids: Bench) -> None:
+    ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+    heir = MySqlCommitter("warehouse", ids.url, PIPELINE)
+    heir.claim(incarnation(), 1, take_over=True)
+    assert ids.prepared() == []
+    with pytest.raises(FencedError):
+        ids.committer.permit(ids.scope(1))
+    heir.close()
+
+
+def test_r9_revoke_ends_what_was_not_accepted_and_keeps_what_was(ids: Bench) -> None:
+    scope = ids.permitted(0, 1)
+    again = ids.permitted(0, 2)
+    ids.prepare(scope, 0, numbers(0, ROWS))
+    loser = ids.prepare(again, 0, numbers(0, ROWS))
+    winner = ids.prepare(again, 0, numbers(0, ROWS))
+    assert committed(ids, winner) == [CommitOutcome.COMMITTED]
+    ids.committer.revoke(again)
+    assert ids.prepared() == []
+    assert ids.count() == ROWS
+    assert ids.committer.inspect(ids.incarnation, [winner, loser]).missing == (loser.transaction,)
+    with pytest.raises(PermitRevokedError):
+        ids.writer(scope).write(numbers(0, 1))
+    ids.committer.revoke(again)
+
+
+def test_r9_pruning_passes_by_what_is_prepared_for_the_next_checkpoint(ids: Bench) -> None:
+    for checkpoint_id in range(3):
+        committed(ids, ids.prepare(ids.permitted(checkpoint_id), 0, numbers(0, ROWS)))
+    following = ids.prepare(ids.permitted(3), 0, numbers(0, ROWS))
+    started = time.monotonic()
+    ids.committer.prune(ids.incarnation, below=3)
+    assert time.monotonic() - started < 1
+    assert ids.witnesses() == 0
+    assert committed(ids, following) == [CommitOutcome.COMMITTED]
+    assert ids.committer.inspect(ids.incarnation, [following]).highest_witness == 3
+    assert ids.count() == 4 * ROWS
+
+
+def test_a_writer_without_rows_prepares_nothing_and_counts_as_committed(ids: Bench) -> None:
+    empty = ids.prepare(ids.permitted(), 0)
+    assert (empty.rows, dict(empty.data), ids.prepared()) == (0, {"empty": "1"}, [])
+    assert committed(ids, empty) == [CommitOutcome.COMMITTED]
+    assert ids.committer.inspect(ids.incarnation, [empty]).missing == ()
+
+
+def test_a_writer_whose_connection_is_cut_never_goes_on_with_another(ids: Bench) -> None:
+    writer = ids.writer(ids.permitted())
+    writer.write(numbers(0, ROWS))
+    assert writer._session is not None
+    (thread,) = writer._session.execute("SELECT CONNECTION_ID()")[0]
+    ids.query(f"KILL {thread}")
+    with pytest.raises(SinkUnavailableError):
+        writer.write(numbers(ROWS, 2 * ROWS))
+        writer.prepare()
+    writer.abort()
+    assert (ids.count(), ids.prepared()) == (0, [])
+
+
+def test_inspect_changes_nothing_but_its_own_tables(database: str) -> None:
+    committer = MySqlCommitter("warehouse", database, PIPELINE)
+    state = committer.inspect(incarnation(), ())
+    assert (state.claim_incarnation, state.claim_epoch, state.highest_witness) == (None, 0, -1)
+    committer.close()
+    with Session(database) as session:
+        assert {row[0] for row in session.execute("SHOW TABLES")} == {"eos_claim", "eos_permit", "eos_witness"}
+        for table in ("eos_claim", "eos_permit", "eos_witness"):
+            assert session.execute(f"SELECT COUNT(*) FROM {table}") == [(0,)]
+        with pytest.raises(ServerError):
+            session.execute("SELECT nothing FROM nowhere")
