@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from integration_tests import databases, topics
+from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
 from integration_tests.services.obtain import KINDS
@@ -99,3 +101,13 @@ def topic(services: Services) -> Iterator[TopicFactory]:
 
     yield create
     topics.delete(services.kafka_bootstrap, created)
+
+
+@pytest.fixture
+def pipeline(services: Services, database: str, topic: TopicFactory, tmp_path: Path) -> Iterator[Pipeline]:
+    """A pipeline from a topic to a table, both its own and empty; its processes are ended at the end of the test."""
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    with Pipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), database) as made:
+        made.table.create()
+        yield made

@@ -1,0 +1,141 @@
+"""A pipeline under test: its folder and spec, its topic and table, and every process that was started for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from integration_tests.harness.faults import Faults
+from integration_tests.harness.oracle import SinkTable, Verdict, compare
+from integration_tests.harness.pipeline_process import PipelineProcess
+from integration_tests.harness.workload import Workload
+from twophase.codec import decode_head
+from twophase.head_value import HeadValue
+from twophase.local_head import LocalHead
+
+TABLE = "records"
+PARTITIONS = 2
+CHECKPOINT_RECORDS = 500
+"""Cap on the records of a checkpoint: a few thousand records make several checkpoints."""
+
+
+class Pipeline:
+    """One pipeline from `topic` to a table. Use as a context manager: at its end no process of it lives any more."""
+
+    def __init__(self, folder: Path, bootstrap: str, topic: str, database: str) -> None:
+        self.folder = folder
+        self.workload = Workload(bootstrap, topic, PARTITIONS)
+        self.table = SinkTable(database, TABLE)
+        self.environment = {"SINK_URL": database}
+        self.spec: dict[str, Any] = _spec(topic, bootstrap)
+        self.processes: list[PipelineProcess] = []
+
+    @property
+    def location(self) -> Path:
+        """Where the pipeline keeps its memory."""
+        return self.folder / "checkpoints"
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """The source's entry in the spec."""
+        entry: dict[str, Any] = self.spec["sources"][0]
+        return entry
+
+    @property
+    def head(self) -> HeadValue:
+        """Head as it is now. Only after the first start."""
+        read = LocalHead(self.location).read()
+        assert read is not None, f"there is no head at {self.location}"
+        return decode_head(read.value)
+
+    def start(
+        self, *, arm: Sequence[str] = (), until_caught_up: bool = True, folder: Path | None = None
+    ) -> PipelineProcess:
+        """Start `eos run` with these fault points armed; `folder`: where the spec is, if not in the pipeline's own."""
+        number = len(self.processes)
+        faults = Faults(self.folder / f"faults-{number}")
+        for stem in arm:
+            faults.arm(stem)
+        folder = folder or self.folder
+        arguments = ["run", str(self._write_spec(folder)), *(["--until-caught-up"] if until_caught_up else [])]
+        log = self.folder / f"run-{number}.log"
+        process = PipelineProcess(arguments, folder, log, faults, self.environment)
+        self.processes.append(process)
+        return process
+
+    def catch_up(self) -> PipelineProcess:
+        """Run until caught up, which must succeed."""
+        process = self.start()
+        process.succeed()
+        return process
+
+    def verdict(self) -> Verdict:
+        """What the sink holds, against what was produced."""
+        return compare(self.workload.expected, self.table.rows())
+
+    def prepared(self) -> list[str]:
+        """What this pipeline has left prepared."""
+        return self.table.prepared(self.head.incarnation)
+
+    def assert_exact(self, at_least: int) -> None:
+        """Every record in the sink exactly once, no fewer than `at_least`, and nothing left prepared."""
+        verdict = self.verdict()
+        assert verdict.exact, verdict
+        assert verdict.in_sink >= at_least, verdict
+        assert self.prepared() == []
+
+    def close(self) -> None:
+        """Kill whatever still lives, and roll back what a failed test has left prepared."""
+        for process in self.processes:
+            process.kill()
+        if LocalHead(self.location).read() is not None:
+            self.table.roll_back(self.head.incarnation)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write_spec(self, folder: Path) -> Path:
+        path = folder / "pipeline.yaml"
+        path.write_text(json.dumps(self.spec, indent=2))  # JSON is YAML
+        return path
+
+
+def _spec(topic: str, bootstrap: str) -> dict[str, Any]:
+    return {
+        "pipeline": topic,
+        "checkpoint": {
+            "location": "./checkpoints",
+            "interval": "100ms",
+            "max_records_per_checkpoint": CHECKPOINT_RECORDS,
+        },
+        "restart": {"strategy": "fixed-delay", "attempts": 5, "delay": "100ms"},
+        "spark": {"master": "local[2]"},
+        "sources": [
+            {
+                "name": "incoming",
+                "connector": "kafka",
+                "bootstrap_servers": bootstrap,
+                "topics": [topic],
+                "format": {"type": "json", "schema": "id BIGINT, word STRING, payload STRING"},
+            }
+        ],
+        "transforms": [{"name": "rows", "sql": "SELECT id, word, payload FROM incoming"}],
+        "sinks": [
+            {
+                "name": "warehouse",
+                "connector": "mysql",
+                "from": "rows",
+                "url": "${env:SINK_URL}",
+                "table": TABLE,
+                "commit": "two-phase",
+            }
+        ],
+    }

@@ -1,0 +1,120 @@
+"""One `eos run` as a real process tree: started, watched, stopped at fault points, and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from integration_tests.harness import session
+from integration_tests.harness.faults import Faults
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+_POINT_S = 90.0
+_END_S = 120.0
+_POLL_S = 0.02
+_TAIL_LINES = 40
+
+_EOS = "import sys; from spark_jobs.cli import main; sys.argv[0] = 'eos'; main()"
+"""What the console script `eos` does, of this work tree and no other."""
+
+
+class PipelineProcess:
+    """A driver in a session of its own, with its JVM and workers. `log` has all that it prints."""
+
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, log: Path, faults: Faults, environment: Mapping[str, str]
+    ) -> None:
+        self.faults = faults
+        self.log = log
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("EOS_", "PYSPARK_"))}
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _EOS, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=folder,
+                env={
+                    **inherited,
+                    "PYTHONPATH": str(PROJECT),
+                    "PYTHONUNBUFFERED": "1",
+                    "EOS_FAULT_DIR": str(faults.folder),
+                    **environment,
+                },
+            )
+
+    def await_point(self, stem: str, timeout_s: float = _POINT_S) -> int:
+        """Wait until a process stops at this point; returns its id. Fails if the driver ends before."""
+        deadline = time.monotonic() + timeout_s
+        while (pid := self.faults.stopped(stem)) is None:
+            if self._process.poll() is not None:
+                raise AssertionError(self._report(f"ended with {self._process.returncode} before it came to {stem}"))
+            if time.monotonic() > deadline:
+                raise AssertionError(self._report(f"did not come to {stem} within {timeout_s:g} s"))
+            time.sleep(_POLL_S)
+        return pid
+
+    def await_output(self, fragment: str, timeout_s: float = _POINT_S) -> None:
+        """Wait until this was printed."""
+        deadline = time.monotonic() + timeout_s
+        while fragment not in self.output():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(self._report(f"does not say {fragment!r}"))
+            time.sleep(_POLL_S)
+
+    def release(self, stem: str) -> None:
+        """Let the process that stopped at this point go on."""
+        self.faults.release(stem)
+
+    def wait(self, timeout_s: float = _END_S) -> int:
+        """Wait for the end of the driver; returns its exit code."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(self._report(f"did not end within {timeout_s:g} s")) from None
+
+    def succeed(self, timeout_s: float = _END_S) -> None:
+        """Wait for the end, which must be one with exit code 0."""
+        code = self.wait(timeout_s)
+        assert code == 0, self._report(f"ended with {code}, not 0")
+
+    def fail(self, *fragments: str, code: int = 1) -> None:
+        """Wait for the end, which must be one with this exit code, a message with all fragments, and no stack trace."""
+        found = self.wait()
+        output = self.output()
+        missing = [fragment for fragment in fragments if fragment not in output]
+        assert found == code, self._report(f"ended with {found}, not {code}")
+        assert not missing, self._report(f"does not say {missing}")
+        assert "Traceback" not in output, self._report("shows a stack trace")
+
+    def terminate(self) -> None:
+        """SIGTERM to the driver alone, as `kill`, a container's stop or a supervisor sends it."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def interrupt(self) -> None:
+        """SIGINT to the driver's whole process group, as Ctrl-C on a terminal does."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole tree: driver, JVM, Spark's Python daemon, workers. Returns when all are gone."""
+        session.kill(self._process.pid)
+        self._process.wait(_END_S)
+
+    def left_behind(self, timeout_s: float = 20.0) -> list[str]:
+        """What still runs that long after the driver has ended."""
+        return [str(process) for process in session.wait_until_empty(self._process.pid, timeout_s)]
+
+    def output(self) -> str:
+        """All that was printed so far."""
+        return self.log.read_text(errors="replace")
+
+    def _report(self, what: str) -> str:
+        tail = "\n".join(self.output().splitlines()[-_TAIL_LINES:])
+        return f"the pipeline {what}; the end of {self.log}:\n{tail}"

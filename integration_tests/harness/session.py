@@ -1,0 +1,57 @@
+"""All processes of one session: a driver, its JVM, Spark's Python daemon and workers, however they were started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import psutil
+
+_KILL_S = 20.0
+
+
+def members(session: int) -> list[psutil.Process]:
+    """Those that still live. A process whose parent has died stays in its session, but in nobody's list of children."""
+    return [process for process in psutil.process_iter() if _session_of(process.pid) == session and _lives(process)]
+
+
+def kill(session: int) -> None:
+    """SIGKILL to every one, again until none is left: some are just being born."""
+    deadline = time.monotonic() + _KILL_S
+    while found := members(session):
+        for process in found:
+            _signal(process.pid)
+        if time.monotonic() > deadline:
+            message = f"processes {[process.pid for process in found]} survive SIGKILL for {_KILL_S:g} s"
+            raise AssertionError(message)
+        time.sleep(0.02)
+
+
+def wait_until_empty(session: int, timeout_s: float) -> list[psutil.Process]:
+    """Wait for the end of all; returns those that are left after that time."""
+    deadline = time.monotonic() + timeout_s
+    while (found := members(session)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _signal(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

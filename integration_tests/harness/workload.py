@@ -1,0 +1,55 @@
+"""Records with ids that never repeat, and the rows that must come of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from confluent_kafka import Producer
+
+Row = tuple[int, str, str]
+"""id, word, payload: a record, and the row of it."""
+
+_WORDS = ("alpha", "beta", "gamma", "delta", "ünïcode", "quo'te", 'double"quote', "back\\slash", "tab\tbed", "")
+_FLUSH_S = 60
+
+
+class Workload:
+    """What was produced to one topic so far. `expected` is the multiset of rows that a sink must hold in the end."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        self.topic = topic
+        self._partitions = partitions
+        self._next_id = 0
+        self.expected: Counter[Row] = Counter()
+
+    def produce(self, count: int) -> None:
+        """Produce so many records more, spread evenly over the partitions. Returns when the broker has them all."""
+        for number in range(self._next_id, self._next_id + count):
+            row = (number, _WORDS[number % len(_WORDS)], f"payload {number * 7919 % 100_003:>6} of record {number}")
+            self._send(json.dumps(dict(zip(("id", "word", "payload"), row, strict=True))), number % self._partitions)
+            self.expected[row] += 1
+        self._next_id += count
+        self.flush()
+
+    def produce_bad(self, value: str, partition: int = 0) -> int:
+        """Produce one record that no row can come of; returns its offset."""
+        offsets: list[int] = []
+        self._send(value, partition, offsets)
+        self.flush()
+        return offsets[0]
+
+    def flush(self) -> None:
+        """Wait until the broker has everything."""
+        left = self._producer.flush(_FLUSH_S)
+        assert left == 0, f"{left} records were not taken by the broker within {_FLUSH_S} s"
+
+    def _send(self, value: str, partition: int, offsets: list[int] | None = None) -> None:
+        def delivered(error: object, message: object) -> None:
+            assert error is None, f"a record was not delivered: {error}"
+            if offsets is not None:
+                offsets.append(message.offset())  # type: ignore[attr-defined]
+
+        self._producer.produce(self.topic, value.encode(), partition=partition, on_delivery=delivered)
+        self._producer.poll(0)

@@ -1,0 +1,47 @@
+"""SIGTERM and Ctrl-C in the middle of a checkpoint: it ends cleanly, nothing is prepared, and a restart goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.pipeline_process import PipelineProcess
+
+_RECORDS = 8 * CHECKPOINT_RECORDS
+
+
+@pytest.mark.timeout(400)
+def test_a_signal_lets_the_checkpoint_finish_and_a_second_one_aborts_it(pipeline: Pipeline) -> None:
+    pipeline.workload.produce(_RECORDS)
+
+    process = pipeline.start(arm=["writing@1"], until_caught_up=False)
+    process.await_point("writing@1")
+    process.terminate()
+    process.release("writing@1")
+    _assert_stopped(pipeline, process, checkpoints=2)
+
+    process = pipeline.start(arm=["before-decide@3"], until_caught_up=False)
+    process.await_point("before-decide@3")
+    process.interrupt()
+    process.release("before-decide@3")
+    _assert_stopped(pipeline, process, checkpoints=4)
+
+    process = pipeline.start(arm=["writing@5"], until_caught_up=False)
+    process.await_point("writing@5")
+    process.terminate()
+    process.await_output("SIGTERM")
+    process.terminate()
+    _assert_stopped(pipeline, process, checkpoints=5)
+
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=_RECORDS)
+
+
+def _assert_stopped(pipeline: Pipeline, process: PipelineProcess, checkpoints: int) -> None:
+    process.succeed()
+    assert process.left_behind() == []
+    assert "Traceback" not in process.output()
+    assert pipeline.prepared() == []
+    verdict = pipeline.verdict()
+    assert verdict.clean, verdict
+    assert verdict.in_sink == checkpoints * CHECKPOINT_RECORDS, verdict

@@ -1,0 +1,99 @@
+"""`kill -9` at every named point of a checkpoint's life: nothing is lost, nothing doubled, nothing left prepared."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+
+import pytest
+
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from integration_tests.services import Services
+
+_RECORDS = 10 * CHECKPOINT_RECORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Where a life ends, and what the outside world must see at that moment."""
+
+    stem: str
+    checkpoints: float  # visible in the sink; a half: some of the rows of the next one, not all
+    prepared: tuple[int, ...]  # how many branches may be prepared
+
+
+_FIRST_CHECKPOINT = (
+    Kill("reading@0", 0, (0, 1)),
+    Kill("writing@0", 0, (0, 1)),
+    Kill("prepared@0", 0, (1, 2)),
+    Kill("before-decide@0", 0, (2,)),
+    Kill("after-decide@0", 0, (2,)),
+    # The start after that commits checkpoint 0: killed while it does, it does so again.
+    Kill("between-commits@0", 0.5, (1,)),
+    Kill("after-commits@0", 1, (0,)),
+    Kill("closed@1", 2, (0,)),
+)
+
+_LATER_CHECKPOINTS = (
+    Kill("reading@1", 1, (0, 1)),
+    Kill("writing@2", 2, (0, 1)),
+    Kill("prepared@2", 2, (1, 2)),
+    Kill("before-decide@3", 3, (2,)),
+    Kill("between-commits@4", 4.5, (1,)),
+    Kill("after-commits@5", 6, (0,)),
+    Kill("closed@6", 7, (0,)),
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kills", [_FIRST_CHECKPOINT, _LATER_CHECKPOINTS], ids=["first", "later"])
+def test_killed_at_every_point(pipeline: Pipeline, kills: tuple[Kill, ...]) -> None:
+    pipeline.workload.produce(_RECORDS)
+    for kill in kills:
+        process = pipeline.start(arm=[kill.stem])
+        process.await_point(kill.stem)
+        _assert_seen(pipeline, kill)
+        process.kill()
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=_RECORDS)
+    assert pipeline.head.epoch == len(kills) + 1
+
+
+def _assert_seen(pipeline: Pipeline, kill: Kill) -> None:
+    """Nothing is visible before the decision, and nothing but whole transactions after it (R6)."""
+    verdict = pipeline.verdict()
+    assert verdict.clean, (kill, verdict)
+    half = CHECKPOINT_RECORDS // PARTITIONS
+    assert verdict.in_sink in {int(kill.checkpoints * PARTITIONS) * half}, (kill, verdict)
+    assert len(pipeline.prepared()) in kill.prepared, (kill, pipeline.prepared())
+
+
+def test_a_worker_killed_while_it_writes(pipeline: Pipeline) -> None:
+    """`local[2]` tries no task twice: the checkpoint is aborted, and the runner restarts in a fresh epoch by itself."""
+    pipeline.workload.produce(_RECORDS)
+    process = pipeline.start(arm=["writing@1"])
+    os.kill(process.await_point("writing@1"), signal.SIGKILL)
+    process.succeed()
+    assert "restarting" in process.output()
+    assert pipeline.head.epoch == 2
+    pipeline.assert_exact(at_least=_RECORDS)
+
+
+@pytest.mark.timeout(400)
+def test_the_servers_killed_while_branches_are_prepared(killable: Services, pipeline: Pipeline) -> None:
+    """Decided but not committed, prepared but not decided, half written, reading: it comes through by itself."""
+    pipeline.workload.produce(_RECORDS)
+    points = ("after-decide@1", "before-decide@2", "writing@3")
+    process = pipeline.start(arm=[*points, "reading@4"])
+    for stem in points:
+        process.await_point(stem)
+        killable.kill_database()
+        process.release(stem)
+        killable.start_database()
+    process.await_point("reading@4")
+    killable.kill_kafka()
+    process.release("reading@4")
+    killable.start_kafka()
+    process.succeed()
+    pipeline.assert_exact(at_least=_RECORDS)
