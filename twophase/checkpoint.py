@@ -15,7 +15,7 @@ from twophase.errors import ConnectorError, IdentityError, PrepareError, ReplayM
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, sink_key
 from twophase.messages import Acknowledged, Begin, Failed, Steps
-from twophase.ownership import Ownership
+from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.transitions import Abort, Committed, Complete
 from twophase.values import CheckpointRecord, Committable, OffsetRange
@@ -72,7 +72,7 @@ def _replay(owned: Ownership, begin: Begin, retained: int) -> Steps[CheckpointRe
     if number != owned.head.completed or ref is None:
         message = f"Spark re-runs batch {number}, but checkpoint {owned.head.completed} is completed"
         raise IdentityError(message, remedy="Spark's checkpoint was set back; restore it")
-    record: CheckpointRecord = yield messages.LoadRecord(ref)
+    record = yield from load(owned, ref)
     if record.offsets_log != begin.offsets_log:
         message = f"Spark re-runs batch {number} with other offsets than checkpoint {number} was decided with"
         raise ReplayMismatchError(message, remedy="Spark's offsets log was changed; restore it from a backup")

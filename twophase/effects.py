@@ -14,14 +14,14 @@ from typing import Protocol, TypeVar
 
 from twophase import faults, messages
 from twophase.codec import decode_head, decode_record, encode_head, encode_record
-from twophase.errors import HeadUnknownError, SinkUnavailableError, SourceError
+from twophase.errors import HeadFormatError, HeadUnknownError, SinkUnavailableError, SourceError
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Action, Failed, Inspected, Seen
 from twophase.participants import Committer, Prepared
 from twophase.retry import Patience
-from twophase.values import CommitOutcome, SparkState
+from twophase.values import CheckpointRecord, CommitOutcome, SparkState
 
 _log = logging.getLogger("eos.protocol")
 
@@ -65,7 +65,7 @@ class Effects:
             case messages.Swap():
                 return self._swap(action)
             case messages.LoadRecord():
-                return decode_record(self.head.get_record(action.ref.name), action.ref.sha256)
+                return self._load_record(action)
             case messages.RunWriters():
                 assert batch is not None
                 return batch.run_writers(action.scope)
@@ -106,6 +106,13 @@ class Effects:
     def _read_head(self) -> Seen | None:
         read = self.head.read()
         return Seen(read.version, decode_head(read.value)) if read is not None else None
+
+    def _load_record(self, action: messages.LoadRecord) -> CheckpointRecord | None:
+        try:
+            content = self.head.get_record(action.ref.name)
+        except HeadFormatError:  # gone; whether that is damage or a newer driver's pruning is for the protocol to say
+            return None
+        return decode_record(content, action.ref.sha256)
 
     def _swap(self, action: messages.Swap) -> bool | None:
         before, after = _POINTS.get(action.point, (None, None))

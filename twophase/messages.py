@@ -6,7 +6,7 @@
 | Inspect | Inspected |
 | Swap | True: landed; False: refused; None: not answered |
 | PutRecord, Claim, Permit, AbortPrepared, Revoke, CommitBack, Prune, Sweep | None |
-| LoadRecord | CheckpointRecord |
+| LoadRecord | CheckpointRecord, or None if it is gone |
 | Commit | {sink: outcomes} |
 | ListPrepared | {sink: prepared} |
 | RunWriters | Acknowledged or Failed |

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from twophase import messages
-from twophase.errors import FencedError, HeadUnknownError, IdentityError
-from twophase.head_value import HeadValue
-from twophase.messages import Steps
+from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
+from twophase.head_value import HeadValue, RecordRef
+from twophase.messages import Seen, Steps
 from twophase.transitions import Transition
+from twophase.values import CheckpointRecord
 
 _NONCES_KEPT: Final = 8
 _ROUNDS: Final = 8
@@ -57,6 +58,23 @@ class Ownership:
                 value = self.stamped(transition.apply(self.head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
         raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
+
+
+def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
+    """A record of a completed checkpoint. A newer driver may have pruned it while this one was held up (H12)."""
+    record: CheckpointRecord | None = yield messages.LoadRecord(ref)
+    if record is not None:
+        return record
+    seen: Seen | None = yield messages.ReadHead()
+    if seen is not None and seen.head.epoch != owned.head.epoch:
+        raise fenced(owned.head, seen.head)
+    raise missing(ref)
+
+
+def missing(ref: RecordRef) -> HeadFormatError:
+    """The error of a head that points at a record which is not there."""
+    message = f"the record of checkpoint {ref.checkpoint_id} ({ref.name}) is missing, and head points at it"
+    return HeadFormatError(message, remedy="restore the checkpoint location from a backup")
 
 
 def fenced(mine: HeadValue, seen: HeadValue) -> FencedError:

@@ -10,10 +10,9 @@ from twophase.commits import commit_everywhere
 from twophase.errors import FencedError
 from twophase.head_value import HeadValue
 from twophase.messages import Seen, Steps
-from twophase.ownership import Ownership
+from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.transitions import Claim
-from twophase.values import CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def reset(pipeline: str, session: str, incarnation: str) -> Steps[Ownership]:
     old = owned.head
     for ref in old.records:
         if ref.checkpoint_id > old.committed:
-            record: CheckpointRecord = yield messages.LoadRecord(ref)
+            record = yield from load(owned, ref)
             yield from commit_everywhere(owned, record)
     yield messages.Claim(old.incarnation, old.epoch, take_over=True)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from twophase import messages
 from twophase.commits import commit_everywhere
-from twophase.errors import FencedError, IdentityError
+from twophase.errors import FencedError, HeadFormatError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
-from twophase.ownership import Ownership
+from twophase.ownership import Ownership, load, missing
 from twophase.participants import Prepared
 from twophase.transitions import Claim, Committed
 from twophase.values import CheckpointRecord
@@ -47,15 +47,9 @@ def _claim_head(pipeline: str, sinks: Sequence[str], session: str, incarnation: 
     while True:
         seen: Seen | None = yield messages.ReadHead()
         head = seen.head if seen is not None else None
-        newest = yield from _record(head, head.completed if head else -1)
-        committed = yield from _record(head, head.committed if head else -1)
-        inspected: Inspected = yield messages.Inspect(
-            head.incarnation if head else incarnation,
-            {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks},
-        )
         try:
-            verify(pipeline, head, newest, inspected.spark, inspected.sinks)
-        except IdentityError:
+            yield from _compare(pipeline, sinks, head, head.incarnation if head else incarnation)
+        except (IdentityError, HeadFormatError):
             again: Seen | None = yield messages.ReadHead()
             if again == seen:
                 raise
@@ -71,6 +65,15 @@ def _claim_head(pipeline: str, sinks: Sequence[str], session: str, incarnation: 
         return owned
 
 
+def _compare(pipeline: str, sinks: Sequence[str], head: HeadValue | None, incarnation: str) -> Steps[None]:
+    newest = yield from _record(head, head.completed if head else -1)
+    committed = yield from _record(head, head.committed if head else -1)
+    inspected: Inspected = yield messages.Inspect(
+        incarnation, {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks}
+    )
+    verify(pipeline, head, newest, inspected.spark, inspected.sinks)
+
+
 def _newborn(pipeline: str, incarnation: str) -> HeadValue:
     return HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=())
 
@@ -79,7 +82,9 @@ def _record(head: HeadValue | None, checkpoint_id: int) -> Steps[CheckpointRecor
     ref = head.record_of(checkpoint_id) if head else None
     if ref is None:
         return None
-    record: CheckpointRecord = yield messages.LoadRecord(ref)
+    record: CheckpointRecord | None = yield messages.LoadRecord(ref)
+    if record is None:
+        raise missing(ref)
     return record
 
 
@@ -87,7 +92,7 @@ def _commit_decided(owned: Ownership, retained: int) -> Steps[None]:
     """R3, first half: what is completed becomes visible, in order, before anything is aborted."""
     for ref in owned.head.records:
         if ref.checkpoint_id > owned.head.committed:
-            record: CheckpointRecord = yield messages.LoadRecord(ref)
+            record = yield from load(owned, ref)
             yield from commit_everywhere(owned, record)
     if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
