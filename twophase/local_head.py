@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +15,9 @@ from twophase.head import Versioned
 
 _KEPT: Final = 16
 """How many old versions stay. A swap that comes later than that is refused (see `swap`)."""
+
+
+_VERSION: Final = re.compile(r"[0-9]{20}\.json")
 
 
 class LocalHead:
@@ -26,9 +31,11 @@ class LocalHead:
         self._folder = folder
         self._head = folder / "head"
         self._records = folder / "records"
-        for path in (self._head, self._records):
-            path.mkdir(parents=True, exist_ok=True)
-        _sync_folder(folder)
+        with _naming(folder):
+            for path in (self._head, self._records):
+                path.mkdir(parents=True, exist_ok=True)
+            _sync_folder(folder)
+            _sync_folder(folder.parent)
 
     def read(self) -> Versioned | None:
         """See HeadStore. A version may be cleaned away between the listing and the read, so that it lists again."""
@@ -37,6 +44,8 @@ class LocalHead:
                 return Versioned(versions[-1], self._path(versions[-1]).read_bytes())
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                raise _unusable(self._head, error) from error
         return None
 
     def swap(self, expected: int, value: bytes) -> bool:
@@ -50,13 +59,8 @@ class LocalHead:
         target = self._path(expected + 1)
         partial = self._head / f".{secrets.token_hex(8)}.partial"
         _write_synced(partial, value)
-        try:
-            os.link(partial, target)
-        except FileExistsError:
+        if not _link(partial, target):
             return False
-        finally:
-            partial.unlink()
-        _sync_folder(self._head)
         newest = self._versions()[-1]
         if newest - (expected + 1) >= _KEPT:
             return False
@@ -68,15 +72,9 @@ class LocalHead:
         target = self._records / name
         partial = self._records / f".{secrets.token_hex(8)}.partial"
         _write_synced(partial, content)
-        try:
-            os.link(partial, target)
-        except FileExistsError:
-            if target.read_bytes() != content:
-                message = f"record {target} exists with another content"
-                raise HeadFormatError(message, remedy="restore the checkpoint location from a backup") from None
-        finally:
-            partial.unlink()
-        _sync_folder(self._records)
+        if not _link(partial, target) and self.get_record(name) != content:
+            message = f"record {target} exists with another content"
+            raise HeadFormatError(message, remedy="restore the checkpoint location from a backup")
 
     def get_record(self, name: str) -> bytes:
         """See HeadStore."""
@@ -85,14 +83,18 @@ class LocalHead:
         except FileNotFoundError:
             message = f"record {self._records / name} is missing, and head points at it"
             raise HeadFormatError(message, remedy="restore the checkpoint location from a backup") from None
+        except OSError as error:
+            raise _unusable(self._records, error) from error
 
     def delete_record(self, name: str) -> None:
         """See HeadStore."""
-        (self._records / name).unlink(missing_ok=True)
+        with _naming(self._records):
+            (self._records / name).unlink(missing_ok=True)
 
     def list_records(self) -> Sequence[str]:
         """See HeadStore."""
-        return sorted(path.name for path in self._records.iterdir() if not path.name.startswith("."))
+        with _naming(self._records):
+            return sorted(path.name for path in self._records.iterdir() if not path.name.startswith("."))
 
     def describe(self) -> str:
         """The folder."""
@@ -105,17 +107,16 @@ class LocalHead:
         return self._head / f"{version:020d}.json"
 
     def _versions(self) -> list[int]:
-        try:
-            return sorted(int(path.stem) for path in self._head.glob("[0-9]*.json"))
-        except OSError as error:
-            message = f"head at {self._head} cannot be read: {error.strerror}"
-            raise HeadError(message) from error
+        # A glob would take a folder that it may not read for an empty one, and head for one that was never written.
+        with _naming(self._head), os.scandir(self._head) as entries:
+            return sorted(int(entry.name[:-5]) for entry in entries if _VERSION.fullmatch(entry.name))
 
     def _clean(self, below: int) -> None:
         for version in self._versions():
             if version >= below:
                 return
-            self._path(version).unlink(missing_ok=True)
+            with _naming(self._head):
+                self._path(version).unlink(missing_ok=True)
 
 
 def _write_synced(path: Path, content: bytes) -> None:
@@ -128,6 +129,38 @@ def _write_synced(path: Path, content: bytes) -> None:
         path.unlink(missing_ok=True)
         message = f"cannot write {path}: {error.strerror}"
         raise HeadError(message, remedy="free space or permissions at the checkpoint location") from error
+
+
+def _link(partial: Path, target: Path) -> bool:
+    """Give the content its name; False if the name is taken. Either way the name is durable: who made it may not have
+    lived to sync it.
+
+    A folder that cannot be synced is a HeadError and not an unknown swap: the name may be there and yet not survive a
+    power cut, so that finding it proves nothing. The next claim syncs the folder before anything is built on it.
+    """
+    with _naming(target.parent):
+        try:
+            os.link(partial, target)
+            linked = True
+        except FileExistsError:
+            linked = False
+        finally:
+            partial.unlink()
+        _sync_folder(target.parent)
+    return linked
+
+
+@contextmanager
+def _naming(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(place, error) from error
+
+
+def _unusable(place: Path, error: OSError) -> HeadError:
+    message = f"head at {place} cannot be used: {error.strerror}"
+    return HeadError(message, remedy="see that the checkpoint location is there, writable and not full")
 
 
 def _sync_folder(folder: Path) -> None:

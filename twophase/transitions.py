@@ -124,7 +124,7 @@ class Committed:
 
 
 def _check_not_aborted(head: HeadValue, record: CheckpointRecord) -> None:
-    """R8: who aborted a try in the same epoch has rolled its branches back; applied again, its decision must not land."""
+    """R8: who aborted a try has rolled its branches back; its decision must not land by being applied again."""
     scope = record.scope
     aborted = head.aborted_checkpoint == scope.checkpoint_id and head.aborted_attempt >= scope.attempt
     if aborted or scope.epoch != head.epoch or scope.incarnation != head.incarnation:
