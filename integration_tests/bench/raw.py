@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import resource
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -37,31 +38,15 @@ class RawResult:
 def copy(bootstrap: str, topic: str, url: str, table: str, rows: int) -> RawResult:
     """Copy the first `rows` records of the topic into the table, by two processes."""
     context = multiprocessing.get_context("spawn")
-    started: multiprocessing.Queue[float] = context.Queue()
-    ended: multiprocessing.Queue[tuple[float, float]] = context.Queue()
-    workers = [
-        context.Process(target=_worker, args=(bootstrap, topic, url, table, rows, half, started, ended))
-        for half in (0, 1)
-    ]
-    for worker in workers:
-        worker.start()
-    begun = [started.get(timeout=600) for _ in workers]
-    finished = [ended.get(timeout=600) for _ in workers]
-    for worker in workers:
-        worker.join()
-    return RawResult(max(at for at, _ in finished) - min(begun), max(rss for _, rss in finished))
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        futures = [pool.submit(_worker, bootstrap, topic, url, table, rows, half) for half in (0, 1)]
+        halves = [future.result() for future in futures]
+    begun, ended, rss = zip(*halves, strict=True)
+    return RawResult(max(ended) - min(begun), max(rss))
 
 
-def _worker(
-    bootstrap: str,
-    topic: str,
-    url: str,
-    table: str,
-    rows: int,
-    half: int,
-    started: multiprocessing.Queue[float],
-    ended: multiprocessing.Queue[tuple[float, float]],
-) -> None:
+def _worker(bootstrap: str, topic: str, url: str, table: str, rows: int, half: int) -> tuple[float, float, float]:
+    """When this half began and ended, and its memory in MiB."""
     where = make_url(url)
     connection = pymysql.connect(
         host=where.host,
@@ -85,7 +70,7 @@ def _worker(
     partitions = [p for p in range(PARTITIONS) if p % 2 == half]
     consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
     left = sum((rows - p + PARTITIONS - 1) // PARTITIONS for p in partitions)
-    started.put(time.time())
+    begun = time.time()
     values: list[bytes] = []
     while left:
         messages = consumer.consume(min(10_000, left), 1.0)
@@ -94,9 +79,10 @@ def _worker(
         if len(values) >= _ROWS or not left:
             _load(connection, table, values)
             values = []
-    ended.put((time.time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    ended = time.time()
     consumer.close()
     connection.close()
+    return begun, ended, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _load(connection: pymysql.Connection, table: str, values: list[bytes]) -> None:
