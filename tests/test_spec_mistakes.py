@@ -290,6 +290,13 @@ def test_librdkafka_settings_that_the_framework_sets_are_refused(tmp_path: Path)
     assert "write it as group_id" in mistake.found
 
 
+def test_a_schema_nested_beyond_all_reason_is_a_mistake_like_others(tmp_path: Path) -> None:
+    ddl = "a " + "ARRAY<" * 3000 + "INT" + ">" * 3000
+    (mistake,) = mistakes_of(tmp_path, change("{type: string}", f"{{type: json, schema: '{ddl}'}}"))
+    assert (mistake.line, mistake.path) == (10, "sources[0].format.schema")
+    assert mistake.found == "the schema is nested too deeply"
+
+
 def test_the_error_survives_a_process_border(tmp_path: Path) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(change("interval: 2s", "interval: 2"))

@@ -23,7 +23,8 @@ def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     Java and Spark, the checkpoint location, the broker and its topics, the database server's version, settings and
     privileges, and the target table. Each finding that is not ok says what to do about it.
 
-    Reads only; it may wait for a service that does not answer.
+    Reads no record and writes no row. It may wait for a service that does not answer, and it may create the
+    protocol's own tables beside the target, as the first run would.
 
     Exit code: 0 if a run can start, 1 if something that it needs is missing, 2 if the spec is wrong.
 
