@@ -2,7 +2,7 @@
 
 SQLite converts what it is given by the column's affinity (https://sqlite.org/datatype3.html, 3.1): text that looks
 like a number becomes one in an INTEGER, REAL or NUMERIC column, and a number becomes text of 15 digits in a TEXT
-column. So a pair of types is accepted only if every value survives it.
+column. So a pair of types is accepted only if every value survives it (but for -0.0, which SQLite does not have).
 """
 
 from __future__ import annotations

@@ -1,0 +1,174 @@
+"""`kill -9` of a process that applies checkpoints, at any moment: the table holds what was decided, each row once.
+
+The process under test is the driver's half alone; the decided checkpoints are handed to it as head would hand them. The
+moments are random, so each kind of them is counted: a run in which nothing was interrupted cannot pass.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+
+import pyarrow as pa
+from sqlalchemy import Connection
+
+from connectors.sql import sqlite_committer
+from connectors.sql.sqlite_committer import SqliteCommitter
+from connectors.sql.sqlite_sink import SqliteSink
+from connectors.sql.sqlite_tables import Slot
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.values import CommitOutcome, Committable
+from wal.storage import Storage
+
+INCARNATION = "k" * 20
+SCHEMA = pa.schema([("checkpoint", pa.int64()), ("n", pa.int64()), ("text", pa.string())])
+KILLS = 30
+TASKS = 3
+ROWS_PER_TASK = 2_000
+
+Decided = dict[int, list[Committable]]
+
+processes = get_context("forkserver")
+processes.set_forkserver_preload(["pyarrow", "sqlalchemy", "connectors.sql.sqlite_sink"])
+
+
+def apply(sink: SqliteSink, decided: Decided, pipe: Pipe, broken: bool) -> None:
+    """The process that is killed: recovery, as far as a sink sees it. Sends an outcome after each commit."""
+    if broken:
+        separate_rows_from_witness()
+    committer = sink.committer("p")
+    committer.inspect(INCARNATION, ())
+    pipe.send("ready")
+    for checkpoint_id, committables in decided.items():
+        (outcome,) = set(committer.commit(checkpoint_id, committables))
+        pipe.send(outcome)
+
+
+def separate_rows_from_witness() -> None:
+    """Make the variant that the test has to catch: rows in one transaction, the witness in the next."""
+    whole = sqlite_committer.apply_segments
+
+    def rows_alone(connection: Connection, storage: Storage, table: str, committables: Sequence[Committable]) -> None:
+        scope = committables[0].transaction.scope
+        connection.exec_driver_sql("ROLLBACK")  # the witness, which came first
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        whole(connection, storage, table, committables)
+        connection.exec_driver_sql("COMMIT")
+        time.sleep(0.2)  # a busy machine
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        assert Slot(scope.incarnation, "s").advance(connection, scope.checkpoint_id)
+
+    sqlite_committer.apply_segments = rows_alone
+
+
+@dataclass
+class Run:
+    """A sink whose applier is killed again and again."""
+
+    folder: Path
+    broken: bool = False
+    decided: Decided = field(default_factory=dict)
+    moments: Counter[str] = field(default_factory=Counter)
+    sink: SqliteSink = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.query("CREATE TABLE t (checkpoint INTEGER, n INTEGER, text TEXT)")
+        self.sink = SqliteSink("s", self.folder / "t.db", "t", self.folder / "log").open(SCHEMA)
+        owner: SqliteCommitter = self.sink.committer("p")
+        owner.inspect(INCARNATION, ())
+        owner.claim(INCARNATION, 1)
+        owner.permit(Scope(INCARNATION, 1, 0))
+
+    def query(self, statement: str) -> list[tuple[object, ...]]:
+        connection = sqlite3.connect(self.folder / "t.db")
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+    def decide(self) -> None:
+        """What the tasks of the next checkpoint leave."""
+        checkpoint_id = len(self.decided)
+        self.decided[checkpoint_id] = []
+        for task in range(TASKS):
+            transaction = TransactionId(Scope(INCARNATION, 1, checkpoint_id), sink_key("s"), task, checkpoint_id)
+            writer = self.sink.writer(transaction)
+            numbers = range(task * ROWS_PER_TASK, (task + 1) * ROWS_PER_TASK)
+            columns = [[checkpoint_id] * ROWS_PER_TASK, list(numbers), [f"row {n}" for n in numbers]]
+            writer.write(pa.record_batch([pa.array(each) for each in columns], schema=SCHEMA))
+            self.decided[checkpoint_id].append(writer.prepare())
+
+    def apply(self, kill_after_s: float | None) -> float:
+        """One life of the applier: from the newest applied checkpoint on, until it is killed or done; in seconds."""
+        ((applied,),) = self.query("SELECT checkpoint_id FROM eos_witness")
+        assert isinstance(applied, int)
+        due = {number: group for number, group in self.decided.items() if number >= applied}
+        ours, theirs = processes.Pipe()
+        process = processes.Process(target=apply, args=(self.sink, due, theirs, self.broken))
+        process.start()
+        theirs.close()
+        assert ours.recv() == "ready"
+        started = time.monotonic()
+        if kill_after_s is not None:
+            time.sleep(kill_after_s)  # the fault itself is random; nothing waits for the process here
+            process.kill()
+        process.join()
+        assert process.exitcode == 0 or (kill_after_s is not None and process.exitcode == -9)
+        lived_s = time.monotonic() - started
+        self.note(ours)
+        return lived_s
+
+    def note(self, pipe: Pipe) -> None:
+        """Count at what kind of moment the applier has ended."""
+        outcomes: list[CommitOutcome] = []
+        try:
+            while True:
+                outcomes.append(pipe.recv())
+        except EOFError:
+            pipe.close()
+        self.moments["checkpoints applied"] += outcomes.count(CommitOutcome.COMMITTED)
+        self.moments["in the middle of a transaction"] += (self.folder / "t.db-journal").exists()
+        ((applied,),) = self.query("SELECT checkpoint_id FROM eos_witness")
+        left = {name.split(".")[0] for name in (path.name for path in (self.folder / "log").iterdir())}
+        self.moments["applied, segments not deleted"] += str(Scope(INCARNATION, 1, int(str(applied)))) in left
+
+    def verdict(self) -> tuple[int, int]:
+        """Rows lost and rows doubled, against what was decided, as multisets."""
+        rows = range(TASKS * ROWS_PER_TASK)
+        expected = Counter((number, n, f"row {n}") for number in self.decided for n in rows)
+        found = Counter(self.query("SELECT checkpoint, n, text FROM t"))
+        return (expected - found).total(), (found - expected).total()
+
+
+def lives(run: Run) -> Iterator[None]:
+    """Decide a checkpoint, start the applier, kill it at a random moment of about one and a half checkpoints; again."""
+    chance = random.Random(7)
+    run.decide()
+    one_checkpoint_s = run.apply(kill_after_s=None)
+    for _ in range(KILLS):
+        run.decide()
+        run.apply(kill_after_s=chance.uniform(0, 1.5 * one_checkpoint_s))
+        yield
+    run.apply(kill_after_s=None)
+
+
+def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    assert len(list(lives(run))) == KILLS
+    assert run.verdict() == (0, 0), run.moments
+    assert len(run.decided) == KILLS + 1
+    assert run.moments["in the middle of a transaction"] > 0, run.moments
+    assert run.moments["checkpoints applied"] > 0, run.moments
+    assert not list((tmp_path / "log").iterdir())
+
+
+def test_the_test_notices_a_witness_apart_from_its_rows(tmp_path: Path) -> None:
+    run = Run(tmp_path, broken=True)
+    assert any(run.verdict()[1] > 0 for _ in lives(run)), run.moments
