@@ -4,6 +4,8 @@ ConnectorError
 ├── SpecError                     the YAML is wrong; nothing was started                     exit code 2
 ├── SourceError                   reading failed
 │   ├── OffsetOutOfRangeError     the records of a planned range no longer exist
+│   ├── UnknownTopicError         a topic does not exist
+│   ├── SourceAccessError         the service refuses us: credentials or rights
 │   └── BadRecordError            a record does not decode (`on_bad_record: fail`)
 ├── SinkError                     a sink cannot take what it is given
 │   ├── TargetError               the table is missing, or does not fit the rows
@@ -44,9 +46,11 @@ __all__ = [
     "ReplayMismatchError",
     "SinkError",
     "SinkUnavailableError",
+    "SourceAccessError",
     "SourceError",
     "SpecError",
     "TargetError",
+    "UnknownTopicError",
 ]
 
 
@@ -84,6 +88,18 @@ class SourceError(ConnectorError):
 
 class OffsetOutOfRangeError(SourceError):
     """Records of a planned offset range no longer exist (retention, or the topic was made again)."""
+
+    retriable = False
+
+
+class UnknownTopicError(SourceError):
+    """A topic does not exist. Waiting does not create it."""
+
+    retriable = False
+
+
+class SourceAccessError(SourceError):
+    """The service refuses us: wrong credentials, or rights that are missing."""
 
     retriable = False
 

@@ -1,0 +1,125 @@
+"""The records of one offset range, as the client delivers them.
+
+What a range ends in need not be a record: markers of transactions, records of aborted ones and offsets that compaction
+has emptied are never delivered. So a range is over when a record at or past its end comes, or when the client says
+(partition EOF) that it has come to the end of the partition at or past it. That nothing came for a while says nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from time import monotonic
+from typing import Final
+
+from confluent_kafka import KafkaError, Message
+
+from connectors.kafka.client import Client
+from connectors.kafka.pool import shared_admin
+from connectors.kafka.positions import existing, latest
+from connectors.kafka.splits import at, offset_of
+from twophase.errors import ConnectorError, OffsetOutOfRangeError, SourceError
+from twophase.values import OffsetRange
+
+_MAX_MESSAGES: Final = 10_000
+_MAX_CHUNK_BYTES: Final = 8 * 1024 * 1024
+_FIRST_MESSAGES: Final = 1_000  # while the size of a record is not known yet
+_POLL_S: Final = 0.2
+
+
+def messages(client: Client, offsets: OffsetRange) -> Iterator[list[Message]]:
+    """Yield the records that exist in `[start, end)`, in order, in lists of bounded number and size.
+
+    Called once per task. Blocks while records come, and for `read_timeout_s` while none do.
+
+    Raises:
+        OffsetOutOfRangeError: the service no longer has `start`, or lost what the range was planned over.
+        SourceError: nothing came for `read_timeout_s`; names the split and the position.
+    """
+    reading = _Reading(client, offsets)
+    client.handle.assign([at(offsets.split, offsets.start)])
+    while reading.position < offsets.end:
+        records = reading.take(_chunk(client, reading.chunk_messages))
+        if records:
+            yield records
+
+
+def _chunk(client: Client, size: int) -> list[Message]:
+    """What is there, waiting only if there is nothing: `consume` by itself would wait until it has `size`."""
+    first = client.handle.poll(_POLL_S)
+    return [] if first is None else [first, *client.handle.consume(size - 1, 0)]
+
+
+class _Reading:
+    """How far a range is read."""
+
+    def __init__(self, client: Client, offsets: OffsetRange) -> None:
+        self._client = client
+        self._range = offsets
+        self._progress_at = monotonic()
+        self.position = offsets.start  # every record below it that exists has been taken
+        self.chunk_messages = min(_FIRST_MESSAGES, offsets.end - offsets.start + 1)
+
+    def take(self, chunk: list[Message]) -> list[Message]:
+        """The records of a chunk that belong to the range, having moved the position."""
+        before = self.position
+        if any(map(Message.error, chunk)):
+            chunk = [message for message in chunk if self._is_record(message)]
+        if chunk:
+            self._check_order(chunk[0], before)
+            self.position = max(self.position, offset_of(chunk[-1]) + 1)
+            self._size_chunks(chunk)
+            if self.position > self._range.end:
+                chunk = chunk[: bisect_left(chunk, self._range.end, key=offset_of)]
+        if self.position > before:
+            self._progress_at = monotonic()
+        elif monotonic() - self._progress_at > self._client.connection.read_timeout_s:
+            raise self._stalled()
+        return chunk
+
+    def _is_record(self, message: Message) -> bool:
+        """Tell a record from an event, and deal with the event."""
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise self._failure(error)
+        self.position = max(self.position, offset_of(message))
+        return False
+
+    def _check_order(self, first: Message, position: int) -> None:
+        if offset_of(first) < position:
+            raise SourceError(f"{self._range.split}: Kafka delivered offset {offset_of(first)} after {position - 1}")
+
+    def _size_chunks(self, chunk: list[Message]) -> None:
+        mean_bytes = sum(map(len, chunk)) // len(chunk) + 1
+        self.chunk_messages = max(1, min(_MAX_MESSAGES, _MAX_CHUNK_BYTES // mean_bytes)) + 1
+
+    def _failure(self, error: KafkaError) -> ConnectorError:
+        split, position = self._range.split, self.position
+        failure = self._client.failure(error, f"reading {split} at offset {position}")
+        if isinstance(failure, OffsetOutOfRangeError):
+            return self._out_of_range(f"offset {position} does not exist")
+        return failure
+
+    def _out_of_range(self, what: str) -> OffsetOutOfRangeError:
+        with shared_admin(self._client.connection) as admin:
+            there = existing(admin, self._range.split)
+        return OffsetOutOfRangeError(
+            f"{self._range.split}: {what}, and the checkpoint covers [{self._range.start}, {self._range.end}): {there}",
+            remedy="its records are gone (retention, deleted, or the topic was made again): "
+            "reset the pipeline to start from what exists",
+        )
+
+    def _stalled(self) -> ConnectorError:
+        """Nothing came for too long: say whether the records are late or lost."""
+        split, position, waited_s = self._range.split, self.position, self._client.connection.read_timeout_s
+        doing = f"reading {split} at offset {position} of [{self._range.start}, {self._range.end})"
+        with shared_admin(self._client.connection) as admin:
+            try:
+                end = latest(admin, [split])[split]
+            except SourceError:
+                return self._client.no_answer(doing, waited_s)
+        if end < self._range.end:
+            return self._out_of_range(f"the log ends at {end} now")
+        return self._client.no_answer(doing, waited_s)

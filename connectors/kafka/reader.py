@@ -1,0 +1,79 @@
+"""Reading one offset range into Arrow batches: messages gathered, decoded, and the wanted columns built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import pyarrow as pa
+from confluent_kafka import Message
+
+from connectors.formats import Format
+from connectors.kafka import bad_records, columns
+from connectors.kafka.client import Client
+from connectors.kafka.ranges import messages
+from twophase.values import OffsetRange
+
+OnBadRecord = Literal["fail", "skip"]
+"""The spec's `on_bad_record`."""
+
+_MAX_ROWS: Final = 32_768
+_MAX_BYTES: Final = 16 * 1024 * 1024
+
+
+def read_range(
+    client: Client, offsets: OffsetRange, decoder: Format, schema: pa.Schema, on_bad_record: OnBadRecord
+) -> Iterator[pa.RecordBatch]:
+    """Yield the range's records as batches of `schema` (columns of the format, then of METADATA), in offset order.
+
+    A batch has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is larger. Every value
+    is decoded whole: whether a record is bad does not depend on the columns that are wanted.
+    """
+    for group in _gathered(client, offsets):
+        batch = _batch(group, decoder, schema, on_bad_record)
+        if batch.num_rows:
+            yield batch
+
+
+def _gathered(client: Client, offsets: OffsetRange) -> Iterator[list[Message]]:
+    """Join small chunks and halve large ones. A failed read gives up what is gathered: the range is read again."""
+    gathered: list[Message] = []
+    size_bytes = 0
+    for chunk in messages(client, offsets):
+        chunk_bytes = sum(map(len, chunk))
+        if gathered and (len(gathered) + len(chunk) > _MAX_ROWS or size_bytes + chunk_bytes > _MAX_BYTES):
+            yield gathered
+            gathered, size_bytes = [], 0
+        if chunk_bytes > _MAX_BYTES:
+            yield from _halved(chunk)
+        else:
+            gathered = gathered + chunk if gathered else chunk
+            size_bytes += chunk_bytes
+    if gathered:
+        yield gathered
+
+
+def _halved(chunk: list[Message]) -> Iterator[list[Message]]:
+    if len(chunk) == 1 or sum(map(len, chunk)) <= _MAX_BYTES:
+        yield chunk
+        return
+    half = len(chunk) // 2
+    yield from _halved(chunk[:half])
+    yield from _halved(chunk[half:])
+
+
+def _batch(group: Sequence[Message], decoder: Format, schema: pa.Schema, on_bad_record: OnBadRecord) -> pa.RecordBatch:
+    decoded = decoder.decode(columns.values_of(group))
+    if decoded.bad:
+        if on_bad_record == "fail":
+            raise bad_records.stop_at(group, decoded.bad)
+        bad_records.skip(group, decoded.bad)
+        left_out = {entry.index for entry in decoded.bad}
+        group = [message for index, message in enumerate(group) if index not in left_out]
+        if not group:
+            return pa.RecordBatch.from_pylist([], schema=schema)
+    return pa.record_batch([_column(name, group, decoded.rows) for name in schema.names], schema=schema)
+
+
+def _column(name: str, group: Sequence[Message], rows: pa.RecordBatch) -> pa.Array:
+    return columns.metadata_of(name, group) if name in columns.METADATA.names else rows.column(name)

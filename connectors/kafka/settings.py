@@ -1,0 +1,87 @@
+"""What the client is configured with: our settings, the user's, and those that the user may not set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from twophase.errors import SpecError
+
+_POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
+REFUSED: Final[Mapping[str, str]] = {
+    "bootstrap.servers": "write it as bootstrap_servers",
+    "metadata.broker.list": "write it as bootstrap_servers",
+    "group.id": "write it as group_id",
+    "isolation.level": "write it as isolation_level",
+    "auto.offset.reset": "write starting_offsets; a range that no longer exists is always an error",
+    "enable.auto.commit": _POSITIONS_ARE_OURS,
+    "auto.commit.enable": _POSITIONS_ARE_OURS,
+    "enable.auto.offset.store": _POSITIONS_ARE_OURS,
+    "enable.partition.eof": "the end of a range is recognised by it",
+    "allow.auto.create.topics": "reading never creates a topic",
+}
+"""Settings of librdkafka that are not the user's to set, each with what to do instead."""
+
+_CALLBACK: Final = re.compile(r"_cb$|^on_|^logger$|^plugin\.library\.paths$|^partitioner")
+_SECRET: Final = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config", re.IGNORECASE)
+
+_TUNING: Final[Mapping[str, str | int]] = {
+    # A range is read as fast as it comes, so that much is fetched ahead; the second bounds the memory.
+    "queued.min.messages": 1_000_000,
+    "queued.max.messages.kbytes": 32 * 1024,
+    "fetch.message.max.bytes": 8 * 1024 * 1024,
+    # By default a broker holds back an empty answer for 500 ms, and the next range read over the connection waits for
+    # it; and a full queue stops fetching for 1,000 ms. Both cost more than the reading.
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 2_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach a cluster and how patient to be. Hashable, as the key of pools; its repr shows no property's value."""
+
+    bootstrap_servers: str
+    group_id: str
+    isolation_level: str = "read_committed"
+    properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    connect_timeout_s: float = 15.0  # for each question to the cluster
+    read_timeout_s: float = 60.0  # without any progress in reading a range
+
+    def consumer(self) -> dict[str, str | int | bool]:
+        """Settings of a consumer that is told which offsets to read and keeps no positions."""
+        return {
+            **_TUNING,
+            **dict(self.properties),
+            "bootstrap.servers": self.bootstrap_servers,
+            "group.id": self.group_id,
+            "isolation.level": self.isolation_level,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "allow.auto.create.topics": False,
+        }
+
+    def admin(self) -> dict[str, str | int | bool]:
+        """Settings of a client that asks and reads nothing."""
+        return {**dict(self.properties), "bootstrap.servers": self.bootstrap_servers}
+
+    def hide(self, text: str) -> str:
+        """Take the values of secret properties out of a message of the client."""
+        for name, value in self.properties:
+            if value and _SECRET.search(name):
+                text = text.replace(value, "***")
+        return text
+
+
+def check_properties(properties: Mapping[str, object]) -> None:
+    """Refuse, as SpecError by its name, a property that would override what correctness rests on. Pure."""
+    for name in properties:
+        if name in REFUSED:
+            raise SpecError(f"properties: {name} may not be set: {REFUSED[name]}", remedy=f"remove {name}")
+        if _CALLBACK.search(name):
+            raise SpecError(f"properties: {name} takes code, which a spec cannot give", remedy=f"remove {name}")

@@ -1,0 +1,137 @@
+"""Kafka topics as a source of exactly-once pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from connectors.contracts import Finding
+from connectors.formats import Format
+from connectors.kafka import doctor, positions
+from connectors.kafka.client import check_settings
+from connectors.kafka.columns import METADATA
+from connectors.kafka.pool import borrowed_consumer, shared_admin
+from connectors.kafka.reader import OnBadRecord, read_range
+from connectors.kafka.settings import Connection, check_properties
+from twophase import faults
+from twophase.errors import SpecError
+from twophase.values import OffsetRange, Positions
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Topics of one cluster (`connectors.contracts.Source`). A split is `<topic>/<partition>`.
+
+    Configuration only: picklable, opens nothing by itself. `properties` go to librdkafka as they are; their values,
+    which may be passwords, appear in no repr and in no message.
+    """
+
+    name: str
+    bootstrap_servers: str
+    topics: tuple[str, ...]
+    format: Format
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    on_bad_record: OnBadRecord = "fail"
+    group_id: str | None = None  # where committed positions are told, for lag tools; None: nowhere
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    columns: tuple[str, ...] | None = None  # of the schema, in its order; None: all
+    connect_timeout_s: float = 15.0
+    read_timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse what no service needs to be asked about. Raises SpecError."""
+        check_properties(self.properties)
+        taken = set(METADATA.names) & set(self.format.schema.names)
+        if taken:
+            raise SpecError(
+                f"source {self.name}: {', '.join(sorted(taken))} is a column of record metadata",
+                remedy="give the column of the schema another name",
+            )
+        unknown = set(self.columns or ()) - set(self._whole_schema.names)
+        if unknown:
+            raise SpecError(f"source {self.name}: no such column: {', '.join(sorted(unknown))}")
+
+    @property
+    def _whole_schema(self) -> pa.Schema:
+        return pa.schema([*self.format.schema, *METADATA])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Decoded columns followed by the metadata columns; only those of `columns` if it is given."""
+        whole = self._whole_schema
+        return whole if self.columns is None else pa.schema([f for f in whole if f.name in self.columns])
+
+    @property
+    def connection(self) -> Connection:
+        """What the clients are made with. Sources with equal connections share them within a process."""
+        return Connection(
+            bootstrap_servers=self.bootstrap_servers,
+            group_id=self.group_id or f"eos-{self.name}",  # a consumer must have one, though it never joins
+            isolation_level=self.isolation_level,
+            properties=tuple(sorted((name, str(value)) for name, value in self.properties.items())),
+            connect_timeout_s=self.connect_timeout_s,
+            read_timeout_s=self.read_timeout_s,
+        )
+
+    def validate(self) -> None:
+        """Have librdkafka judge the settings, without touching a service. Raises SpecError that names the setting."""
+        check_settings(self.connection)
+
+    def select(self, columns: Sequence[str]) -> KafkaSource:
+        """The same source, reading only these columns of `schema`, in its order."""
+        chosen = tuple(name for name in self.schema.names if name in columns)
+        if len(chosen) < len(set(columns)):
+            missing = ", ".join(sorted(set(columns) - set(chosen)))
+            raise SpecError(f"source {self.name}: no such column: {missing}")
+        return replace(self, columns=chosen)
+
+    def initial_positions(self) -> dict[str, int]:
+        """Where each split starts by `starting_offsets`: its first offset, or the last stable one (R6)."""
+        with shared_admin(self.connection) as admin:
+            splits = [s for topic in positions.describe(admin, self.topics) for s in topic.splits]
+            ask = positions.earliest if self.starting_offsets == "earliest" else positions.latest
+            return ask(admin, splits)
+
+    def latest(self) -> dict[str, int]:
+        """The last stable offset of every split there is now. Called once per checkpoint; asks the cluster twice."""
+        with shared_admin(self.connection) as admin:
+            splits = [s for topic in positions.describe(admin, self.topics) for s in topic.splits]
+            return positions.latest(admin, splits)
+
+    def topic_ids(self) -> dict[str, str]:
+        """Topic -> the cluster's id of it, which is another one once the topic is deleted and made again."""
+        with shared_admin(self.connection) as admin:
+            return {topic.name: topic.id for topic in positions.describe(admin, self.topics)}
+
+    def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """The records of a range in batches of bounded size. Called in a task; an empty range asks nobody.
+
+        Raises:
+            OffsetOutOfRangeError: the range's records no longer exist; the message says what does.
+            BadRecordError: a record does not decode, and `on_bad_record` is fail.
+            UnknownTopicError, SourceAccessError: as they say.
+            SourceError: nothing came for `read_timeout_s`; a retry reads the range again from its start.
+        """
+        if offsets.start >= offsets.end:
+            return
+        with borrowed_consumer(self.connection) as client:
+            first = True
+            for batch in read_range(client, offsets, self.format, self.schema, self.on_bad_record):
+                if first:
+                    faults.point("reading")
+                    first = False
+                yield batch
+
+    def commit_back(self, positions_: Positions) -> None:
+        """Tell the group of `group_id` how far the pipeline is (R9); does nothing without one. Raises SourceError."""
+        if self.group_id is not None and positions_:
+            with shared_admin(self.connection) as admin:
+                positions.commit_to_group(admin, self.group_id, positions_)
+
+    def check(self) -> Sequence[Finding]:
+        """What `eos doctor` wants to know: settings, cluster, each topic, the group. Raises nothing."""
+        return doctor.findings(self.name, self.connection, self.topics, self.group_id)

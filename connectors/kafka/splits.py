@@ -1,0 +1,29 @@
+"""Names of splits: `<topic>/<partition>`. A topic's name has no slash."""
+
+from __future__ import annotations
+
+from confluent_kafka import Message, TopicPartition
+
+
+def split_name(topic: str, partition: int) -> str:
+    """The split of a topic's partition."""
+    return f"{topic}/{partition}"
+
+
+def parse_split(split: str) -> tuple[str, int]:
+    """Topic and partition of a split that `split_name` wrote; ValueError for anything else."""
+    topic, _, partition = split.rpartition("/")
+    return topic, int(partition)
+
+
+def at(split: str, offset: int) -> TopicPartition:
+    """A split at an offset, as the client wants it."""
+    topic, partition = parse_split(split)
+    return TopicPartition(topic, partition, offset)
+
+
+def offset_of(message: Message) -> int:
+    """The offset of a message that was delivered, or that the end of a partition stands at."""
+    offset = message.offset()
+    assert offset is not None
+    return offset
