@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.spec import Spec
+from twophase.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.contracts import Sink, Source
@@ -42,10 +43,25 @@ def open_head(spec: Spec) -> HeadStore:
     if spec.checkpoint.head is None:
         from twophase.local_head import LocalHead
 
+        _refuse_network(spec)
         return LocalHead(spec.checkpoint.location)
     from connectors.sql.head import SqlHead
 
     return SqlHead(spec.checkpoint.head.reveal(), spec.pipeline)
+
+
+def _refuse_network(spec: Spec) -> None:
+    """H21: links and syncs of a network filesystem promise too little for a register."""
+    from wal.errors import NetworkFilesystemError
+    from wal.filesystem import refuse_network_filesystem
+
+    try:
+        refuse_network_filesystem(spec.checkpoint.location)
+    except NetworkFilesystemError as error:
+        message = f"checkpoint.location: {error}"
+        raise SpecError(
+            message, remedy="use a local disk, or keep head in a database with `checkpoint.head`"
+        ) from error
 
 
 def _build(target: str, arguments: Mapping[str, object]) -> Any:

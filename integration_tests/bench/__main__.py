@@ -107,7 +107,7 @@ def _count(url: str) -> int:
     with engine.connect() as connection:
         if not sqlalchemy.inspect(connection).has_table("eos_witness"):
             return 0
-        return int(connection.scalar(sqlalchemy.text("SELECT COALESCE(SUM(`rows`), 0) FROM eos_witness")) or 0)
+        return int(connection.scalar(sqlalchemy.text("SELECT COALESCE(SUM(row_count), 0) FROM eos_witness")) or 0)
 
 
 def _check(url: str, rows: int) -> None:

@@ -59,7 +59,11 @@ class Product:
             )
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # the measurement failed, perhaps while the processes were stopped
+            for process in self.tree():
+                process.kill()
+            return
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(120)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.admission import admit
+
+_splits = st.dictionaries(st.sampled_from([f"t/{n}" for n in range(6)]), st.integers(0, 10_000), max_size=6)
+
+
+@given(start=_splits, latest=_splits, cap=st.one_of(st.none(), st.integers(1, 5_000)))
+def test_takes_all_there_is_up_to_the_cap_and_never_more(
+    start: dict[str, int], latest: dict[str, int], cap: int | None
+) -> None:
+    ends = admit(start, latest, cap)
+    taken = {split: end - start.get(split, 0) for split, end in ends.items()}
+    backlog = {split: max(end - start.get(split, 0), 0) for split, end in latest.items()}
+    assert all(0 <= taken[split] <= backlog[split] for split in backlog)
+    total = sum(backlog.values())
+    assert sum(taken.values()) == (total if cap is None else min(total, cap))
+
+
+def test_every_split_moves_in_proportion_to_its_backlog() -> None:
+    assert admit({"a": 0, "b": 100}, {"a": 900, "b": 200}, 100) == {"a": 90, "b": 110}
+
+
+def test_a_new_split_begins_at_its_first_offset() -> None:
+    assert admit({}, {"a": 5}, None) == {"a": 5}
