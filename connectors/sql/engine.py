@@ -146,10 +146,20 @@ def _server_error(error: BaseException | None) -> ServerError:
 @lru_cache(maxsize=16)
 def _engine(url: str) -> Engine:
     """One engine for each URL and process: its first connection asks the server half a dozen questions."""
+    plain, arguments = connect_arguments(url)
+    arguments["local_infile"] = True  # only for statements of ours, see local_infile
+    engine = create_engine(
+        plain, connect_args=arguments, poolclass=NullPool, pool_reset_on_return=None, hide_parameters=True
+    )
+    event.listen(engine, "do_connect", _connect)
+    return engine
+
+
+def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
+    """What SQLAlchemy is given for a URL of ours: the URL without TLS options, and the driver's arguments."""
     parsed = parse(url)
     arguments: dict[str, object] = {
         "charset": "utf8mb4",
-        "local_infile": True,  # only for statements of ours, see local_infile
         "connect_timeout": _CONNECT_TIMEOUT_S,
         "read_timeout": _NETWORK_TIMEOUT_S,
         "write_timeout": _NETWORK_TIMEOUT_S,
@@ -158,12 +168,7 @@ def _engine(url: str) -> Engine:
     if parsed.password is not None:
         # As bytes: the driver encodes text as Latin-1 and would show the password in the error for other characters.
         arguments["password"] = str(parsed.password).encode()
-    plain = parsed.difference_update_query([*_TLS, *_TLS_SWITCHES])
-    engine = create_engine(
-        plain, connect_args=arguments, poolclass=NullPool, pool_reset_on_return=None, hide_parameters=True
-    )
-    event.listen(engine, "do_connect", _connect)
-    return engine
+    return parsed.difference_update_query([*_TLS, *_TLS_SWITCHES]), arguments
 
 
 def _connect(_dialect: object, _record: object, positional: list[Any], named: dict[str, Any]) -> LoadingConnection:

@@ -29,6 +29,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
+from connectors.sql.engine import connect_arguments
 from twophase.errors import HeadError, HeadFormatError, HeadUnknownError, SpecError
 from twophase.head import Versioned
 
@@ -63,7 +64,10 @@ class SqlHead:
         """Opens nothing. Raises SpecError for a url that SQLAlchemy does not understand."""
         try:
             parsed = make_url(url)
-            self._engine = create_engine(parsed, poolclass=NullPool, hide_parameters=True)
+            arguments: dict[str, object] = {}
+            if parsed.get_backend_name() in ("mysql", "mariadb"):
+                parsed, arguments = connect_arguments(url)
+            self._engine = create_engine(parsed, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
         except (ArgumentError, NoSuchModuleError, ImportError, ValueError):
             message = "checkpoint.head is not a url that SQLAlchemy understands, or its driver is not installed"
             raise SpecError(message, remedy="for example mysql+pymysql://user:password@host/database") from None

@@ -92,8 +92,7 @@ def _struct(values: pa.StructArray) -> pa.Array:
         parts += [("{" if at == 0 else ",") + key + ":", _or_null(json_text(pc.struct_field(values, [at])))]
     if not parts:
         parts = [pa.array(["{"] * len(values))]
-    joined = pc.binary_join_element_wise(*parts, "}", "")
-    return pc.if_else(values.is_valid(), joined, pa.scalar(None, joined.type))
+    return _valid(values, pc.binary_join_element_wise(*parts, "}", ""))
 
 
 def _list(values: pa.Array) -> pa.Array:
@@ -116,7 +115,11 @@ def _map(values: pa.MapArray) -> pa.Array:
 
 
 def _joined(values: pa.Array, items: pa.Array, left: str, right: str) -> pa.Array:
-    """Join the items of each list; offsets and validity are those of `values`."""
-    mask = values.is_null() if values.null_count else None
-    lists = pa.ListArray.from_arrays(values.offsets, items, mask=mask)
-    return pc.binary_join_element_wise(left, pc.binary_join(lists, ","), right, "")
+    """Join the items of each list of `values`."""
+    lists = pa.ListArray.from_arrays(values.offsets, items)
+    return _valid(values, pc.binary_join_element_wise(left, pc.binary_join(lists, ","), right, ""))
+
+
+def _valid(values: pa.Array, texts: pa.Array) -> pa.Array:
+    """The texts, NULL where `values` are."""
+    return pc.if_else(values.is_valid(), texts, pa.scalar(None, texts.type)) if values.null_count else texts

@@ -11,6 +11,7 @@ from connectors.sql.errors import ServerError
 from twophase.errors import TargetError
 
 _NO_DATABASE: Final = "the sink's url names no database"
+_LAST_CHARACTER: Final = "\uffff"  # of a name, on both servers; a question about a longer one is an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class Target:
 def read_target(session: Session, name: str) -> Target:
     """Read the table `name`, which may begin with a schema. Raises TargetError if there is none, else ServerError."""
     current = session.execute("SELECT DATABASE()")[0][0]
-    for schema, table in _readings(name, str(current) if current else None):
+    possible = max(name, default="") <= _LAST_CHARACTER
+    for schema, table in _readings(name, str(current) if current else None) if possible else ():
         rows = session.execute(
             "SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(ENGINE, TABLE_TYPE) FROM information_schema.TABLES"
             " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
@@ -107,6 +109,9 @@ def _unique(session: Session, schema: str, table: str) -> tuple[tuple[str, ...],
 
 def _missing(session: Session, name: str, current: str | None) -> TargetError:
     schema = name.partition(".")[0] if current is None else current
+    if max(name, default="") > _LAST_CHARACTER:
+        message = f"there is no table {name!r}: names hold no characters beyond U+FFFF on these servers"
+        return TargetError(message, remedy="write the name as SHOW TABLES shows it")
     if current is None and "." not in name:
         return TargetError(_NO_DATABASE, remedy="end the url with /<database>, or write table: <database>.<table>")
     try:

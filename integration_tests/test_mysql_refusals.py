@@ -1,0 +1,222 @@
+"""What the MySQL and MariaDB sink refuses, and that nothing is left of it: bad rows, tables that do not fit."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sqlalchemy.engine import make_url
+
+from connectors.sql import writer as writer_module
+from connectors.sql.bulk import Bulk
+from connectors.sql.engine import Session
+from connectors.sql.sink import MySqlSink
+from integration_tests.mysql_support import Bench, bench
+from integration_tests.services import Services
+from twophase.errors import BadRowError, TargetError
+from twophase.values import CommitOutcome
+
+GOOD = 500
+
+
+@pytest.fixture(params=["load", "insert"])
+def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the rows travel; `insert` is what a server without local_infile gets."""
+    if request.param == "insert":
+
+        def insert(target: str, plans: Any, *, local: bool, max_packet_bytes: int) -> Bulk:
+            return Bulk(target, plans, local=False, max_packet_bytes=max_packet_bytes)
+
+        monkeypatch.setattr(writer_module, "Bulk", insert)
+    return str(request.param)
+
+
+def attempt(made: Bench, *batches: pa.RecordBatch) -> None:
+    """Write as a task does, with an abort after an error."""
+    writer = made.writer(made.scope())
+    try:
+        for batch in batches:
+            writer.write(batch)
+        writer.prepare()
+    except BadRowError:
+        writer.abort()
+        raise
+
+
+# column definition, type of the rows, good values, the bad one, what the message says
+Good = Callable[[int], Any]
+BAD_ROWS: dict[str, tuple[str, pa.DataType, Good, Any, str]] = {
+    "duplicate": ("INT PRIMARY KEY", pa.int64(), lambda n: n, 7, "Duplicate entry '7'"),
+    "text in a number": ("INT", pa.string(), str, "abc", "row 501, column 'v'.*'abc'"),
+    "a fraction in a whole number": ("INT", pa.string(), str, "1.5", "row 501, column 'v'.*'1.5'"),
+    "out of range": ("TINYINT", pa.int64(), lambda n: n % 100, 300, "row 501: Out of range value for column"),
+    "negative": ("INT UNSIGNED", pa.int64(), lambda n: n, -1, "row 501: Out of range value for column"),
+    "too long": ("VARCHAR(5)", pa.string(), str, "123456", "row 501: Data too long|row 501: Data truncated"),
+    "too long by a space": ("VARCHAR(5)", pa.string(), str, "12345 ", "row 501: Data truncated"),
+    "NULL": ("INT NOT NULL", pa.int64(), lambda n: n, None, "[Cc]olumn 'v'"),
+    "a digit too many": ("DECIMAL(5,2)", pa.decimal128(10, 3), lambda n: Decimal(n), Decimal("1.005"), "truncated"),
+    "too large": ("DECIMAL(5,2)", pa.decimal128(10, 3), lambda n: Decimal(n), Decimal(1000), "Out of range"),
+    "NaN": ("DOUBLE", pa.float64(), float, float("nan"), "row 501, column 'v'.*NaN"),
+    "infinity": ("DOUBLE", pa.float32(), float, float("inf"), "row 501, column 'v'.*infinity"),
+    "a float too large": ("FLOAT", pa.float32(), float, float("-inf"), "row 501, column 'v'"),
+    "more than a double holds": ("DOUBLE", pa.int64(), lambda n: n, 2**53 + 1, "row 501, column 'v'"),
+    "a choice that there is not": ("ENUM('a','b')", pa.string(), lambda n: "ab"[n % 2], "c", "row 501: Data truncated"),
+    "not JSON": ("JSON", pa.string(), lambda n: "[]", "{oops", "JSON|CONSTRAINT"),
+    "NaN in JSON": ("JSON", pa.list_(pa.float64()), lambda n: [n], [float("nan")], "row 501, column 'v'.*NaN"),
+    "not of the character set": ("VARCHAR(9) CHARACTER SET latin1", pa.string(), str, "中", "Incorrect string value"),
+    "bytes that are no text": ("VARCHAR(9)", pa.binary(), lambda n: str(n).encode(), b"\xff", "row 501, column 'v'"),
+    "a CHECK": ("INT CHECK (v >= 0)", pa.int64(), lambda n: n, -1, "onstraint|CONSTRAINT"),
+    "too early": ("TIMESTAMP NULL", pa.timestamp("us"), lambda n: dt.datetime(2024, 1, 1, 0, 0, n % 60),
+                  dt.datetime(1960, 1, 1), "row 501: (Out of range|Incorrect datetime|Data truncated)"),
+    "a fraction of a second": ("DATETIME", pa.timestamp("us"), lambda n: dt.datetime(2024, 1, 1, 0, 0, n % 60),
+                               dt.datetime(2024, 1, 1, 0, 0, 0, 500_000), "row 501, column 'v'.*0 digits"),
+    "too many bits": ("BIT(3)", pa.int64(), lambda n: n % 8, 8, "row 501: (Out of range|Data too long)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_a_bad_row_is_one_clear_error_and_leaves_nothing(database: str, variant: str, case: str) -> None:
+    column, arrow, good, bad, expected = BAD_ROWS[case]
+    schema = pa.schema([("v", arrow)])
+    made = bench(database, f"v {column}", schema)
+    made.permitted()
+    unique = "PRIMARY" in column
+    values = [good(n) for n in range(GOOD)]
+    first = pa.record_batch([pa.array(values, arrow)], schema)
+    second = pa.record_batch([pa.array([bad, good(GOOD + 1 if unique else 1)], arrow)], schema)
+    with pytest.raises(BadRowError, match=expected) as failure:
+        attempt(made, first, second)
+    assert "sink warehouse" in failure.value.message
+    assert failure.value.remedy
+    assert (made.count(), made.witnesses(), made.prepared()) == (0, 0, [])
+
+    committable = made.prepare(made.scope(), 0, first)  # and what was good still is
+    while made.committer.commit(0, [committable])[0] is CommitOutcome.RETRY_LATER:
+        pass
+    assert made.count() == GOOD
+    made.committer.close()
+
+
+def test_a_foreign_key_that_points_nowhere(database: str, variant: str) -> None:
+    with Session(database) as session:
+        session.execute("CREATE TABLE parent (id INT PRIMARY KEY) ENGINE = InnoDB")
+        session.execute("INSERT INTO parent VALUES (1)")
+    schema = pa.schema([("v", pa.int32())])
+    made = bench(database, "v INT, FOREIGN KEY (v) REFERENCES parent(id)", schema)
+    made.permitted()
+    with pytest.raises(BadRowError, match="foreign key"):
+        attempt(made, pa.record_batch([pa.array([1, 2], pa.int32())], schema))
+    assert (made.count(), made.prepared()) == (0, [])
+    made.committer.close()
+
+
+def test_a_trigger_that_refuses(services: Services, database: str, variant: str) -> None:
+    schema = pa.schema([("v", pa.int32())])
+    made = bench(database, "v INT", schema)
+    admin = make_url(services.admin_database_url).set(database=make_url(database).database)
+    with Session(admin.render_as_string(hide_password=False)) as session:  # with a binary log, triggers want SUPER
+        session.execute(
+            "CREATE TRIGGER no_sevens BEFORE INSERT ON rows_in FOR EACH ROW"
+            " IF NEW.v = 7 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no sevens here'; END IF"
+        )
+    made.permitted()
+    with pytest.raises(BadRowError, match="no sevens here"):
+        attempt(made, pa.record_batch([pa.array([1, 7], pa.int32())], schema))
+    assert (made.count(), made.prepared()) == (0, [])
+    made.committer.close()
+
+
+def test_every_column_that_does_not_fit_is_named_at_once(database: str) -> None:
+    with Session(database) as session:
+        session.execute(
+            "CREATE TABLE picky (id INT NOT NULL, needed INT NOT NULL, filled INT NOT NULL DEFAULT 1, number FLOAT,"
+            " day DATE, sum_of INT GENERATED ALWAYS AS (id + 1) STORED, shape GEOMETRY, year_of YEAR, raw JSON)"
+            " ENGINE = MyISAM"
+        )
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("number", pa.float64()),
+            ("day", pa.timestamp("us")),
+            ("sum_of", pa.int32()),
+            ("shape", pa.binary()),
+            ("year_of", pa.int32()),
+            ("raw", pa.list_(pa.binary())),
+            ("nowhere", pa.int32()),
+            ("_offset", pa.int64()),
+        ]
+    )
+    with pytest.raises(TargetError) as failure:
+        MySqlSink("warehouse", database, "picky").open(schema)
+    text = failure.value.message
+    for part in ("MyISAM", "'needed'", "'number'", "'day'", "'sum_of'", "'shape'", "'year_of'", "'raw'", "'nowhere'"):
+        assert part in text, part
+    for part in ("'id'", "'filled'", "_offset"):
+        assert part not in text, part
+    assert "needed int" in failure.value.remedy
+
+
+def test_a_missing_table_is_answered_with_the_nearest_names(database: str) -> None:
+    with Session(database) as session:
+        session.execute("CREATE TABLE orders (id INT) ENGINE = InnoDB")
+    with pytest.raises(TargetError, match=r"'order'.*nearest: orders"):
+        MySqlSink("warehouse", database, "order").open(pa.schema([("id", pa.int64())]))
+    with pytest.raises(TargetError, match=r"no table 'nowhere\.orders'"):
+        MySqlSink("warehouse", database, "nowhere.orders").open(pa.schema([("id", pa.int64())]))
+
+
+def test_metadata_columns_are_written_where_the_table_has_them(database: str) -> None:
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("_key", pa.binary()),
+            ("_topic", pa.string()),
+            ("_partition", pa.int32()),
+            ("_offset", pa.int64()),
+            ("_timestamp", pa.timestamp("ms", "UTC")),
+            ("_headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ]
+    )
+    made = bench(database, "_offset BIGINT, ID BIGINT, _key VARBINARY(20)", schema)
+    assert made.sink.columns == ("id", "_key", "_offset")
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("id BIGINT PRIMARY KEY, a INT, b INT", ("id",)),
+        ("id BIGINT, a INT, b INT", ()),
+        ("id BIGINT, a INT, b INT, UNIQUE (b, a)", ("b", "a")),
+        ("id BIGINT, a INT, b INT, UNIQUE (b, a), UNIQUE (a, id)", ("a",)),
+        ("id BIGINT PRIMARY KEY, a INT, b INT, UNIQUE (a)", ("id",)),
+        ("id BIGINT, a INT, b INT, n INT AUTO_INCREMENT PRIMARY KEY", ()),
+        ("id BIGINT, a INT, b INT, n INT AUTO_INCREMENT PRIMARY KEY, UNIQUE (A)", ("a",)),
+    ],
+)
+def test_h15_rows_are_partitioned_by_the_unique_index(database: str, columns: str, expected: tuple[str, ...]) -> None:
+    schema = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.int32())])
+    made = bench(database, columns, schema)
+    assert tuple(made.sink.partition_by) == expected
+    made.committer.close()
+
+
+def test_a_server_without_local_infile_gets_inserts(database: str) -> None:
+    """The choice is made before anything is written, by what the server says of itself."""
+    plans = bench(database, "v INT", pa.schema([("v", pa.int32())])).sink.plans
+    rows = pa.record_batch({"v": pa.array([1, 2], pa.int32())})
+    (insert,) = Bulk("`t`", plans, local=False, max_packet_bytes=1 << 20).encode(rows, 1)
+    (load,) = Bulk("`t`", plans, local=True, max_packet_bytes=1 << 20).encode(rows, 1)
+    assert (insert.statement, insert.file) == (b"INSERT INTO `t` (`v`) VALUES ('1'),('2')", None)
+    assert load.file is not None
+    assert bytes(load.file) == b"1\n2\n"
+
+
+def test_a_row_larger_than_the_servers_packet_is_a_bad_row(database: str) -> None:
+    made = bench(database, "v MEDIUMTEXT", pa.schema([("v", pa.string())]))
+    bulk = Bulk("`t`", made.sink.plans, local=False, max_packet_bytes=1 << 16)
+    with pytest.raises(BadRowError, match=r"row 12 .*max_allowed_packet"):
+        list(bulk.encode(pa.record_batch({"v": ["a", "b" * (1 << 16)]}), 11))
