@@ -1,0 +1,52 @@
+"""Spark's checkpoint folder, as Spark 4.3 writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.spark_log import LocalSparkLog, planned_ends
+from twophase.errors import IdentityError
+from twophase.values import SparkState
+
+_OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"t/0": 7, "t/1": 0}'
+
+
+def _written(location: Path) -> LocalSparkLog:
+    folder = location / "spark" / "inc"
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True)
+    (folder / "metadata").write_text('{"id":"q-1"}')
+    for number in (8, 9, 10):
+        (folder / "offsets" / str(number)).write_text(f"{_OFFSETS}{number}")
+        (folder / "offsets" / f".{number}.crc").write_bytes(b"x")
+    (folder / "commits" / "9").write_text("v1\n{}")
+    return LocalSparkLog(location)
+
+
+def test_newest_numbers_are_numbers_not_text(tmp_path: Path) -> None:
+    state = _written(tmp_path).state("inc")
+    assert state == SparkState("q-1", 10, 9, {9: f"{_OFFSETS}9", 10: f"{_OFFSETS}10"})
+
+
+def test_a_pipeline_that_never_ran_has_nothing(tmp_path: Path) -> None:
+    assert LocalSparkLog(tmp_path).state("inc") == SparkState()
+
+
+def test_damaged_metadata_is_named(tmp_path: Path) -> None:
+    log = _written(tmp_path)
+    (tmp_path / "spark" / "inc" / "metadata").write_text("{")
+    with pytest.raises(IdentityError, match="metadata is damaged"):
+        log.state("inc")
+
+
+def test_ends_by_source() -> None:
+    assert planned_ends(_OFFSETS, ["orders"]) == {"orders": {"t/0": 7, "t/1": 0}}
+    assert planned_ends("v1\n{}\n-", ["orders"]) == {"orders": {}}
+
+
+@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}"])
+def test_another_shape_is_refused(text: str) -> None:
+    with pytest.raises(IdentityError):
+        planned_ends(text, ["orders"])
