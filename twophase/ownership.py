@@ -33,10 +33,10 @@ class Ownership:
     def swap(self, transition: Transition, point: str) -> Steps[None]:
         """Change head by `transition`, whatever happens to the answers.
 
-        Refused or unanswered: read head again. Our nonce in it: it landed. Another epoch: FencedError, and nothing
-        more may be
-        touched. The same epoch: somebody of our own came first, so that the transition is applied to what it left. Head
-        unchanged: the same value is sent again, under the same nonce, so that it lands once whichever copy arrives.
+        Refused or unanswered: read head again. Another epoch: FencedError, and nothing more may be touched. Our nonce in
+        it: it landed. The same epoch without it: somebody of our own came first, so that the transition is applied to
+        what it left. Head unchanged: the same value is sent again, under the same nonce, so that it lands once whichever
+        copy arrives.
         """
         value = self.stamped(transition.apply(self.head))
         for _ in range(_ROUNDS):
@@ -48,11 +48,12 @@ class Ownership:
             if seen is None:
                 message = f"head of pipeline {value.pipeline} has vanished while it was running"
                 raise IdentityError(message, remedy="restore the checkpoint location from a backup, or `eos reset`")
-            if value.nonces[-1] in seen.head.nonces:
+            found = value.nonces[-1] in seen.head.nonces
+            if seen.head.epoch != (value if found else self.head).epoch:
+                raise fenced(self.head, seen.head)  # also where it landed: who came after carries it to its end
+            if found:
                 self.version, self.head = seen.version, seen.head
                 return
-            if seen.head.epoch != self.head.epoch:
-                raise fenced(self.head, seen.head)
             if seen.version != self.version:
                 self.version, self.head = seen.version, seen.head
                 value = self.stamped(transition.apply(self.head))
