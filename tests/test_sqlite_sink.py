@@ -313,6 +313,16 @@ def test_a_claim_ends_the_writers_of_older_epochs(world: World) -> None:
         zombie.prepare()
 
 
+def test_an_abort_spares_the_writers_of_its_own_epoch(world: World) -> None:
+    committer, one = world.driver(epoch=2), world.prepare(0, 1, epoch=2)
+    alive = world.sink.writer(world.transaction(0, epoch=2))
+    alive.write(rows(2))
+    (listed,) = committer.prepared(ME)
+    assert listed.committable == one
+    committer.abort([listed])
+    assert alive.prepare().rows == 1
+
+
 def test_an_aborted_writer_leaves_nothing(world: World) -> None:
     writer = world.sink.writer(world.transaction(0))
     writer.write(rows(1))

@@ -90,8 +90,9 @@ def test_hostile_names(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
     sink = SqliteSink("s", tmp_path / "none.db", "t", tmp_path / "log")
+    assert "none.db does not exist" in refusal(sink)
     with pytest.raises(SinkUnavailableError, match="unable to open database file"):
-        sink.open(ROWS)
+        sink.committer("p").inspect("c" * 20, ())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -90,6 +90,15 @@ def test_any_damage_is_found_before_the_first_row(storage: LocalStorage, tmp_pat
     assert caught.value.remedy
 
 
+def test_bytes_between_rows_and_footer_are_damage(storage: LocalStorage, tmp_path: Path) -> None:
+    """The checksum of the rows alone would still be right."""
+    ref = seal(storage)
+    content = (tmp_path / NAME).read_bytes()
+    (tmp_path / NAME).write_bytes(content[: ref.bytes] + b"more" + content[ref.bytes :])
+    with pytest.raises(SegmentDamagedError, match="bytes lie before its footer"):
+        read_segment(storage, ref)
+
+
 def test_a_missing_segment_is_named(storage: LocalStorage, tmp_path: Path) -> None:
     with pytest.raises(SegmentMissingError, match=f"{tmp_path}/gone"):
         read_segment(storage, SegmentRef("gone", 1, 1, ""))

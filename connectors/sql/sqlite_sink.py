@@ -37,7 +37,10 @@ class SqliteSink:
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
-        """See Sink. Creates nothing. Raises TargetError, SinkUnavailableError if the database is locked or missing."""
+        """See Sink. Creates nothing, not even the file. Raises TargetError, SinkUnavailableError."""
+        if not self.path.is_file():
+            message = f"SQLite database {self.path} does not exist"
+            raise TargetError(message, remedy="create it with its table, or set `path` right")
         try:
             refuse_network_filesystem(self.path)
         except WalError as error:

@@ -1,0 +1,210 @@
+"""The real driver, head and SQLite sink together: failed tries, restarts at bad moments, a zombie, a reset."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from connectors.sql.sqlite_committer import SqliteCommitter
+from connectors.sql.sqlite_sink import SqliteSink
+from twophase.driver import Driver
+from twophase.errors import FencedError, IdentityError, PrepareError
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.local_head import LocalHead
+from twophase.messages import Acknowledged, Begin, Failed
+from twophase.values import CommitOutcome, Committable, SparkState
+
+SCHEMA = pa.schema([("n", pa.int64())])
+ROWS = 10
+
+
+class CrashError(BaseException):
+    """The driver's process is gone."""
+
+
+@dataclass
+class World:
+    """What outlives a driver: Spark's offsets log, head, the log folder and the database."""
+
+    folder: Path
+    starts: int = 0
+    attempts: int = 0
+    planned: int = -1
+    sink: SqliteSink = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.query("CREATE TABLE t (n INTEGER)")
+        self.sink = SqliteSink("s", self.folder / "t.db", "t", self.folder / "log").open(SCHEMA)
+
+    def query(self, statement: str) -> list[tuple[object, ...]]:
+        connection = sqlite3.connect(self.folder / "t.db")
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+    def state(self, _incarnation: str) -> SparkState:
+        log = {number: f"offsets {number}" for number in range(self.planned + 1)}
+        return SparkState("query" if self.planned >= 0 else None, self.planned, self.planned - 1, log)
+
+    def driver(self, committer: SqliteCommitter | None = None) -> Driver:
+        self.starts += 1
+        head = LocalHead(self.folder)
+        incarnation = f"{self.starts:020d}"
+        sinks = {"s": committer or self.sink.committer("p")}
+        return Driver("p", head, sinks, self, session=f"d{self.starts}", incarnation=incarnation, retained=2)
+
+    def run(self, driver: Driver, number: int, job: Job) -> None:
+        self.planned = number
+        ends = {"kafka": {"t/0": (number + 1) * ROWS}}
+        driver.checkpoint(Begin(number, ends, f"offsets {number}", at=0.0), job)
+        driver.set_query("query")
+
+    def check(self, checkpoints: int) -> None:
+        """Every row of the checkpoints once, nothing else, and nothing left waiting."""
+        found = Counter(row[0] for row in self.query("SELECT n FROM t"))
+        assert found == Counter(range(checkpoints * ROWS))
+        assert not list((self.folder / "log").iterdir())
+
+
+@dataclass
+class Job:
+    """Spark's job for one checkpoint: two tasks, of which one runs twice and one may fail."""
+
+    world: World
+    fails: bool = False
+
+    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
+        first = scope.checkpoint_id * ROWS
+        self.task(scope, 0, range(first, first + 5))  # prepared, and its acknowledgement lost
+        accepted = [self.task(scope, 0, range(first, first + 5))]
+        if self.fails:
+            return Failed(PrepareError("a task failed"))
+        accepted.append(self.task(scope, 1, range(first + 5, first + ROWS)))
+        return Acknowledged({"s": tuple(accepted)}, at=0.0)
+
+    def task(self, scope: Scope, task: int, numbers: range) -> Committable:
+        self.world.attempts += 1
+        writer = self.world.sink.writer(TransactionId(scope, sink_key("s"), task, self.world.attempts))
+        writer.write(pa.record_batch([pa.array(numbers, pa.int64())], schema=SCHEMA))
+        return writer.prepare()
+
+    def discard(self) -> Mapping[str, tuple[int, int]] | None:
+        return None
+
+
+class CrashingCommitter(SqliteCommitter):
+    """The process dies right before, or right after, a local transaction."""
+
+    after: bool = False
+
+    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+        if self.after:
+            super().commit(checkpoint_id, committables)
+        raise CrashError
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def crashing(world: World, *, after: bool) -> CrashingCommitter:
+    committer = CrashingCommitter("s", "p", world.sink.path, "t", world.sink.log_folder)
+    committer.after = after
+    return committer
+
+
+def test_checkpoints_and_a_failed_try(world: World) -> None:
+    driver = world.driver()
+    driver.start()
+    world.run(driver, 0, Job(world))
+    with pytest.raises(PrepareError):
+        world.run(driver, 1, Job(world, fails=True))
+    world.check(1)
+    for number in range(1, 6):
+        world.run(driver, number, Job(world))
+    world.check(6)
+    assert len(world.query("SELECT DISTINCT checkpoint_id FROM eos_applied")) <= 3
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_around_the_commit(world: World, after: bool) -> None:
+    first = world.driver()
+    first.start()
+    world.run(first, 0, Job(world))
+    second = world.driver(crashing(world, after=after))
+    second.start()
+    with pytest.raises(CrashError):
+        world.run(second, 1, Job(world))
+    third = world.driver()
+    third.start()
+    world.check(2)
+    world.run(third, 1, Job(world))  # Spark runs the batch again: nothing is written
+    world.run(third, 2, Job(world))
+    world.check(3)
+
+
+def test_a_crash_before_the_decision_leaves_nothing(world: World) -> None:
+    first = world.driver()
+    first.start()
+    world.planned = 0
+    assert isinstance(Job(world).run_writers(Scope(first.owned.incarnation, first.owned.epoch, 0)), Acknowledged)
+    second = world.driver()
+    second.start()
+    world.check(0)
+    world.run(second, 0, Job(world))
+    world.check(1)
+
+
+def test_a_zombie_is_fenced(world: World) -> None:
+    old = world.driver()
+    old.start()
+    world.run(old, 0, Job(world))
+    new = world.driver()
+    new.start()
+    with pytest.raises(FencedError):
+        world.run(old, 1, Job(world))
+    world.run(new, 1, Job(world))
+    world.check(2)
+
+
+def test_a_database_set_back_is_refused(world: World, tmp_path: Path) -> None:
+    driver = world.driver()
+    driver.start()
+    world.run(driver, 0, Job(world))
+    backup = (tmp_path / "t.db").read_bytes()
+    world.run(driver, 1, Job(world))
+    (tmp_path / "t.db").write_bytes(backup)
+    with pytest.raises(IdentityError, match="lacks what head calls committed"):
+        world.driver().start()
+
+
+def test_a_reset_commits_what_was_decided_and_begins_anew(world: World) -> None:
+    first = world.driver(crashing(world, after=False))
+    first.start()
+    with pytest.raises(CrashError):
+        world.run(first, 0, Job(world))
+    world.driver().reset()
+    world.check(1)
+    world.planned = -1
+    again = world.driver()
+    again.start()
+    world.run(again, 0, Job(world))
+    found = Counter(row[0] for row in world.query("SELECT n FROM t"))
+    assert found == Counter([*range(ROWS), *range(ROWS)])
+
+
+def test_the_same_pipeline_from_another_location_is_refused(world: World, tmp_path: Path) -> None:
+    driver = world.driver()
+    driver.start()
+    copy = world.driver()
+    copy.head = LocalHead(tmp_path / "copy")
+    with pytest.raises(IdentityError, match="another life of pipeline"):
+        copy.start()
