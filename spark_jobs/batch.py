@@ -41,7 +41,7 @@ class SparkBatch:
         try:
             with self._deadline():
                 rows = frame.mapInArrow(task, ACKNOWLEDGEMENT).collect()
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             return Failed(self._reason(error))
         committables = tuple(decode_committable(bytes(row.committable)) for row in rows)
         return Acknowledged({sink.name: committables}, time.time())
@@ -52,7 +52,7 @@ class SparkBatch:
             return None
         try:
             rows = self._hashed().mapInArrow(count_rows, "rows long, digest string").collect()
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             raise self._reason(error) from error
         counted = sum(row.rows for row in rows), sum(int(row.digest) for row in rows) % 2**64
         return {self.pipeline.sink.name: counted}

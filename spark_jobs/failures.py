@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
 from twophase import errors
-from twophase.errors import ConnectorError, PrepareError
+from twophase.errors import ConnectorError, PrepareError, SparkUnavailableError
 
 _OURS: Final = re.compile(
     r"^(?:\S+: )*?twophase\.errors\.(?P<kind>\w+): (?P<message>.*?)(?:\n  remedy: (?P<remedy>[^\n]*))?$",
@@ -30,6 +32,11 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
     """
     if isinstance(error, ConnectorError):
         return error
+    if isinstance(error, Py4JNetworkError | ConnectionError):
+        return SparkUnavailableError(
+            f"{doing} failed: Spark's JVM has ended",
+            remedy="see spark.log and spark.stderr.log at the checkpoint location, then start again: nothing is lost",
+        )
     text = str(error)
     for found in reversed(list(_OURS.finditer(text))):
         kind = getattr(errors, found["kind"], None)

@@ -102,7 +102,7 @@ class Totals:
         rate = report.records / max(since, 1e-6)
         self.records_per_s = rate if self.checkpoints == 0 else (self.records_per_s + rate) / 2
         self.last_at_s, self.last = now, report
-        self.checkpoints += 1
         if not report.replayed:
+            self.checkpoints += 1
             self.records += report.records
             self.rows += report.record.rows

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -124,7 +125,7 @@ class _Epoch:
                     self.control.wait_until_idle()
                     self.query.stop()
                     break
-        except PySparkException as error:
+        except (PySparkException, Py4JError, ConnectionError) as error:
             self.failure = self.failure or translate(error, "the query")
         if self.failure is not None and not isinstance(self.failure, StopRequestedError):
             raise self.failure

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.spec import Spec
+from twophase.errors import SparkUnavailableError
 
 _REQUIRED: Final = {
     "spark.speculation": "false",  # R5
@@ -48,7 +52,8 @@ appender.file.strategy.max = 3
 def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
     """Start Spark for this spec. Blocks for some seconds; once a process.
 
-    Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB), not to the terminal.
+    Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
+    to stderr to `spark.stderr.log`, not to the terminal. Raises SparkUnavailableError if Spark does not start.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks must import what this process imports
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -60,11 +65,31 @@ def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
     builder = SparkSession.builder.master(spec.spark.master).appName(f"eos {spec.pipeline}")
     for key, value in conf.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    words = spec.checkpoint.location / "spark.stderr.log"
+    try:
+        with nullcontext() if debug else _stderr_to(words):
+            session = builder.getOrCreate()
+    except PySparkException as error:
+        message = f"Spark did not start: {error}"
+        raise SparkUnavailableError(message, remedy=f"see {words}; `eos doctor` checks Java") from error
     if "spark.sql.shuffle.partitions" not in spec.spark.conf:
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
     logging.getLogger("py4j").setLevel(logging.ERROR)
     return session
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Let the JVM and its workers inherit a file as stderr: their words belong beside Spark's log, not on the terminal."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    terminal = os.dup(2)
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
 
 
 def _ship_modules(folder: Path) -> None:

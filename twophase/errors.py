@@ -13,6 +13,7 @@ ConnectorError
 │   ├── PrepareError              a writer could not prepare; the checkpoint is aborted
 │   └── CommitOutcomeUnknownError a commit may have landed: looked up again before anything else
 ├── SinkUnavailableError          the service does not answer now; a restart may cure it
+├── SparkUnavailableError         Spark did not start, or its JVM ended
 ├── LostCommittableError          a committable of a completed checkpoint is gone (R7)
 ├── FencedError                   a newer epoch owns the pipeline (R1)
 ├── PermitRevokedError            a writer came too late: its try was aborted or its epoch ended (R5)
@@ -48,6 +49,7 @@ __all__ = [
     "SinkUnavailableError",
     "SourceAccessError",
     "SourceError",
+    "SparkUnavailableError",
     "SpecError",
     "TargetError",
     "UnknownTopicError",
@@ -138,6 +140,10 @@ class SinkUnavailableError(ConnectorError):
     """The service behind a sink does not answer."""
 
     retriable = True
+
+
+class SparkUnavailableError(ConnectorError):
+    """Spark did not start, or its JVM ended. A process cannot have a second JVM, so that only a new run cures it."""
 
 
 class LostCommittableError(ConnectorError):
