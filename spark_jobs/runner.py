@@ -27,6 +27,7 @@ from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.spark_log import LocalSparkLog, planned_ends
 from twophase.driver import Driver
 from twophase.errors import ConnectorError
+from twophase.head_value import HeadValue
 from twophase.messages import Begin
 
 _log = logging.getLogger("eos.runner")
@@ -43,6 +44,9 @@ class Runner:
     listeners: Sequence[Listener]
     until_caught_up: bool = False
     control: StopControl = field(default_factory=StopControl)
+    _run_id: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
+    _epochs: int = field(default=0, init=False)  # that this run has started
+    _held: HeadValue | None = field(default=None, init=False)  # head as the newest epoch of this run held it
 
     def run(self) -> None:
         """Block until the pipeline ends. Raises the error that no restart cures, or that used up the strategy."""
@@ -83,13 +87,15 @@ class Runner:
             head=head,
             committers={sink.name: committer},
             spark=log,
-            session=secrets.token_hex(8),
+            session=f"{self._run_id}.{self._epochs}",
             incarnation=new_incarnation(),
             retained=self.spec.checkpoint.retained,
             commit_back=lambda positions: source.commit_back(positions.get(source.name, {})),
+            follows=self._held,
         )
+        self._epochs += 1
         try:
-            owned = driver.start()
+            owned = self._held = driver.start()
             if source.name not in owned.initial:
                 driver.store_positions(source.name, source.initial_positions())
             initial = driver.owned.initial[source.name]

@@ -80,7 +80,7 @@ def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Let the JVM and its workers inherit a file as stderr: their words belong beside Spark's log, not on the terminal."""
+    """Let the JVM and its workers inherit a file as stderr: their words belong beside Spark's log."""
     path.parent.mkdir(parents=True, exist_ok=True)
     terminal = os.dup(2)
     with path.open("ab") as file:
