@@ -34,11 +34,12 @@ class Driver:
     head: HeadStore
     committers: Mapping[str, Committer]
     spark: SparkLog
-    session: str  # random, unique to this driver
+    session: str  # random, unique to this driver; `<run>.<number>` where a run starts one after another
     incarnation: str  # random; becomes the pipeline's if it never ran here
     retained: int = 10
     patience: Patience = field(default_factory=Patience)
     commit_back: Callable[[Mapping[str, Mapping[str, int]]], None] = lambda _positions: None
+    follows: HeadValue | None = None  # head as this run's driver before this one held it: see startup.start
     durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by kind of action
     _owned: Ownership | None = None
 
@@ -49,7 +50,8 @@ class Driver:
 
     def start(self) -> HeadValue:
         """R1-R3. Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError."""
-        steps = start(self.pipeline, tuple(self.committers), self.session, self.incarnation, self.retained)
+        sinks = tuple(self.committers)
+        steps = start(self.pipeline, sinks, self.session, self.incarnation, self.retained, self.follows)
         self._owned = self._carry_out(steps)
         return self.owned
 

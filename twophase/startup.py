@@ -12,24 +12,32 @@ from twophase.commits import commit_everywhere
 from twophase.errors import FencedError, HeadFormatError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
-from twophase.ownership import Ownership, load, missing
+from twophase.ownership import Ownership, fenced, load, missing
 from twophase.participants import Prepared
 from twophase.transitions import Claim, Committed
 from twophase.values import CheckpointRecord
 from twophase.verify import verify
 
 
-def start(pipeline: str, sinks: Sequence[str], session: str, incarnation: str, retained: int) -> Steps[Ownership]:
+def start(
+    pipeline: str,
+    sinks: Sequence[str],
+    session: str,
+    incarnation: str,
+    retained: int,
+    follows: HeadValue | None = None,
+) -> Steps[Ownership]:
     """Take the pipeline over. Nothing older can decide or prepare afterwards, and nothing older is left prepared.
 
     Args:
         pipeline: name in the spec.
         sinks: names of the sinks of the spec.
-        session: random, unique to this driver.
+        session: random, unique to this driver; `<run>.<number>` where a run starts one driver after another.
         incarnation: random; used only if this pipeline never ran here (head is born with it).
         retained: how many checkpoints keep their records.
+        follows: head as the driver before this one of the same run held it last; None at the first start of a run.
     """
-    owned = yield from _claim_head(pipeline, sinks, session, incarnation)
+    owned = yield from _claim_head(pipeline, sinks, session, incarnation, follows)
     yield from _commit_decided(owned, retained)
     head = owned.head
     yield messages.Claim(head.incarnation, head.epoch)
@@ -38,15 +46,20 @@ def start(pipeline: str, sinks: Sequence[str], session: str, incarnation: str, r
     return owned
 
 
-def _claim_head(pipeline: str, sinks: Sequence[str], session: str, incarnation: str) -> Steps[Ownership]:
+def _claim_head(
+    pipeline: str, sinks: Sequence[str], session: str, incarnation: str, follows: HeadValue | None
+) -> Steps[Ownership]:
     """R1 and R2.
 
-    Two drivers that start together take turns: who is refused begins again and finds the other's epoch.
+    Two drivers that start together take turns: who is refused begins again and finds the other's epoch. A restart is
+    no such start: it goes on only while nobody else has claimed, or two runs would take over from one another for ever.
     """
     claims = 0  # a nonce is used once: an earlier claim that landed late must not pass for this one
     while True:
         seen: Seen | None = yield messages.ReadHead()
         head = seen.head if seen is not None else None
+        if follows is not None and head is not None and _is_superseded(follows, head, session):
+            raise fenced(follows, head)
         try:
             yield from _compare(pipeline, sinks, head, head.incarnation if head else incarnation)
         except (IdentityError, HeadFormatError):
@@ -63,6 +76,13 @@ def _claim_head(pipeline: str, sinks: Sequence[str], session: str, incarnation: 
                 continue
         owned.version, owned.head = owned.version + 1, value
         return owned
+
+
+def _is_superseded(mine: HeadValue, seen: HeadValue, session: str) -> bool:
+    """Another epoch than this run's last, and not claimed by a start of this run that failed later on."""
+    run = session.rpartition(".")[0]
+    by_this_run = any(nonce.startswith(f"{run}.") for nonce in seen.nonces[-1:])
+    return seen.epoch != mine.epoch and not by_this_run
 
 
 def _compare(pipeline: str, sinks: Sequence[str], head: HeadValue | None, incarnation: str) -> Steps[None]:

@@ -1,0 +1,39 @@
+"""R1: a run that was superseded does not take the pipeline back by its own restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from twophase import messages
+from twophase.errors import FencedError
+from twophase.head_value import HeadValue
+from twophase.messages import Action, Seen
+from twophase.startup import start
+
+_INCARNATION = "a" * 20
+
+
+def _head(epoch: int, nonce: str) -> HeadValue:
+    return HeadValue("orders", _INCARNATION, epoch, (nonce,))
+
+
+def _after_reading(found: HeadValue, follows: HeadValue | None) -> Action:
+    """What a start does next when it has found this head."""
+    steps = start("orders", ("warehouse",), "run.2", _INCARNATION, 10, follows)
+    assert isinstance(next(steps), messages.ReadHead)
+    return steps.send(Seen(7, found))
+
+
+def test_a_restart_ends_as_fenced_where_another_run_has_claimed_meanwhile() -> None:
+    with pytest.raises(FencedError, match="is at epoch 4, this driver is epoch 3"):
+        _after_reading(_head(4, "other.0.1"), follows=_head(3, "run.1.5"))
+
+
+def test_a_restart_goes_on_under_its_own_epoch_and_after_its_own_failed_start() -> None:
+    mine = _head(3, "run.0.5")
+    assert isinstance(_after_reading(mine, follows=mine), messages.Inspect)
+    assert isinstance(_after_reading(_head(4, "run.1.1"), follows=mine), messages.Inspect)
+
+
+def test_the_first_start_of_a_run_takes_over_from_anybody() -> None:
+    assert isinstance(_after_reading(_head(4, "other.0.1"), follows=None), messages.Inspect)
