@@ -29,8 +29,7 @@ def test_a_signal_lets_the_checkpoint_finish_and_a_second_one_aborts_it(pipeline
     process = pipeline.start(arm=["writing@5"], until_caught_up=False)
     process.await_point("writing@5")
     process.terminate()
-    process.await_output("SIGTERM")
-    process.terminate()
+    process.interrupt()  # another signal, since two equal ones may arrive as one
     _assert_stopped(pipeline, process, checkpoints=5)
 
     pipeline.catch_up()

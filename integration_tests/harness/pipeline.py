@@ -60,7 +60,7 @@ class Pipeline:
         for stem in arm:
             faults.arm(stem)
         folder = folder or self.folder
-        arguments = ["run", str(self._write_spec(folder)), *(["--until-caught-up"] if until_caught_up else [])]
+        arguments = ["run", str(self.write_spec(folder)), *(["--until-caught-up"] if until_caught_up else [])]
         log = self.folder / f"run-{number}.log"
         process = PipelineProcess(arguments, folder, log, faults, self.environment)
         self.processes.append(process)
@@ -72,13 +72,19 @@ class Pipeline:
         process.succeed()
         return process
 
+    def write_spec(self, folder: Path | None = None) -> Path:
+        """Write the spec as it is now; returns its path."""
+        path = (folder or self.folder) / "pipeline.yaml"
+        path.write_text(json.dumps(self.spec, indent=2))  # JSON is YAML
+        return path
+
     def verdict(self) -> Verdict:
         """What the sink holds, against what was produced."""
         return compare(self.workload.expected, self.table.rows())
 
     def prepared(self) -> list[str]:
-        """What this pipeline has left prepared."""
-        return self.table.prepared(self.head.incarnation)
+        """What this pipeline has left prepared. Before its first start that is nothing."""
+        return self.table.prepared(self.head.incarnation) if self._was_born() else []
 
     def assert_exact(self, at_least: int) -> None:
         """Every record in the sink exactly once, no fewer than `at_least`, and nothing left prepared."""
@@ -91,7 +97,7 @@ class Pipeline:
         """Kill whatever still lives, and roll back what a failed test has left prepared."""
         for process in self.processes:
             process.kill()
-        if LocalHead(self.location).read() is not None:
+        if self._was_born():
             self.table.roll_back(self.head.incarnation)
 
     def __enter__(self) -> Self:
@@ -102,10 +108,8 @@ class Pipeline:
     ) -> None:
         self.close()
 
-    def _write_spec(self, folder: Path) -> Path:
-        path = folder / "pipeline.yaml"
-        path.write_text(json.dumps(self.spec, indent=2))  # JSON is YAML
-        return path
+    def _was_born(self) -> bool:
+        return self.location.exists() and LocalHead(self.location).read() is not None
 
 
 def _spec(topic: str, bootstrap: str) -> dict[str, Any]:

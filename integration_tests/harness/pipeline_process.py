@@ -24,6 +24,12 @@ _EOS = "import sys; from spark_jobs.cli import main; sys.argv[0] = 'eos'; main()
 """What the console script `eos` does, of this work tree and no other."""
 
 
+def child_environment(added: Mapping[str, str]) -> dict[str, str]:
+    """What a process of this work tree inherits: nothing that this run's own settings could change."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("EOS_", "PYSPARK_"))}
+    return {**inherited, "PYTHONPATH": str(PROJECT), "PYTHONUNBUFFERED": "1", **added}
+
+
 class PipelineProcess:
     """A driver in a session of its own, with its JVM and workers. `log` has all that it prints."""
 
@@ -32,7 +38,6 @@ class PipelineProcess:
     ) -> None:
         self.faults = faults
         self.log = log
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("EOS_", "PYSPARK_"))}
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _EOS, *arguments],
@@ -41,13 +46,7 @@ class PipelineProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd=folder,
-                env={
-                    **inherited,
-                    "PYTHONPATH": str(PROJECT),
-                    "PYTHONUNBUFFERED": "1",
-                    "EOS_FAULT_DIR": str(faults.folder),
-                    **environment,
-                },
+                env=child_environment({"EOS_FAULT_DIR": str(faults.folder), **environment}),
             )
 
     def await_point(self, stem: str, timeout_s: float = _POINT_S) -> int:
@@ -60,14 +59,6 @@ class PipelineProcess:
                 raise AssertionError(self._report(f"did not come to {stem} within {timeout_s:g} s"))
             time.sleep(_POLL_S)
         return pid
-
-    def await_output(self, fragment: str, timeout_s: float = _POINT_S) -> None:
-        """Wait until this was printed."""
-        deadline = time.monotonic() + timeout_s
-        while fragment not in self.output():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(self._report(f"does not say {fragment!r}"))
-            time.sleep(_POLL_S)
 
     def release(self, stem: str) -> None:
         """Let the process that stopped at this point go on."""

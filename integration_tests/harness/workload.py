@@ -7,7 +7,7 @@ from collections import Counter
 
 from confluent_kafka import Producer
 
-Row = tuple[int, str, str]
+Row = tuple[int, str | None, str]
 """id, word, payload: a record, and the row of it."""
 
 _WORDS = ("alpha", "beta", "gamma", "delta", "ünïcode", "quo'te", 'double"quote', "back\\slash", "tab\tbed", "")
@@ -27,10 +27,12 @@ class Workload:
     def produce(self, count: int) -> None:
         """Produce so many records more, spread evenly over the partitions. Returns when the broker has them all."""
         for number in range(self._next_id, self._next_id + count):
-            row = (number, _WORDS[number % len(_WORDS)], f"payload {number * 7919 % 100_003:>6} of record {number}")
-            self._send(json.dumps(dict(zip(("id", "word", "payload"), row, strict=True))), number % self._partitions)
-            self.expected[row] += 1
-        self._next_id += count
+            self._add((number, _WORDS[number % len(_WORDS)], f"payload {number * 7919 % 100_003:>6} of {number}"))
+        self.flush()
+
+    def produce_without_word(self) -> None:
+        """Produce one record whose word is null."""
+        self._add((self._next_id, None, "no word"))
         self.flush()
 
     def produce_bad(self, value: str, partition: int = 0) -> int:
@@ -44,6 +46,12 @@ class Workload:
         """Wait until the broker has everything."""
         left = self._producer.flush(_FLUSH_S)
         assert left == 0, f"{left} records were not taken by the broker within {_FLUSH_S} s"
+
+    def _add(self, row: Row) -> None:
+        value = json.dumps(dict(zip(("id", "word", "payload"), row, strict=True)))
+        self._send(value, self._next_id % self._partitions)
+        self.expected[row] += 1
+        self._next_id += 1
 
     def _send(self, value: str, partition: int, offsets: list[int] | None = None) -> None:
         def delivered(error: object, message: object) -> None:
