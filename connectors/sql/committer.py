@@ -20,6 +20,8 @@ EMPTY: Final = "empty"
 """Key in `Committable.data` of a writer that had no rows and prepared nothing."""
 
 _ABORT_S: Final = 30.0
+_LOCK_WAIT_S: Final = 1  # the driver waits between its calls, and longer each time
+_IDLE_S: Final = 30.0  # a connection that was not used for longer may be gone without a sign
 
 
 class MySqlCommitter:
@@ -31,6 +33,7 @@ class MySqlCommitter:
         self._pipeline = pipeline
         self._sink = sink_key(name)
         self._session: Session | None = None
+        self._used_at = 0.0
 
     def __repr__(self) -> str:
         return f"MySqlCommitter({self.name!r}, {masked(self._url)})"
@@ -170,8 +173,11 @@ class MySqlCommitter:
                 self.close()
 
     def _open(self) -> Session:
+        if self._session is not None and time.monotonic() - self._used_at > _IDLE_S and not self._session.answers():
+            self.close()
         if self._session is None:
-            self._session = Session(self._url)
+            self._session = Session(self._url, lock_wait_s=_LOCK_WAIT_S)
+        self._used_at = time.monotonic()
         return self._session
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from connectors.contracts import Finding
 from connectors.sql import tables, xa
-from connectors.sql.engine import Session, is_encrypted, masked, parse
+from connectors.sql.engine import Session, is_verified, masked, parse
 from connectors.sql.errors import ServerError, connector_error
 from connectors.sql.target import read_target
 from twophase.errors import ConnectorError
@@ -90,7 +90,7 @@ def _version(session: Session) -> Iterator[Finding]:
 
 def _encryption(session: Session, url: str) -> Iterator[Finding]:
     cipher = str(session.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1])
-    verified = is_encrypted(url)
+    verified = is_verified(url)
     local = parse(url).host in _LOCAL_HOSTS
     state = f"{cipher or 'none'}, {'verified' if verified else 'not verified'}"
     remedy = "add ?ssl_ca=/path/ca.pem to the url, and the server is verified"

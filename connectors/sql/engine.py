@@ -25,9 +25,8 @@ from twophase.errors import SpecError
 _CONNECT_TIMEOUT_S: Final = 10
 _NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a vanished server is noticed by it
 _SESSION: Final = {
-    "innodb_lock_wait_timeout": 3,  # seconds; a writer that waits longer fails, and its task runs again (R5)
     "lock_wait_timeout": 20,  # seconds, for metadata locks; the server's default is a year (H17)
-    "wait_timeout": 300,  # seconds; a stopped attempt keeps its locks no longer than this (H17)
+    "wait_timeout": 600,  # seconds; a stopped attempt keeps its locks no longer than this (H17)
     "net_read_timeout": 60,
     "net_write_timeout": 60,
     "time_zone": "+00:00",
@@ -60,10 +59,9 @@ def parse(url: str) -> URL:
     return parsed.set(drivername="mysql+pymysql")
 
 
-def is_encrypted(url: str) -> bool:
-    """Whether the URL asks for TLS. Without that the driver encrypts if the server offers it, and verifies nothing."""
-    query = parse(url).query
-    return any(key in query for key in _TLS) or _switch(query, "ssl", default=False)
+def is_verified(url: str) -> bool:
+    """Whether the server must prove who it is. Where the URL asks for no TLS the driver takes it if it is offered."""
+    return bool(getattr(_tls(parse(url)).get("ssl"), "verify_mode", ssl.CERT_NONE) == ssl.CERT_REQUIRED)
 
 
 class Session:
@@ -72,8 +70,13 @@ class Session:
     Statements are format strings of the driver: a `%` is written `%%`, as SQLAlchemy's quoting of names does.
     """
 
-    def __init__(self, url: str, *, autocommit: bool = True) -> None:
-        """Connect; blocks for ten seconds at most. Raises ServerError."""
+    def __init__(self, url: str, *, lock_wait_s: int = 3) -> None:
+        """Connect, in autocommit; blocks for ten seconds at most. Raises ServerError.
+
+        Args:
+            url: a secret.
+            lock_wait_s: how long a statement waits for a row, before it fails and is tried again by whoever may (R5).
+        """
         try:
             proxy = _engine(url).raw_connection()
         except DBAPIError as error:
@@ -85,9 +88,13 @@ class Session:
         proxy.detach()  # the pool must not see it again: it would roll back
         self.driver = connection
         self.dialect = Dialect(str(connection.server_version))
-        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        self.execute("SET SESSION " + ", ".join(f"{name} = %s" for name in _SESSION), *_SESSION.values())
-        connection.autocommit(autocommit)
+        settings = {**_SESSION, "innodb_lock_wait_timeout": lock_wait_s, "autocommit": 1}
+        try:
+            self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            self.execute("SET SESSION " + ", ".join(f"{name} = %s" for name in settings), *settings.values())
+        except ServerError:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -122,6 +129,14 @@ class Session:
         return (
             kept if len(kept) >= min(count, 64) else [*kept, (0, f"{count} warnings, which the server does not show")]
         )
+
+    def answers(self) -> bool:
+        """Whether the connection still stands."""
+        try:
+            self.driver.ping(reconnect=False)
+        except (pymysql.Error, OSError):
+            return False
+        return True
 
     def close(self) -> None:
         """Disconnect. Ends an open transaction and leaves a prepared branch alone. Never raises."""
@@ -180,9 +195,9 @@ def _tls(url: URL) -> dict[str, object]:
     query = url.query
     if _switch(query, "ssl_disabled", default=False):
         return {"ssl_disabled": True}
-    if not is_encrypted(url.render_as_string(hide_password=False)):
-        return {}
     given = {key: str(query[key]) for key in _TLS if key in query}
+    if not given and not _switch(query, "ssl", default=False):
+        return {}
     try:
         context = ssl.create_default_context(cafile=given.get("ssl_ca"), capath=given.get("ssl_capath"))
         if "ssl_cert" in given:

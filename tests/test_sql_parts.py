@@ -1,0 +1,120 @@
+"""XA ids, server versions, error classes and TLS of the MySQL and MariaDB sink: what needs no server."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from connectors.sql import xa
+from connectors.sql.dialect import Dialect
+from connectors.sql.engine import is_verified, masked, quote
+from connectors.sql.errors import ServerError, connector_error
+from connectors.sql.tables import ddl
+from twophase.errors import (
+    BadRowError,
+    ConnectorError,
+    PrepareError,
+    SinkError,
+    SinkUnavailableError,
+    SpecError,
+    TargetError,
+)
+from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
+
+ID = TransactionId(Scope("a" * INCARNATION_LENGTH, 3, 12, 1), sink_key("warehouse"), 4, 99)
+GTRID, BQUAL = str(ID.scope).encode(), ID.branch.encode()
+
+
+def test_an_id_is_found_again_in_what_each_server_lists() -> None:
+    mysql = (xa.FORMAT_ID, len(GTRID), len(BQUAL), "0x" + (GTRID + BQUAL).hex().upper())
+    mariadb = (xa.FORMAT_ID, len(GTRID), len(BQUAL), f"'{GTRID.decode()}','{BQUAL.decode()}',{xa.FORMAT_ID}")
+    in_hex = (xa.FORMAT_ID, len(GTRID), len(BQUAL), f"X'{GTRID.hex()}',X'{BQUAL.hex()}',{xa.FORMAT_ID}")
+    for row in (mysql, mariadb, in_hex):
+        branch = xa._branch(row)
+        assert branch.transaction == ID
+        assert branch.literal == xa.literal(ID)
+    assert len(GTRID) <= 64
+    assert len(BQUAL) <= 64
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (1, 5, 0, "0x706C61696E"),
+        (1, 5, 0, "'plain'"),
+        (77, 3, 1, "0x00FF2780"),
+        (77, 3, 1, "X'00ff27',X'80',77"),
+        (1, len(GTRID), len(BQUAL), "0x" + (GTRID + BQUAL).hex()),  # our words, another program's format
+        (xa.FORMAT_ID, len(GTRID), 0, "0x" + GTRID.hex()),
+        (xa.FORMAT_ID, 0, 0, "0x"),
+    ],
+)
+def test_h18_a_foreign_id_is_foreign(row: tuple[object, ...]) -> None:
+    branch = xa._branch(row)
+    assert branch.transaction is None
+    assert branch.literal.endswith(f",{row[0]}")
+
+
+@pytest.mark.parametrize(
+    ("greeting", "name", "version"),
+    [
+        ("9.7.4-2", "MySQL 9.7.4", (9, 7, 4)),
+        ("8.0.36-0ubuntu0.22.04.1", "MySQL 8.0.36", (8, 0, 36)),
+        ("5.5.5-10.11.19-MariaDB-0+deb12u1-log", "MariaDB 10.11.19", (10, 11, 19)),
+        ("11.4.2-MariaDB", "MariaDB 11.4.2", (11, 4, 2)),
+    ],
+)
+def test_a_server_is_known_by_its_greeting(greeting: str, name: str, version: tuple[int, ...]) -> None:
+    dialect = Dialect(greeting)
+    assert (dialect.name, dialect.version) == (name, version)
+    assert dialect.is_mariadb == name.startswith("MariaDB")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind"),
+    [
+        ((0, 2003, 2006, 2013, 1205, 1213, 1040, 1129, 1053, 1290, 1401, 1927, 4031), SinkUnavailableError),
+        ((1048, 1062, 1263, 1264, 1265, 1292, 1366, 1406, 1452, 3140, 3819, 4025), BadRowError),
+        ((1044, 1045, 1049, 1142, 1146, 1227, 1665, 3159, 3948), TargetError),
+        ((1397, 1399, 1402, 1440, 1613, 1614), PrepareError),
+        ((9999,), SinkError),
+    ],
+)
+def test_a_number_decides_the_class(numbers: tuple[int, ...], kind: type[ConnectorError]) -> None:
+    for number in numbers:
+        error = connector_error("sink warehouse, writing", ServerError(number, "what the server says"))
+        assert type(error) is kind
+        assert error.remedy
+        assert f"error {number}" in error.message
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_names_are_quoted_for_a_format_string() -> None:
+    assert quote("a`b%c") == "`a``b%%c`"
+
+
+def test_a_url_is_shown_without_what_it_hides() -> None:
+    url = "mysql+pymysql://user:secret@host/db?ssl_key_password=secret"
+    assert masked(url) == "host:3306/db"
+    with pytest.raises(SpecError) as failure:
+        masked("sqlite:///secret")
+    assert "secret" not in str(failure.value)
+
+
+def test_tls_is_verified_unless_the_url_says_otherwise() -> None:
+    url = "mysql+pymysql://user@host/db"
+    assert is_verified(f"{url}?ssl=true")
+    assert is_verified(f"{url}?ssl_capath=/etc/ssl/certs")
+    assert not is_verified(f"{url}?ssl=true&ssl_verify_cert=false")
+    assert not is_verified(url)
+    with pytest.raises(SpecError):
+        is_verified(f"{url}?ssl_ca=/nowhere")
+
+
+def test_the_tables_are_as_wide_as_the_ids() -> None:
+    text = ddl()
+    assert text.count("ENGINE=InnoDB") == 3
+    assert f"incarnation VARCHAR({INCARNATION_LENGTH})" in text
+    assert f"sink VARCHAR({len(sink_key('x'))})" in text
+    assert "PRIMARY KEY (incarnation, sink, checkpoint_id, epoch, attempt, task, task_attempt)" in text
