@@ -62,6 +62,7 @@ class Client:
     connection: Connection
     handle: Any  # Consumer or AdminClient
     complaints: deque[KafkaError] = field(default_factory=lambda: deque(maxlen=8))
+    seen: set[str] = field(default_factory=set)  # what was once found to be so and is not asked again
 
     def failure(self, error: KafkaError, doing: str) -> ConnectorError:
         """The error to raise for an error of the client. `doing` says what was tried, with topic or split."""

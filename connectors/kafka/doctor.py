@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException
 from connectors.contracts import Finding
 from connectors.kafka import positions
 from connectors.kafka.client import Client, check_settings
+from connectors.kafka.group import group_offsets
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
 from twophase.errors import ConnectorError
@@ -65,7 +66,7 @@ def _group(name: str, admin: Client, group_id: str) -> Finding:
     """The group only tells lag tools how far the pipeline is, so that nothing here stops a run."""
     check = f"{name}: group {group_id}"
     try:
-        committed = positions.group_offsets(admin, group_id)
+        committed = group_offsets(admin, group_id)
     except ConnectorError as error:
         return _failed(check, error, fatal=False)
     return Finding(check, True, f"offsets committed for {len(committed)} splits" if committed else "not used yet")

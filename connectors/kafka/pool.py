@@ -1,7 +1,7 @@
 """Clients kept between calls: connecting anew costs more than reading a small range.
 
-A consumer serves one reader at a time and is thrown away after any error; the client for questions is shared. Spark forks
-its workers, and a client does not survive that: a child starts with an empty pool and never touches its parent's.
+A consumer serves one reader at a time and is thrown away after any error; the client for questions is shared. Spark
+forks its workers, and a client does not survive that: a child starts with an empty pool and never touches its parent's.
 """
 
 from __future__ import annotations

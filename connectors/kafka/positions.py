@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from connectors.kafka.client import Client
 from connectors.kafka.splits import at, parse_split, split_name
 from twophase.errors import SourceError, UnknownTopicError
 
-_MARGIN_S = 5.0  # the client ends a question by itself; this is for the case that it does not
+_MOVING: Final = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # a moment after the topic was described: its leader does not know yet
+    }
+)
+_ASK_AGAIN_S: Final = 0.1
+_MARGIN_S: Final = 5.0  # the client ends a question by itself; this is for the case that it does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +34,7 @@ class Topic:
     """A topic as the cluster knows it."""
 
     name: str
-    id: str  # another one after the topic is deleted and made again
+    id: str  # another one after the topic is deleted and made again; empty where the cluster gives none
     partitions: tuple[int, ...]
     replication: int  # of the partition that has the fewest replicas
 
@@ -39,19 +51,54 @@ def describe(client: Client, names: Sequence[str]) -> list[Topic]:
         UnknownTopicError: one does not exist; the message gives the nearest names.
         SourceError: the cluster does not answer.
     """
+    if not _has_controller(client):
+        return _from_metadata(client, names)
     timeout_s = client.connection.connect_timeout_s
     futures = client.handle.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)
     topics = []
     for name, future in futures.items():
         doing = f"topic {name}"
         try:
-            answer = _result(client, future, doing)
+            answer = result_of(client, future, doing)
         except UnknownTopicError:
             raise _unknown_topic(client, name) from None
         partitions = tuple(sorted(p.id for p in answer.partitions))
         replication = min((len(p.replicas) for p in answer.partitions), default=0)
         topics.append(Topic(name, str(answer.topic_id), partitions, replication))
     return topics
+
+
+def _has_controller(client: Client) -> bool:
+    """Whether the cluster names one of its brokers as controller, which is who describes topics.
+
+    Every real cluster does, and is asked once. librdkafka's mock cluster names none: a description would never come.
+    """
+    if "controller" not in client.seen:
+        answer = _metadata(client, "the cluster's metadata")
+        if answer.controller_id not in answer.brokers:
+            return False
+        client.seen.add("controller")
+    return True
+
+
+def _from_metadata(client: Client, names: Sequence[str]) -> list[Topic]:
+    """The same without a controller, and so without ids. Of all topics: to ask for one by name might create it."""
+    known = _metadata(client, "the cluster's metadata").topics
+    topics = []
+    for name in names:
+        if name not in known:
+            raise _unknown_topic(client, name)
+        partitions = known[name].partitions
+        replication = min((len(p.replicas) for p in partitions.values()), default=0)
+        topics.append(Topic(name, "", tuple(sorted(partitions)), replication))
+    return topics
+
+
+def _metadata(client: Client, doing: str) -> Any:
+    try:
+        return client.handle.list_topics(timeout=client.connection.connect_timeout_s)
+    except KafkaException as error:
+        raise client.failure(error.args[0], doing) from None
 
 
 def _unknown_topic(client: Client, name: str) -> UnknownTopicError:
@@ -80,45 +127,41 @@ def latest(client: Client, splits: Iterable[str]) -> dict[str, int]:
 
 
 def _offsets(client: Client, splits: Iterable[str], spec: Callable[[], OffsetSpec]) -> dict[str, int]:
-    wanted = {at(split, -1): spec() for split in splits}
-    if not wanted:
-        return {}
+    """Ask for all splits at once, and again for those whose partition is just being made or changes its leader."""
+    deadline = monotonic() + client.connection.connect_timeout_s
+    found: dict[str, int] = {}
+    missing = list(splits)
+    while missing:
+        moving: list[str] = []
+        for split, future in _ask_offsets(client, missing, spec).items():
+            try:
+                found[split] = int(result_of(client, future, f"offsets of {split}").offset)
+            except SourceError:
+                if not _is_moving(future) or monotonic() > deadline:
+                    raise
+                moving.append(split)
+        missing = moving
+        if missing:
+            sleep(_ASK_AGAIN_S)
+    return found
+
+
+def _is_moving(future: Any) -> bool:
+    error = future.exception(0) if future.done() else None
+    return isinstance(error, KafkaException) and error.args[0].code() in _MOVING
+
+
+def _ask_offsets(client: Client, splits: Iterable[str], spec: Callable[[], OffsetSpec]) -> dict[str, Any]:
     committed = client.connection.isolation_level == "read_committed"
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    wanted = {at(split, -1): spec() for split in splits}
     timeout_s = client.connection.connect_timeout_s
     futures = client.handle.list_offsets(wanted, isolation_level=level, request_timeout=timeout_s)
-    found = {}
-    for partition, future in futures.items():
-        split = split_name(partition.topic, partition.partition)
-        found[split] = int(_result(client, future, f"offsets of {split}").offset)
-    return found
+    return {split_name(p.topic, p.partition): future for p, future in futures.items()}
 
 
-def commit_to_group(client: Client, group_id: str, positions: Mapping[str, int]) -> None:
-    """Set a group's offsets, for lag tools. Blocks for `connect_timeout_s` at most; raises SourceError."""
-    offsets = [at(split, offset) for split, offset in sorted(positions.items())]
-    request = [ConsumerGroupTopicPartitions(group_id, offsets)]
-    doing = f"commit to group {group_id}"
-    timeout_s = client.connection.connect_timeout_s
-    for future in client.handle.alter_consumer_group_offsets(request, request_timeout=timeout_s).values():
-        for partition in _result(client, future, doing).topic_partitions:
-            if partition.error is not None:
-                split = split_name(partition.topic, partition.partition)
-                raise client.failure(partition.error, f"{doing}, {split}")
-
-
-def group_offsets(client: Client, group_id: str) -> dict[str, int]:
-    """The offsets that a group has committed; empty for a group that does not exist."""
-    request = [ConsumerGroupTopicPartitions(group_id)]
-    timeout_s = client.connection.connect_timeout_s
-    found: dict[str, int] = {}
-    for future in client.handle.list_consumer_group_offsets(request, request_timeout=timeout_s).values():
-        answer = _result(client, future, f"offsets of group {group_id}")
-        found |= {split_name(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
-    return found
-
-
-def _result(client: Client, future: Any, doing: str) -> Any:
+def result_of(client: Client, future: Any, doing: str) -> Any:
+    """The answer to a question, or its failure in our words."""
     timeout_s = client.connection.connect_timeout_s
     try:
         return future.result(timeout_s + _MARGIN_S)
@@ -128,11 +171,22 @@ def _result(client: Client, future: Any, doing: str) -> Any:
         raise client.no_answer(doing, timeout_s + _MARGIN_S) from None
 
 
+def end_of(client: Client, split: str) -> int:
+    """Where one split ends, having made sure that it exists: asked for the offset alone, the client waits for it to."""
+    topic, _ = parse_split(split)
+    (found,) = describe(client, [topic])
+    if split not in found.splits:
+        raise UnknownTopicError(
+            f"split {split} does not exist (any more): the topic has {len(found.partitions)} partitions",
+            remedy="the topic was made again; reset the pipeline to start from what exists",
+        )
+    return latest(client, [split])[split]
+
+
 def existing(client: Client, split: str) -> str:
     """What there is of a split, for a message; never raises for a cluster that does not answer."""
-    topic, _ = parse_split(split)
     try:
-        describe(client, [topic])
-        return f"it has [{earliest(client, [split])[split]}, {latest(client, [split])[split]})"
+        end = end_of(client, split)
+        return f"it has [{earliest(client, [split])[split]}, {end})"
     except SourceError as error:
         return f"what it has could not be asked: {error.message}"

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Message
 
 from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
-from connectors.kafka.positions import existing, latest
+from connectors.kafka.positions import end_of, existing
 from connectors.kafka.splits import at, offset_of
 from twophase.errors import ConnectorError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
@@ -25,6 +25,7 @@ _MAX_MESSAGES: Final = 10_000
 _MAX_CHUNK_BYTES: Final = 8 * 1024 * 1024
 _FIRST_MESSAGES: Final = 1_000  # while the size of a record is not known yet
 _POLL_S: Final = 0.2
+_ASK_EVERY_S: Final = 3.0  # while nothing comes
 
 
 def messages(client: Client, offsets: OffsetRange) -> Iterator[list[Message]]:
@@ -56,7 +57,7 @@ class _Reading:
     def __init__(self, client: Client, offsets: OffsetRange) -> None:
         self._client = client
         self._range = offsets
-        self._progress_at = monotonic()
+        self._progress_at = self._asked_at = monotonic()
         self.position = offsets.start  # every record below it that exists has been taken
         self.chunk_messages = min(_FIRST_MESSAGES, offsets.end - offsets.start + 1)
 
@@ -73,9 +74,18 @@ class _Reading:
                 chunk = chunk[: bisect_left(chunk, self._range.end, key=offset_of)]
         if self.position > before:
             self._progress_at = monotonic()
-        elif monotonic() - self._progress_at > self._client.connection.read_timeout_s:
-            raise self._stalled()
+        else:
+            self._wait()
         return chunk
+
+    def _wait(self) -> None:
+        """Nothing new: ask now and then whether there still is something to wait for, and give up in the end."""
+        now = monotonic()
+        if now - self._progress_at > self._client.connection.read_timeout_s:
+            raise self._stalled()
+        if now - max(self._progress_at, self._asked_at) > _ASK_EVERY_S:
+            self._asked_at = now
+            self._end_now()
 
     def _is_record(self, message: Message) -> bool:
         """Tell a record from an event, and deal with the event."""
@@ -111,15 +121,27 @@ class _Reading:
             "reset the pipeline to start from what exists",
         )
 
-    def _stalled(self) -> ConnectorError:
-        """Nothing came for too long: say whether the records are late or lost."""
-        split, position, waited_s = self._range.split, self.position, self._client.connection.read_timeout_s
-        doing = f"reading {split} at offset {position} of [{self._range.start}, {self._range.end})"
+    def _end_now(self) -> int | None:
+        """Where the split ends by the cluster's answer; None if it does not answer. Raises what waiting cannot cure."""
         with shared_admin(self._client.connection) as admin:
             try:
-                end = latest(admin, [split])[split]
-            except SourceError:
-                return self._client.no_answer(doing, waited_s)
-        if end < self._range.end:
+                return end_of(admin, self._range.split)
+            except SourceError as error:
+                if not error.retriable:
+                    raise
+                return None
+
+    def _stalled(self) -> ConnectorError:
+        """Nothing came for too long: say whether the records are late or lost."""
+        split, start, planned = self._range.split, self._range.start, self._range.end
+        doing = f"reading {split} at offset {self.position} of [{start}, {planned})"
+        waited_s = self._client.connection.read_timeout_s
+        end = self._end_now()
+        if end is None:
+            return self._client.no_answer(doing, waited_s)
+        if end < planned:
             return self._out_of_range(f"the log ends at {end} now")
-        return self._client.no_answer(doing, waited_s)
+        return SourceError(
+            f"{doing}: nothing came for {waited_s:g} s, though the log goes on to {end}",
+            remedy="see whether the broker is overloaded; the range is read again from its start",
+        )

@@ -42,7 +42,7 @@ _TUNING: Final[Mapping[str, str | int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach a cluster and how patient to be. Hashable, as the key of pools; its repr shows no property's value."""
+    """How to reach a cluster and how patient to be. The key of pools; its repr shows no property's value."""
 
     bootstrap_servers: str
     group_id: str

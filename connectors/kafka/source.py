@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from connectors.contracts import Finding
 from connectors.formats import Format
-from connectors.kafka import doctor, positions
+from connectors.kafka import doctor, group
 from connectors.kafka.client import check_settings
 from connectors.kafka.columns import METADATA
 from connectors.kafka.pool import borrowed_consumer, shared_admin
+from connectors.kafka.positions import describe, earliest, latest
 from connectors.kafka.reader import OnBadRecord, read_range
 from connectors.kafka.settings import Connection, check_properties
 from twophase import faults
@@ -92,20 +93,20 @@ class KafkaSource:
     def initial_positions(self) -> dict[str, int]:
         """Where each split starts by `starting_offsets`: its first offset, or the last stable one (R6)."""
         with shared_admin(self.connection) as admin:
-            splits = [s for topic in positions.describe(admin, self.topics) for s in topic.splits]
-            ask = positions.earliest if self.starting_offsets == "earliest" else positions.latest
+            splits = [s for topic in describe(admin, self.topics) for s in topic.splits]
+            ask = earliest if self.starting_offsets == "earliest" else latest
             return ask(admin, splits)
 
     def latest(self) -> dict[str, int]:
         """The last stable offset of every split there is now. Called once per checkpoint; asks the cluster twice."""
         with shared_admin(self.connection) as admin:
-            splits = [s for topic in positions.describe(admin, self.topics) for s in topic.splits]
-            return positions.latest(admin, splits)
+            splits = [s for topic in describe(admin, self.topics) for s in topic.splits]
+            return latest(admin, splits)
 
     def topic_ids(self) -> dict[str, str]:
         """Topic -> the cluster's id of it, which is another one once the topic is deleted and made again."""
         with shared_admin(self.connection) as admin:
-            return {topic.name: topic.id for topic in positions.describe(admin, self.topics)}
+            return {topic.name: topic.id for topic in describe(admin, self.topics)}
 
     def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         """The records of a range in batches of bounded size. Called in a task; an empty range asks nobody.
@@ -126,11 +127,11 @@ class KafkaSource:
                     first = False
                 yield batch
 
-    def commit_back(self, positions_: Positions) -> None:
+    def commit_back(self, positions: Positions) -> None:
         """Tell the group of `group_id` how far the pipeline is (R9); does nothing without one. Raises SourceError."""
-        if self.group_id is not None and positions_:
+        if self.group_id is not None and positions:
             with shared_admin(self.connection) as admin:
-                positions.commit_to_group(admin, self.group_id, positions_)
+                group.commit_to_group(admin, self.group_id, positions)
 
     def check(self) -> Sequence[Finding]:
         """What `eos doctor` wants to know: settings, cluster, each topic, the group. Raises nothing."""

@@ -1,0 +1,35 @@
+"""The consumer group: told how far the pipeline is, for lag tools. Nothing is ever read back to start from (R9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import ConsumerGroupTopicPartitions
+
+from connectors.kafka.client import Client
+from connectors.kafka.positions import result_of
+from connectors.kafka.splits import at, split_name
+
+
+def commit_to_group(client: Client, group_id: str, positions: Mapping[str, int]) -> None:
+    """Set a group's offsets, for lag tools. Blocks for `connect_timeout_s` at most; raises SourceError."""
+    offsets = [at(split, offset) for split, offset in sorted(positions.items())]
+    request = [ConsumerGroupTopicPartitions(group_id, offsets)]
+    doing = f"commit to group {group_id}"
+    timeout_s = client.connection.connect_timeout_s
+    for future in client.handle.alter_consumer_group_offsets(request, request_timeout=timeout_s).values():
+        for partition in result_of(client, future, doing).topic_partitions:
+            if partition.error is not None:
+                split = split_name(partition.topic, partition.partition)
+                raise client.failure(partition.error, f"{doing}, {split}")
+
+
+def group_offsets(client: Client, group_id: str) -> dict[str, int]:
+    """The offsets that a group has committed; empty for a group that does not exist."""
+    request = [ConsumerGroupTopicPartitions(group_id)]
+    timeout_s = client.connection.connect_timeout_s
+    found: dict[str, int] = {}
+    for future in client.handle.list_consumer_group_offsets(request, request_timeout=timeout_s).values():
+        answer = result_of(client, future, f"offsets of group {group_id}")
+        found |= {split_name(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
+    return found

@@ -1,0 +1,129 @@
+"""Records that do not decode, the consumer group, the doctor and the settings, on a real broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient
+
+from connectors.formats import StringFormat, format_of
+from connectors.kafka import KafkaSource, bad_records
+from integration_tests.conftest import TopicFactory
+from integration_tests.services import Services
+from twophase.errors import BadRecordError, SourceAccessError, SourceError
+from twophase.values import OffsetRange
+
+JSON = format_of("json", "id BIGINT NOT NULL, name STRING")
+
+
+@pytest.fixture
+def mixed(topic: TopicFactory, services: Services) -> str:
+    """A topic of one partition with 1,000 good records and bad ones at 3 and 500."""
+    name = topic()
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    for number in range(1000):
+        good = b'{"id": %d, "name": "n%d"}' % (number, number)
+        producer.produce(name, {3: b'{"id": "three\x01"}' + b"x" * 200, 500: b'{"id": 2.5}'}.get(number, good))
+    producer.flush(10)
+    return name
+
+
+@pytest.fixture
+def skipped() -> Iterator[list[bad_records.Skipped]]:
+    told: list[bad_records.Skipped] = []
+    bad_records.listeners.append(told.append)
+    yield told
+    bad_records.listeners.remove(told.append)
+
+
+def test_a_bad_record_stops_the_reader(mixed: str, services: Services) -> None:
+    source = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON)
+    with pytest.raises(BadRecordError) as stopped:
+        list(source.read(OffsetRange(f"{mixed}/0", 0, 1000)))
+    message = stopped.value.message
+    assert f"topic {mixed}, partition 0, offset 3: not valid JSON: not a JSON object" in message
+    assert r"{\"id\": \"three\x01\"}" in message.replace('"', r"\"")
+    assert "x" * 100 not in message  # the first 100 bytes only
+    assert not stopped.value.retriable
+    with pytest.raises(BadRecordError, match=r"offset 500: field id: .2\.5. does not fit int64"):
+        list(source.read(OffsetRange(f"{mixed}/0", 4, 1000)))
+    good = [batch.num_rows for batch in source.read(OffsetRange(f"{mixed}/0", 4, 500))]
+    assert sum(good) == 496
+
+
+def test_bad_records_are_left_out_and_told(
+    mixed: str, services: Services, skipped: list[bad_records.Skipped], caplog: pytest.LogCaptureFixture
+) -> None:
+    source = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON, on_bad_record="skip")
+    with caplog.at_level(logging.WARNING):
+        rows = [row for batch in source.read(OffsetRange(f"{mixed}/0", 0, 1000)) for row in batch.to_pylist()]
+    assert [row["_offset"] for row in rows] == [row["id"] for row in rows]
+    assert [row["id"] for row in rows] == [number for number in range(1000) if number not in (3, 500)]
+    assert [offset for batch in skipped for offset in batch.offsets] == [3, 500]
+    assert mixed in caplog.text
+    assert "offsets 3" in caplog.text
+    only_bad = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON, on_bad_record="skip")
+    assert list(only_bad.read(OffsetRange(f"{mixed}/0", 500, 501))) == []
+
+
+def test_what_is_bad_does_not_depend_on_the_columns(mixed: str, services: Services) -> None:
+    source = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON).select(["_offset"])
+    with pytest.raises(BadRecordError):
+        list(source.read(OffsetRange(f"{mixed}/0", 0, 10)))
+
+
+def test_positions_are_told_to_the_group(topic: TopicFactory, services: Services) -> None:
+    name = topic(2)
+    group_id = f"eos-test-{name}"
+    source = KafkaSource("in", services.kafka_bootstrap, (name,), StringFormat(), group_id=group_id)
+    for ends in ({f"{name}/0": 5, f"{name}/1": 7}, {f"{name}/0": 6}):
+        source.commit_back(ends)
+    admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
+    (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)]).values()
+    assert {p.partition: p.offset for p in asked.result(10).topic_partitions} == {0: 6, 1: 7}
+    assert any("committed for 2 splits" in finding.detail for finding in source.check())
+    for deleted in admin.delete_consumer_groups([group_id]).values():
+        deleted.result(10)
+    KafkaSource("in", "127.0.0.1:9", (name,), StringFormat()).commit_back({f"{name}/0": 1})  # no group: asks nobody
+    away = KafkaSource("in", "127.0.0.1:9", (name,), StringFormat(), group_id="g", connect_timeout_s=1.0)
+    with pytest.raises(SourceError, match=r"commit to group g: no answer from Kafka at 127\.0\.0\.1:9"):
+        away.commit_back({f"{name}/0": 1})
+
+
+def test_the_doctor(topic: TopicFactory, services: Services) -> None:
+    name = topic(3)
+    source = KafkaSource("in", services.kafka_bootstrap, (name, f"{name}x"), StringFormat(), group_id="eos-unused")
+    findings = {finding.check: finding for finding in source.check()}
+    assert "cluster" in findings["in: reachable"].detail
+    assert "3 partitions, replication 1, offsets 0: [0, 0)" in findings[f"in: topic {name}"].detail
+    missing = findings[f"in: topic {name}x"]
+    assert not missing.ok
+    assert name in missing.detail
+    assert findings["in: group eos-unused"].ok
+    (away,) = KafkaSource("in", "127.0.0.1:9", (name,), StringFormat(), connect_timeout_s=1.0).check()
+    assert (away.ok, away.fatal) == (False, True)
+    (wrong,) = KafkaSource("in", "h:1", (name,), StringFormat(), properties={"fetch.max.wait": "1"}).check()
+    assert 'No such configuration property: "fetch.max.wait"' in wrong.detail
+
+
+def test_a_refusal_is_told_without_the_password(services: Services) -> None:
+    """This broker speaks no SASL: whatever it is that refuses, the user is told so, and at once not to try again."""
+    secret = "pass-word-0815"
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "me",
+        "sasl.password": secret,
+    }
+    source = KafkaSource(
+        "in", services.kafka_bootstrap, ("t",), StringFormat(), properties=properties, connect_timeout_s=3.0
+    )
+    with pytest.raises(SourceAccessError) as refused:
+        source.latest()
+    assert "SASL" in str(refused.value)
+    assert not refused.value.retriable
+    for text in (str(refused.value), repr(refused.value), repr(source), repr(source.connection), str(source.check())):
+        assert secret not in text

@@ -1,0 +1,327 @@
+"""The Kafka source on a real broker: what a range is, over everything that is not a record."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from connectors.formats import RawFormat, StringFormat
+from connectors.kafka import KafkaSource, pool
+from integration_tests.conftest import TopicFactory
+from integration_tests.services import Services
+from twophase.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
+from twophase.values import OffsetRange
+
+MakeSource = Callable[..., KafkaSource]
+
+
+@pytest.fixture
+def source(services: Services) -> MakeSource:
+    """A source on this run's broker; impatient, so that a test of an error ends soon."""
+
+    def make(*topics: str, **settings: object) -> KafkaSource:
+        arguments = {"format": StringFormat(), "connect_timeout_s": 10.0, "read_timeout_s": 30.0, **settings}
+        return KafkaSource("in", services.kafka_bootstrap, topics, **arguments)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def producer(services: Services) -> Iterator[Producer]:
+    made = Producer({"bootstrap.servers": services.kafka_bootstrap, "linger.ms": 0})
+    yield made
+    made.flush(10)
+
+
+@pytest.fixture
+def transactional(services: Services, request: pytest.FixtureRequest) -> Producer:
+    made = Producer({"bootstrap.servers": services.kafka_bootstrap, "transactional.id": f"tx-{request.node.name}"})
+    made.init_transactions(60)
+    return made
+
+
+def transaction(producer: Producer, topic: str, count: int, *, commit: bool) -> None:
+    producer.begin_transaction()
+    for number in range(count):
+        producer.produce(topic, f"{'c' if commit else 'a'}{number}".encode(), partition=0)
+    producer.flush(10)
+    if commit:
+        producer.commit_transaction(10)
+    else:
+        producer.abort_transaction(10)
+
+
+def plain(producer: Producer, topic: str, values: Sequence[bytes | None], **settings: object) -> None:
+    for value in values:
+        producer.produce(topic, value, **settings)  # type: ignore[arg-type]
+    producer.flush(10)
+
+
+def offsets_read(source: KafkaSource, topic: str, start: int, end: int) -> list[int]:
+    batches = source.select(["_offset"]).read(OffsetRange(f"{topic}/0", start, end))
+    return [offset for batch in batches for offset in batch.column("_offset").to_pylist()]
+
+
+def test_columns_and_metadata(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    name = topic(2)
+    before_ms = int(time.time() * 1000) - 1000
+    plain(producer, name, [b"v0", None], partition=1, key=b"\xff", headers=[("h", b"1"), ("h", None)])
+    plain(producer, name, [b"v2"], partition=1, timestamp=1_700_000_000_123)
+    (batch,) = source(name).read(OffsetRange(f"{name}/1", 0, 3))
+    assert batch.schema == source(name).schema
+    rows = batch.to_pylist()
+    assert [row["value"] for row in rows] == ["v0", None, "v2"]
+    assert [row["_key"] for row in rows] == [b"\xff", b"\xff", None]
+    assert [row["_offset"] for row in rows] == [0, 1, 2]
+    assert {(row["_topic"], row["_partition"]) for row in rows} == {(name, 1)}
+    assert rows[0]["_headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    assert rows[2]["_headers"] is None
+    assert rows[2]["_timestamp"].isoformat() == "2023-11-14T22:13:20.123000+00:00"
+    assert rows[0]["_timestamp"].timestamp() * 1000 > before_ms
+
+
+def test_every_range_over_transactions(
+    topic: TopicFactory, source: MakeSource, producer: Producer, transactional: Producer
+) -> None:
+    """Each `[start, end)` of a log of committed, aborted and plain records, and the markers of their transactions."""
+    name = topic()
+    reader, split = source(name), f"{name}/0"
+
+    def settled(end: int) -> None:
+        """A marker is written after the producer's call has returned."""
+        deadline = time.monotonic() + 20
+        while reader.latest() != {split: end}:
+            assert time.monotonic() < deadline, reader.latest()
+
+    plain(producer, name, [b"p0"])  # 0
+    transaction(transactional, name, 2, commit=True)  # 1, 2, marker 3
+    settled(4)
+    transaction(transactional, name, 3, commit=False)  # 4, 5, 6, marker 7
+    settled(8)
+    plain(producer, name, [b"p8"])  # 8
+    transaction(transactional, name, 1, commit=False)  # 9, marker 10
+    settled(11)
+    transaction(transactional, name, 1, commit=True)  # 11, marker 12
+    settled(13)
+    for start, end in combinations(range(14), 2):
+        expected = [offset for offset in (0, 1, 2, 8, 11) if start <= offset < end]
+        assert offsets_read(reader, name, start, end) == expected, (start, end)
+    uncommitted = source(name, isolation_level="read_uncommitted")
+    assert offsets_read(uncommitted, name, 3, 10) == [4, 5, 6, 8, 9]
+
+
+def test_nothing_is_planned_past_an_open_transaction(
+    topic: TopicFactory, source: MakeSource, producer: Producer, transactional: Producer
+) -> None:
+    name = topic()
+    plain(producer, name, [b"p0", b"p1"])
+    transactional.begin_transaction()
+    transactional.produce(name, b"open", partition=0)
+    transactional.flush(10)
+    plain(producer, name, [b"behind"])
+    split = f"{name}/0"
+    reader = source(name, starting_offsets="latest")
+    assert reader.latest() == {split: 2}
+    assert reader.initial_positions() == {split: 2}
+    assert offsets_read(reader, name, 0, 2) == [0, 1]
+    assert source(name, isolation_level="read_uncommitted").latest() == {split: 4}
+    transactional.commit_transaction(10)
+    deadline = time.monotonic() + 20
+    while reader.latest() != {split: 5}:  # the marker is written after the producer's call has returned
+        assert time.monotonic() < deadline
+    assert offsets_read(reader, name, 0, 5) == [0, 1, 2, 3]
+
+
+def test_a_silence_is_not_the_end(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    name = topic()
+    plain(producer, name, [b"0"])
+    late = threading.Timer(2.0, plain, (producer, name, [b"1", b"2"]))
+    late.start()
+    assert offsets_read(source(name), name, 0, 3) == [0, 1, 2]
+    late.join()
+
+
+def test_a_range_past_the_end_of_the_log(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    name = topic()
+    plain(producer, name, [b"0", b"1"])
+    began = time.monotonic()
+    with pytest.raises(OffsetOutOfRangeError, match=rf"{name}/0: the log ends at 2 now, .*\[0, 5\): it has \[0, 2\)"):
+        offsets_read(source(name, read_timeout_s=1.0), name, 0, 5)
+    assert time.monotonic() - began < 15
+
+
+def test_records_that_retention_took(
+    topic: TopicFactory, source: MakeSource, producer: Producer, services: Services
+) -> None:
+    name = topic()
+    plain(producer, name, [b"x"] * 10)
+    admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
+    for future in admin.delete_records([TopicPartition(name, 0, 4)]).values():
+        future.result(10)
+    reader = source(name)
+    assert reader.initial_positions() == {f"{name}/0": 4}
+    with pytest.raises(OffsetOutOfRangeError, match=rf"{name}/0: offset 2 does not exist.*it has \[4, 10\)"):
+        offsets_read(reader, name, 2, 6)
+    with pytest.raises(OffsetOutOfRangeError, match="offset 20 does not exist"):
+        offsets_read(reader, name, 20, 22)
+    assert offsets_read(reader, name, 4, 10) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_compacted_topic(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    """Ranges that start, end, or lie whole in what compaction took away."""
+    name = topic(
+        cleanup_policy="compact",
+        segment_ms="100",
+        min_cleanable_dirty_ratio="0.001",
+        max_compaction_lag_ms="100",
+        delete_retention_ms="100",
+    )
+    reader = source(name)
+    for number in range(20):
+        plain(producer, name, [b"%d" % number], key=b"k%d" % (number % 2), partition=0)
+    deadline = time.monotonic() + 120
+    while len(kept := offsets_read(reader, name, 0, 20)) > 12:
+        assert time.monotonic() < deadline, f"the broker has not compacted: {kept}"
+        time.sleep(1.0)
+        plain(producer, name, [b"roll"], key=b"k9", partition=0)  # only older segments are compacted
+    assert kept == sorted(kept)
+    gap = next(offset for offset in range(19) if offset not in kept and offset + 1 not in kept)
+    assert offsets_read(reader, name, gap, gap + 2) == []
+    for start, end in ((0, gap + 1), (gap, 20), (gap + 1, 15), (0, 20)):
+        found = offsets_read(reader, name, start, end)
+        assert set(found) <= set(range(start, end))
+        # The broker may go on compacting between two reads, so that less can be there, never more.
+        assert set(found) <= {offset for offset in kept if start <= offset < end}
+        assert 19 in found or end < 20
+
+
+def test_an_unknown_topic(topic: TopicFactory, source: MakeSource) -> None:
+    name = topic()
+    with pytest.raises(UnknownTopicError, match=rf"topic {name}x does not exist on .*; nearest: .*{name}"):
+        source(f"{name}x").latest()
+
+
+def test_a_topic_deleted_under_a_reader(topic: TopicFactory, source: MakeSource, services: Services) -> None:
+    name = topic()
+    reader = source(name)
+    assert reader.latest() == {f"{name}/0": 0}
+    admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
+    for future in admin.delete_topics([name], operation_timeout=10).values():
+        future.result(10)
+    with pytest.raises(UnknownTopicError, match=name):
+        reader.latest()
+    began = time.monotonic()
+    with pytest.raises(UnknownTopicError, match=f"topic {name} does not exist"):
+        offsets_read(reader, name, 0, 5)
+    assert time.monotonic() - began < 15
+    assert name not in admin.list_topics(timeout=10).topics  # reading did not make it again
+    topic_again(services, name)
+
+
+def topic_again(services: Services, name: str) -> None:
+    """The fixture deletes the topic at the end, so it must be there."""
+    from integration_tests import topics
+
+    topics.create(services.kafka_bootstrap, name, 1, {})
+
+
+def test_a_topic_made_again_has_another_id(topic: TopicFactory, source: MakeSource, services: Services) -> None:
+    name = topic()
+    first = source(name).topic_ids()
+    admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
+    for future in admin.delete_topics([name], operation_timeout=10).values():
+        future.result(10)
+    topic_again(services, name)
+    assert source(name).topic_ids().keys() == first.keys()
+    assert source(name).topic_ids() != first
+
+
+def test_partitions_added_later_are_found(topic: TopicFactory, source: MakeSource, services: Services) -> None:
+    from confluent_kafka.cimpl import NewPartitions
+
+    name = topic(1)
+    reader = source(name)
+    assert list(reader.latest()) == [f"{name}/0"]
+    admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
+    for future in admin.create_partitions([NewPartitions(name, 3)]).values():
+        future.result(10)
+    deadline = time.monotonic() + 20
+    while len(reader.latest()) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert reader.latest() == {f"{name}/{partition}": 0 for partition in range(3)}
+
+
+def test_large_records_come_in_bounded_batches(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    name = topic(max_message_bytes="2000000")
+    value = b"x" * 900_000
+    plain(producer, name, [value] * 60)
+    reader = source(name, format=RawFormat()).select(["value"])
+    batches = list(reader.read(OffsetRange(f"{name}/0", 0, 60)))
+    assert sum(batch.num_rows for batch in batches) == 60
+    assert max(batch.nbytes for batch in batches) <= 17 * 1024 * 1024
+
+
+def test_a_consumer_serves_one_reader_at_a_time(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    names = topic(), topic()
+    for name in names:
+        plain(producer, name, [name.encode()] * 3)
+    reader = source(*names, format=RawFormat(), group_id="own-pool")
+    both = [reader.read(OffsetRange(f"{name}/0", 0, 3)) for name in names]
+    first, second = (next(batches).to_pylist() for batches in both)
+    assert [row["value"] for row in first] == [names[0].encode()] * 3
+    assert [row["value"] for row in second] == [names[1].encode()] * 3
+    assert [list(batches) for batches in both] == [[], []]
+    idle = [client for client in pool._own().idle if client.connection == reader.connection]
+    assert len(idle) == 2
+    assert offsets_read(reader, names[0], 1, 3) == [1, 2]
+    assert {id(client) for client in pool._own().idle if client.connection == reader.connection} == set(map(id, idle))
+
+
+def test_a_consumer_is_thrown_away_after_an_error(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    name = topic()
+    plain(producer, name, [b"0", b"1"])
+    reader = source(name, group_id="thrown-away")
+    with pytest.raises(OffsetOutOfRangeError):
+        offsets_read(reader, name, 7, 9)
+    abandoned = reader.read(OffsetRange(f"{name}/0", 0, 2))
+    next(abandoned)
+    abandoned.close()  # type: ignore[attr-defined]
+    assert not [client for client in pool._own().idle if client.connection == reader.connection]
+    assert offsets_read(reader, name, 0, 2) == [0, 1]
+
+
+def _read_in_child(reader: KafkaSource, name: str, answers: multiprocessing.Queue[list[int]]) -> None:
+    answers.put(offsets_read(reader, name, 0, 3))
+
+
+def test_a_forked_worker_has_clients_of_its_own(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    name = topic()
+    plain(producer, name, [b"0", b"1", b"2"])
+    reader = source(name)
+    assert offsets_read(reader, name, 0, 3) == [0, 1, 2]
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=_read_in_child, args=(reader, name, answers))
+    child.start()
+    assert answers.get(timeout=30) == [0, 1, 2]
+    child.join(30)
+    assert child.exitcode == 0
+    assert offsets_read(reader, name, 1, 3) == [1, 2]
+
+
+def test_an_unreachable_broker_is_told_in_time(source: MakeSource, services: Services) -> None:
+    reader = KafkaSource("in", "127.0.0.1:9", ("t",), StringFormat(), connect_timeout_s=2.0, read_timeout_s=2.0)
+    for ask in (reader.latest, reader.initial_positions, lambda: list(reader.read(OffsetRange("t/0", 0, 1)))):
+        began = time.monotonic()
+        with pytest.raises(SourceError, match=r"no answer from Kafka at 127\.0\.0\.1:9 within 2 s \(.*refused") as told:
+            ask()
+        assert told.value.retriable
+        assert time.monotonic() - began < 15
