@@ -36,7 +36,7 @@ class Patience:
 
         retrying = Retrying(
             retry=retry_if_exception_type(SinkUnavailableError),
-            wait=wait_exponential_jitter(initial=self.first_wait_s, max=self.max_wait_s, jitter=self.first_wait_s),
+            wait=wait_exponential_jitter(multiplier=self.first_wait_s, max=self.max_wait_s, jitter=self.first_wait_s),
             stop=stop_after_delay(self.deadline_s),
             before_sleep=report,
             reraise=True,
