@@ -52,6 +52,8 @@ class JsonFormat:
 
     def _explain(self, values: pa.Array, error: ValueError) -> str:
         """Name the field at fault, by parsing the one value again for no field and then for each."""
+        if _NOT_UTF8 in str(error):
+            return utf8_reason(values[0].as_py())
         if _fault(values, _NO_FIELDS) is None:
             for field in self.schema:
                 fault = _fault(values, pa.schema([field]))
@@ -110,6 +112,7 @@ def _join(values: pa.Array) -> bytes:
     return text
 
 
+_NOT_UTF8 = "Invalid UTF8"
 _TYPE_CHANGE = re.compile(r"Column\(/?(.*)\) changed from (\w+) to (\w+)")
 _TWICE = re.compile(r"Column\(/?(.*)\) was specified twice")
 _UNPARSED = re.compile(r"Failed to convert JSON to (.*?)(?:\[.*\])?, couldn't parse:(.*)", re.DOTALL)
@@ -117,11 +120,7 @@ _UNPARSED = re.compile(r"Failed to convert JSON to (.*?)(?:\[.*\])?, couldn't pa
 
 def _reason(error: ValueError, field: str | None) -> str:
     """Arrow's message in the reader's words: no row numbers, which mean nothing outside."""
-    if isinstance(error, UnicodeDecodeError):
-        return utf8_reason(error.object)
     text = re.sub(r" in row \d+$", "", str(error)).removeprefix("JSON parse error: ")
-    if "Invalid UTF8" in text:
-        return "not UTF-8"
     if match := _TYPE_CHANGE.search(text):
         return f"field {match[1]}: expected {match[2]}, found {match[3]}" if match[1] else "not a JSON object"
     if match := _TWICE.search(text):

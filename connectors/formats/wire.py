@@ -55,7 +55,11 @@ def _is_scalar(kind: pa.DataType) -> bool:
 
 
 def parsed(schema: pa.Schema) -> pa.Schema:
-    """The schema to parse with. NOT NULL stays: the parser enforces it."""
+    """The schema to parse with.
+
+    NOT NULL stays on columns: the parser enforces it. It goes inside structs: there the parser asks for the field even
+    where the whole struct is null.
+    """
     return pa.schema([field.with_type(_parsed(field.type)) for field in schema])
 
 
@@ -65,7 +69,7 @@ def _parsed(kind: pa.DataType) -> pa.DataType:
     if kind in (pa.date32(), pa.timestamp("us"), pa.binary()):
         return pa.string()
     if pt.is_struct(kind):
-        return pa.struct([child.with_type(_parsed(child.type)) for child in kind])
+        return pa.struct([child.with_type(_parsed(child.type)).with_nullable(True) for child in kind])
     if pt.is_list(kind):
         return pa.list_(kind.value_field.with_type(_parsed(kind.value_type)))
     return kind
@@ -85,12 +89,20 @@ def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if kind == pa.binary():
         return from_base64(values)
     if pt.is_struct(kind):
-        children = [_fitted(values.field(i), child.type) for i, child in enumerate(kind)]
+        children = [_fitted(_required(values, i, child), child.type) for i, child in enumerate(kind)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
     if pt.is_list(kind):
         items = _fitted(values.values, kind.value_type)
         return pa.ListArray.from_arrays(values.offsets, items, type=kind, mask=values.is_null())
     return values if values.type == kind else values.cast(kind)
+
+
+def _required(values: pa.Array, position: int, child: pa.Field) -> pa.Array:
+    """A child of a struct column, having made sure that one which is NOT NULL is there wherever the struct is."""
+    inside = values.field(position)
+    if not child.nullable and pc.any(pc.and_(values.is_valid(), inside.is_null()), min_count=0).as_py():
+        raise ValueError(f"{child.name} is NOT NULL and is null or absent")
+    return inside
 
 
 def _holds(mask: pa.Array) -> bool:
