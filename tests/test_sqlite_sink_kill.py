@@ -36,7 +36,8 @@ ROWS_PER_TASK = 2_000
 Decided = dict[int, list[Committable]]
 
 processes = get_context("forkserver")
-processes.set_forkserver_preload(["pyarrow", "sqlalchemy", "connectors.sql.sqlite_sink"])
+# pandas because Arrow imports it on the way to NumPy: that would be most of the time in which a process is killed.
+processes.set_forkserver_preload(["pytest", "pandas", "sqlalchemy.dialects.sqlite", "connectors.sql.sqlite_sink"])
 
 
 def apply(sink: SqliteSink, decided: Decided, pipe: Pipe, broken: bool) -> None:
