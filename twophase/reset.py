@@ -33,23 +33,25 @@ def reset(pipeline: str, session: str, incarnation: str) -> Steps[Ownership]:
     """Commit what the old incarnation had decided, abort what it had prepared, then begin `incarnation`.
 
     The three stores are not compared: a reset is how one goes on when they do not fit. Killed half way, it is run
-    again.
-    Sinks that another incarnation holds are taken over on purpose; what that one left prepared stays as it is,
-    because only its
-    own head knows what is decided.
+    again. Sinks that another incarnation holds are taken over on purpose; what that one left prepared stays as it is,
+    because only its own head knows what is decided.
     """
     seen: Seen | None = yield messages.ReadHead()
     born = HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=())
     owned = Ownership(session, seen.version if seen else 0, seen.head if seen else born)
     yield from owned.swap(Claim(), "claim") if seen else _be_born(owned)
     old = owned.head
+    yield messages.Inspect(old.incarnation, {})  # makes the sinks' own tables where they are missing
     for ref in old.records:
         if ref.checkpoint_id > old.committed:
             record = yield from load(owned, ref)
             yield from commit_everywhere(owned, record)
     yield messages.Claim(old.incarnation, old.epoch, take_over=True)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
-    leftovers = {sink: tuple(p for p in group if p.transaction is not None) for sink, group in listed.items()}
+    leftovers = {
+        sink: tuple(p for p in group if p.transaction is not None and p.transaction.scope.epoch < old.epoch)
+        for sink, group in listed.items()
+    }
     if any(leftovers.values()):
         yield messages.AbortPrepared(leftovers)
     if seen is not None:
