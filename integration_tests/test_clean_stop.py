@@ -10,7 +10,7 @@ from integration_tests.harness.pipeline_process import PipelineProcess
 _RECORDS = 8 * CHECKPOINT_RECORDS
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_a_signal_lets_the_checkpoint_finish_and_a_second_one_aborts_it(pipeline: Pipeline) -> None:
     pipeline.workload.produce(_RECORDS)
 
@@ -42,5 +42,5 @@ def _assert_stopped(pipeline: Pipeline, process: PipelineProcess, checkpoints: i
     assert "Traceback" not in process.output()
     assert pipeline.prepared() == []
     verdict = pipeline.verdict()
-    assert verdict.clean, verdict
-    assert verdict.in_sink == checkpoints * CHECKPOINT_RECORDS, verdict
+    assert verdict.clean, str(verdict)
+    assert verdict.in_sink == checkpoints * CHECKPOINT_RECORDS, str(verdict)

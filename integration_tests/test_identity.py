@@ -12,7 +12,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 _RECORDS = 4 * CHECKPOINT_RECORDS
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_spark_may_forget_its_last_batch_and_nothing_else(pipeline: Pipeline, tmp_path: Path) -> None:
     pipeline.workload.produce(_RECORDS)
     pipeline.catch_up()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
 
 _RECORDS = 10 * CHECKPOINT_RECORDS
@@ -46,7 +46,7 @@ _LATER_CHECKPOINTS = (
 )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kills", [_FIRST_CHECKPOINT, _LATER_CHECKPOINTS], ids=["first", "later"])
 def test_killed_at_every_point(pipeline: Pipeline, kills: tuple[Kill, ...]) -> None:
     pipeline.workload.produce(_RECORDS)
@@ -63,12 +63,13 @@ def test_killed_at_every_point(pipeline: Pipeline, kills: tuple[Kill, ...]) -> N
 def _assert_seen(pipeline: Pipeline, kill: Kill) -> None:
     """Nothing is visible before the decision, and nothing but whole transactions after it (R6)."""
     verdict = pipeline.verdict()
-    assert verdict.clean, (kill, verdict)
-    half = CHECKPOINT_RECORDS // PARTITIONS
-    assert verdict.in_sink in {int(kill.checkpoints * PARTITIONS) * half}, (kill, verdict)
-    assert len(pipeline.prepared()) in kill.prepared, (kill, pipeline.prepared())
+    assert verdict.clean, f"{kill}: {verdict}"
+    assert verdict.in_sink == kill.checkpoints * CHECKPOINT_RECORDS, f"{kill}: {verdict}"
+    prepared = pipeline.prepared()
+    assert len(prepared) in kill.prepared, f"{kill}: {prepared}"
 
 
+@pytest.mark.timeout(1200)
 def test_a_worker_killed_while_it_writes(pipeline: Pipeline) -> None:
     """`local[2]` tries no task twice: the checkpoint is aborted, and the runner restarts in a fresh epoch by itself."""
     pipeline.workload.produce(_RECORDS)
@@ -80,7 +81,7 @@ def test_a_worker_killed_while_it_writes(pipeline: Pipeline) -> None:
     pipeline.assert_exact(at_least=_RECORDS)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_the_servers_killed_while_branches_are_prepared(killable: Services, pipeline: Pipeline) -> None:
     """Decided but not committed, prepared but not decided, half written, reading: it comes through by itself."""
     pipeline.workload.produce(_RECORDS)

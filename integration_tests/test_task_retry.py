@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
 _RECORDS = 4 * CHECKPOINT_RECORDS
 
 
+@pytest.mark.timeout(1200)
 def test_an_attempt_that_prepared_and_died_is_rolled_back_at_close(pipeline: Pipeline) -> None:
     pipeline.spec["spark"]["master"] = "local[2,4]"
     pipeline.workload.produce(_RECORDS)

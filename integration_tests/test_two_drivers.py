@@ -9,7 +9,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 _RECORDS = 8 * CHECKPOINT_RECORDS
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_only_the_newest_of_several_drivers_goes_on(pipeline: Pipeline) -> None:
     """Each one is stopped at another moment, superseded by the next, and only then let go on."""
     pipeline.workload.produce(_RECORDS)
@@ -21,7 +21,7 @@ def test_only_the_newest_of_several_drivers_goes_on(pipeline: Pipeline) -> None:
             zombie.release(point)
             zombie.fail("fenced: ", "another driver of this pipeline has started since")
         zombie, point = successor, stem
-        assert pipeline.verdict().clean, (stem, pipeline.verdict())
+        assert pipeline.verdict().clean, f"{stem}: {pipeline.verdict()}"
     assert zombie is not None
     last = pipeline.catch_up()
     zombie.release(point)

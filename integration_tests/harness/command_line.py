@@ -20,7 +20,7 @@ from typing import Self
 from integration_tests.harness import session
 from integration_tests.harness.pipeline_process import child_environment
 
-_COMMAND_S = 120.0
+_COMMAND_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,8 @@ class Pipeline:
     def assert_exact(self, at_least: int) -> None:
         """Every record in the sink exactly once, no fewer than `at_least`, and nothing left prepared."""
         verdict = self.verdict()
-        assert verdict.exact, verdict
-        assert verdict.in_sink >= at_least, verdict
+        assert verdict.exact, str(verdict)
+        assert verdict.in_sink >= at_least, str(verdict)
         assert self.prepared() == []
 
     def close(self) -> None:
