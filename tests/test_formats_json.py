@@ -116,6 +116,7 @@ values = st.one_of(documents, documents, braced, hostile, st.binary(max_size=12)
 @example([b'{"zz":{"i":1}', b"{}}"])
 @example([b'{"w":860}', b'{"w":"123456789012345678901"}', b'{"w":1e17}'])
 @example([b"\xef\xbb\xbf{}", b"{}\0}", b"{}\x0b", b"\x0c{}", "{}\u00a0".encode(), b" {}\r\n"])
+@example([b'{"s":"\xff"}', b'{"zz":"\xff"}', b'{"\xff":1}', b'{"i":1}'])
 @example([b'{"zz":"\\ud800"}', b'{"zz":"\\udc00\\ud800"}', b'{"zz":"\\ud83d\\ude00"}'])
 def test_each_value_decodes_as_it_would_alone(batch: list[bytes | None]) -> None:
     assert_as_oracle(batch)
@@ -215,6 +216,7 @@ def test_reasons_name_the_field() -> None:
         b'{"id": 1}{"id": 2}': "not valid JSON: more than one JSON document in a value",
         b"\xff": "not UTF-8: byte 0xff at position 0",
         b'{"id": tru}': "not valid JSON: Invalid value.",
+        b'{"id": 1}\0}': "not valid JSON: a raw NUL byte is not JSON",
     }
     for value, reason in reasons.items():
         assert [entry.reason for entry in decoder.decode(pa.array([value], pa.binary())).bad] == [reason]

@@ -1,0 +1,66 @@
+"""The formats whose column is the value itself."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.formats import JsonFormat, RawFormat, StringFormat, format_of
+from twophase.errors import SpecError
+
+values = st.lists(st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=4).map(str.encode)), max_size=12)
+
+
+def is_text(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@given(values)
+def test_strings_are_utf8_or_bad(batch: list[bytes | None]) -> None:
+    decoded = StringFormat().decode(pa.array(batch, pa.binary()))
+    good = [value for value in batch if is_text(value)]
+    assert decoded.rows.column("value").to_pylist() == [None if value is None else value.decode() for value in good]
+    assert [entry.index for entry in decoded.bad] == [i for i, value in enumerate(batch) if not is_text(value)]
+    assert decoded.rows.schema == StringFormat().schema
+
+
+def test_a_bad_string_is_explained() -> None:
+    decoded = StringFormat().decode(pa.array([b"ab\xffc"], pa.binary()))
+    assert [entry.reason for entry in decoded.bad] == ["not UTF-8: byte 0xff at position 2"]
+
+
+@given(values)
+def test_bytes_are_as_they_are(batch: list[bytes | None]) -> None:
+    decoded = RawFormat().decode(pa.array(batch, pa.binary()))
+    assert decoded.rows.column("value").to_pylist() == batch
+    assert decoded.bad == ()
+
+
+def test_formats_by_name() -> None:
+    assert format_of("string") == StringFormat()
+    assert format_of("raw") == RawFormat()
+    assert format_of("json", "a INT") == JsonFormat(pa.schema([("a", pa.int32())]))
+    for made in (StringFormat(), RawFormat()):
+        assert pickle.loads(pickle.dumps(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "complaint"),
+    [
+        ("json", None, "format json needs a schema"),
+        ("string", "a INT", "takes no schema"),
+        ("avro", None, "unknown format 'avro'"),
+        ("json", "a INTT", "did you mean INT"),
+    ],
+)
+def test_wrong_formats(kind: str, schema: str | None, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        format_of(kind, schema)

@@ -1,0 +1,78 @@
+"""What of Kafka's configuration can be judged without a broker."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from connectors.formats import RawFormat, format_of
+from connectors.kafka import KafkaSource
+from connectors.kafka.settings import REFUSED
+from connectors.kafka.splits import parse_split, split_name
+from twophase.errors import SpecError
+
+SECRET = "s3cret-value"
+
+
+def source(**settings: object) -> KafkaSource:
+    return KafkaSource("in", "h:1", ("t",), **{"format": RawFormat(), **settings})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [*REFUSED, "error_cb", "stats_cb", "on_commit", "logger"])
+def test_settings_that_are_not_the_users(name: str) -> None:
+    with pytest.raises(SpecError, match=f"properties: {name} ") as refused:
+        source(properties={name: SECRET})
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("no.such.setting", "1", 'No such configuration property: "no.such.setting"'),
+        ("fetch.wait.max.ms", "soon", 'Invalid value for configuration property "fetch.wait.max.ms"'),
+        ("fetch.wait.max.ms", "-5", '"fetch.wait.max.ms" value -5 is outside allowed range'),
+        ("security.protocol", "SSL2", 'for configuration property "security.protocol"'),
+        ("ssl.key.pem", SECRET, "ssl.key.pem failed"),
+    ],
+)
+def test_the_client_judges_the_others(name: str, value: str, complaint: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        source(properties={"security.protocol": "SSL", name: value}).validate()
+    assert complaint in refused.value.message
+    assert SECRET not in str(refused.value)
+
+
+def test_settings_pass_through() -> None:
+    made = source(properties={"fetch.wait.max.ms": "77", "client.id": "me"}, group_id="g")
+    made.validate()
+    settings = made.connection.consumer()
+    assert (settings["fetch.wait.max.ms"], settings["client.id"], settings["group.id"]) == ("77", "me", "g")
+    assert (settings["enable.auto.commit"], settings["auto.offset.reset"]) == (False, "error")
+    assert settings["isolation.level"] == "read_committed"
+
+
+def test_no_repr_shows_a_property() -> None:
+    made = source(properties={"sasl.password": SECRET, "ssl.key.password": SECRET})
+    assert SECRET not in repr(made) + str(made) + repr(made.connection)
+    assert made.connection.hide(f"x {SECRET} y") == "x *** y"
+
+
+def test_a_source_travels_to_a_task() -> None:
+    made = source(properties={"sasl.password": SECRET}).select(["value"])
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_columns() -> None:
+    made = source(format=format_of("json", "a INT, b STRING"))
+    assert made.schema.names == ["a", "b", "_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"]
+    assert made.select(["_offset", "b"]).schema.names == ["b", "_offset"]
+    assert made.select(["b", "_offset"]).select(["_offset"]).schema.names == ["_offset"]
+    with pytest.raises(SpecError, match="no such column: c"):
+        made.select(["a", "c"])
+    with pytest.raises(SpecError, match="_key is a column of record metadata"):
+        source(format=format_of("json", "_key INT"))
+
+
+def test_splits() -> None:
+    assert parse_split(split_name("a.b-c_1", 12)) == ("a.b-c_1", 12)
