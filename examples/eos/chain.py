@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 _INPUT = ("cast(_key AS string) AS word", "value", "_partition AS split", "_offset AS position")
 
