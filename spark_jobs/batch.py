@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import Column, DataFrame, functions
 
 from spark_jobs.failures import translate
 from spark_jobs.pipeline import Pipeline
@@ -36,7 +36,7 @@ class SparkBatch:
         sink = self.pipeline.sink
         frame = self._hashed() if self.pipeline.stateful else self.frame
         if sink.partition_by:
-            frame = frame.repartition(*[functions.col(f"`{name}`") for name in sink.partition_by])
+            frame = frame.repartition(*map(_column, sink.partition_by))
         task = WriteTask(scope, sink, self.pipeline.stateful)
         try:
             with self._deadline():
@@ -63,8 +63,7 @@ class SparkBatch:
         self.frame.sparkSession.sparkContext.cancelAllJobs()
 
     def _hashed(self) -> DataFrame:
-        columns = [functions.col("`" + name.replace("`", "``") + "`") for name in self.frame.columns]
-        return self.frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns))
+        return self.frame.withColumn(HASH_COLUMN, functions.xxhash64(*map(_column, self.frame.columns)))
 
     def _reason(self, error: BaseException) -> ConnectorError:
         if self._cancelled:
@@ -81,3 +80,7 @@ class SparkBatch:
             yield
         finally:
             timer.cancel()
+
+
+def _column(name: str) -> Column:
+    return functions.col("`" + name.replace("`", "``") + "`")

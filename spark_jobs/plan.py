@@ -13,9 +13,11 @@ _STATEFUL: Final = frozenset(
         "Deduplicate",
         "DeduplicateWithinWatermark",
         "Distinct",
+        "Except",  # the optimizer makes this one and Intersect an aggregation, which append mode alone refuses
         "FlatMapGroupsWithState",
         "FlatMapGroupsInPandasWithState",
         "GlobalLimit",
+        "Intersect",
         "TransformWithState",
         "TransformWithStateInPySpark",
         "TransformWithStateInPandas",

@@ -26,7 +26,7 @@ from spark_jobs.pipeline import Pipeline, build
 from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.spark_log import LocalSparkLog, planned_ends
 from twophase.driver import Driver
-from twophase.errors import ConnectorError
+from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
 from twophase.messages import Begin
 
@@ -59,6 +59,8 @@ class Runner:
                 return
             except ConnectorError as error:
                 if self.control.is_stopping():
+                    if not isinstance(error, PrepareError):  # what is decided may still wait for its commit, or worse
+                        raise
                     _log.info("stopped; the running checkpoint was aborted: %s", self.spec.mask(error.message))
                     return
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
@@ -95,11 +97,8 @@ class Runner:
         )
         self._epochs += 1
         try:
-            owned = self._held = driver.start()
-            if source.name not in owned.initial:
-                driver.store_positions(source.name, source.initial_positions())
-            initial = driver.owned.initial[source.name]
-            pipeline = build(self.spark, self.spec, source, sink, initial)
+            self._held = driver.start()
+            pipeline = build(self.spark, self.spec, source, sink, initial_positions(driver, source))
             self._tell("running")
             _Epoch(self.spec, self.control, self.listeners, driver, log, pipeline, self.until_caught_up).run()
             if self.control.is_stopping():
@@ -107,6 +106,21 @@ class Runner:
         finally:
             committer.close()
             head.close()
+
+
+def initial_positions(driver: Driver, source: Source) -> Mapping[str, int]:
+    """Where the source's splits began; asked for and stored in head before Spark first hears of them (R6, R10).
+
+    Raises IdentityError for a source under another name: Spark would read on where the old one ended, and head would
+    record ranges from elsewhere.
+    """
+    known = driver.owned.initial
+    if source.name not in known:
+        if known:
+            message = f"head holds the positions of source {', '.join(sorted(known))}, the spec names {source.name}"
+            raise IdentityError(message, remedy="give the source the name it had, or begin anew with `eos reset`")
+        driver.store_positions(source.name, source.initial_positions())
+    return driver.owned.initial[source.name]
 
 
 @dataclass(slots=True)
@@ -142,7 +156,7 @@ class _Epoch:
             self.pipeline.rows.writeStream.foreachBatch(self._on_batch)
             .outputMode(self.pipeline.output_mode)
             .queryName(f"eos {self.spec.pipeline}")
-            .option("checkpointLocation", folder.as_uri())
+            .option("checkpointLocation", f"file://{folder}")  # not as_uri(): Hadoop would take %20 literally
         )
         if self.until_caught_up:
             writer = writer.trigger(availableNow=True)

@@ -101,5 +101,11 @@ def _ship_modules(folder: Path) -> None:
 def _logging_options(location: Path, debug: bool) -> list[str]:
     location.mkdir(parents=True, exist_ok=True)
     settings = location / "log4j2.properties"
-    settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=location / "spark.log"))
+    settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=_as_property(location / "spark.log")))
     return [f'-Dlog4j2.configurationFile="{settings}"']
+
+
+def _as_property(path: Path) -> str:
+    """Java reads a .properties file as Latin-1, and takes a backslash for an escape."""
+    units = memoryview(str(path).encode("utf-16-le")).cast("H")
+    return "".join(chr(unit) if unit < 128 and unit != ord("\\") else f"\\u{unit:04x}" for unit in units)

@@ -1,0 +1,133 @@
+"""What a run does about an error, and which positions it begins with: decided without Spark and without services."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from connectors.spec import load_spec
+from spark_jobs import runner, session
+from spark_jobs.plan import is_stateful
+from spark_jobs.runner import Runner, initial_positions
+from twophase.errors import ConnectorError, IdentityError, LostCommittableError, PrepareError, SinkUnavailableError
+from twophase.head_value import HeadValue
+
+_SPEC = """
+pipeline: orders
+checkpoint: {location: ./checkpoints}
+sources: [{name: orders, connector: kafka, bootstrap_servers: "h:1", topics: [t], format: {type: raw}}]
+sinks: [{name: w, from: orders, connector: sqlite, path: ./w.db, table: t, commit: write-ahead-log}]
+"""
+
+
+def _stopped_by(error: ConnectorError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in whose first epoch a stop is requested, and then this happens."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(_SPEC)
+    run = Runner(load_spec(path, {}), cast(Any, None), [])
+
+    def epoch(self: Runner, _source: object, _sink: object) -> None:
+        self.control.requested = "SIGTERM received"
+        raise error
+
+    monkeypatch.setattr(runner.Runner, "_run_epoch", epoch)
+    run.run()
+
+
+def test_a_checkpoint_that_a_stop_aborted_is_a_clean_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _stopped_by(PrepareError("checkpoint 3 was cancelled"), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("error", [LostCommittableError("lost"), SinkUnavailableError("decided, not committed")])
+def test_a_stop_hides_no_other_error(error: ConnectorError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(type(error)):
+        _stopped_by(error, tmp_path, monkeypatch)
+
+
+class _Source:
+    name = "orders"
+
+    def initial_positions(self) -> dict[str, int]:
+        return {"t/0": 7}
+
+
+class _Driver:
+    def __init__(self, initial: dict[str, dict[str, int]]) -> None:
+        self.owned = HeadValue("p", "i" * 20, 1, (), initial=initial)
+
+    def store_positions(self, source: str, positions: dict[str, int]) -> None:
+        self.owned = HeadValue("p", "i" * 20, 1, (), initial={**self.owned.initial, source: positions})
+
+
+def test_initial_positions_are_asked_for_once() -> None:
+    driver = _Driver({})
+    assert initial_positions(cast(Any, driver), cast(Any, _Source())) == {"t/0": 7}
+    assert driver.owned.initial == {"orders": {"t/0": 7}}
+    assert initial_positions(cast(Any, _Driver({"orders": {"t/0": 3}})), cast(Any, _Source())) == {"t/0": 3}
+
+
+def test_a_source_under_another_name_is_refused() -> None:
+    driver = _Driver({"sales": {"t/0": 3}})
+    with pytest.raises(IdentityError, match="positions of source sales, the spec names orders"):
+        initial_positions(cast(Any, driver), cast(Any, _Source()))
+    assert driver.owned.initial == {"sales": {"t/0": 3}}
+
+
+class _Node:
+    """A logical plan as Py4J shows it."""
+
+    def __init__(self, name: str, *below: _Node, streaming: bool = True) -> None:
+        self._name, self._below, self._streaming = name, list(below), streaming
+
+    def getClass(self) -> _Node:  # noqa: N802 Java's name
+        return self
+
+    def getSimpleName(self) -> str:  # noqa: N802 Java's name
+        return self._name
+
+    def isStreaming(self) -> bool:  # noqa: N802 Java's name
+        return self._streaming
+
+    def children(self) -> _Node:
+        return self
+
+    def iterator(self) -> _Iterator:
+        return _Iterator(self._below)
+
+    def queryExecution(self) -> _Node:  # noqa: N802 Java's name
+        return self
+
+    def analyzed(self) -> _Node:
+        return self
+
+    @property
+    def _jdf(self) -> _Node:
+        return self
+
+
+class _Iterator:
+    def __init__(self, nodes: list[_Node]) -> None:
+        self._left = list(nodes)
+
+    def hasNext(self) -> bool:  # noqa: N802 Java's name
+        return bool(self._left)
+
+    def next(self) -> _Node:
+        return self._left.pop(0)
+
+
+@pytest.mark.parametrize("name", ["Except", "Intersect", "Distinct", "Aggregate"])
+def test_what_becomes_an_aggregation_is_stateful(name: str) -> None:
+    stream, table = _Node("StreamingRelationV2"), _Node("Range", streaming=False)
+    assert is_stateful(cast(Any, _Node("Project", _Node(name, stream, table))))
+    assert not is_stateful(cast(Any, _Node("Project", _Node(name, table, table, streaming=False), streaming=False)))
+    assert not is_stateful(cast(Any, _Node("Project", stream)))
+
+
+def test_a_path_in_a_properties_file_is_read_by_java_as_it_is() -> None:
+    path = Path("/d\u00f6c s/\U0001f600/a\\b")
+    written = session._as_property(path)
+    assert written.isascii()
+    assert written == "/d\\u00f6c s/\\ud83d\\ude00/a\\u005cb"
