@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from connectors.admission import admit
 from connectors.contracts import Source
+from twophase.errors import OffsetOutOfRangeError
 from twophase.values import OffsetRange
 
 if TYPE_CHECKING:
@@ -42,8 +43,17 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._source.latest()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Where the next batch ends. Called before every batch; asks the service."""
+        """Where the next batch ends. Called before every batch; asks the service.
+
+        Raises OffsetOutOfRangeError for a split that ends before what was read: its next records would get offsets that
+        count as done, and be left out (H23).
+        """
         self._latest = self._target if self._target is not None else self._source.latest()
+        for split, offset in start.items():
+            end = self._latest.get(split, offset)
+            if end < offset:
+                message = f"{split} ends at {end}, and the pipeline has read it up to {offset}: it was made again"
+                raise OffsetOutOfRangeError(message, remedy="reset the pipeline to read what there is now")
         return {**start, **admit(start, self._latest, self._max_records)}
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802 Spark's name
