@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from connectors.sql.committer import MySqlCommitter
 from connectors.sql.engine import Session
 from connectors.sql.sink import MySqlSink
 from connectors.sql.writer import MySqlWriter
+from twophase.errors import ConnectorError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import Committable
@@ -35,6 +38,7 @@ class Bench:
     incarnation: str = field(default_factory=incarnation)
     epoch: int = 1
     attempts: int = 0
+    writers: list[MySqlWriter] = field(default_factory=list)
 
     def scope(self, checkpoint_id: int = 0, attempt: int = 1, epoch: int | None = None) -> Scope:
         """Of this incarnation."""
@@ -49,7 +53,8 @@ class Bench:
     def writer(self, scope: Scope, task: int = 0) -> MySqlWriter:
         """Of a further attempt of this task."""
         self.attempts += 1
-        return self.sink.writer(TransactionId(scope, sink_key(self.sink.name), task, self.attempts))
+        self.writers.append(self.sink.writer(TransactionId(scope, sink_key(self.sink.name), task, self.attempts)))
+        return self.writers[-1]
 
     def prepare(self, scope: Scope, task: int, *batches: pa.RecordBatch) -> Committable:
         """Write and prepare."""
@@ -76,6 +81,24 @@ class Bench:
         return [each for each in self.committer.prepared(self.incarnation) if each.transaction is not None]
 
 
+_MADE: list[Bench] = []
+
+
+@pytest.fixture(autouse=True)
+def clean_up(request: pytest.FixtureRequest) -> Iterator[None]:
+    """End what a failed test left open or prepared, before its database is dropped. Import it where `bench` is used."""
+    if "database" in request.fixturenames:
+        request.getfixturevalue("database")  # so that it is dropped after this
+    yield
+    while _MADE:
+        made = _MADE.pop()
+        for writer in made.writers:
+            writer.abort()
+        with contextlib.suppress(ConnectorError):
+            made.committer.abort(made.prepared())
+        made.committer.close()
+
+
 def bench(url: str, columns: str, schema: pa.Schema, *, name: str = "warehouse", table: str = "rows_in") -> Bench:
     """Create the table with these column definitions and open a sink on it. Names are quoted here."""
     with Session(url) as session:
@@ -84,6 +107,7 @@ def bench(url: str, columns: str, schema: pa.Schema, *, name: str = "warehouse",
     sink = MySqlSink(name, url, table).open(schema)
     committer = sink.committer(PIPELINE)
     made = Bench(url, sink, committer)
+    _MADE.append(made)
     committer.inspect(made.incarnation, ())
     committer.claim(made.incarnation, made.epoch)
     return made

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,6 +14,7 @@ from connectors.sql.committer import MySqlCommitter
 from connectors.sql.engine import Session
 from connectors.sql.errors import ServerError
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, incarnation, numbers
+from integration_tests.mysql_support import clean_up as clean_up
 from twophase.errors import (
     FencedError,
     IdentityError,
@@ -29,11 +29,8 @@ ROWS = 1_000
 
 
 @pytest.fixture
-def ids(database: str) -> Iterator[Bench]:
-    made = bench(database, "id BIGINT NOT NULL", IDS)
-    yield made
-    made.committer.abort(made.committer.prepared(made.incarnation))
-    made.committer.close()
+def ids(database: str) -> Bench:
+    return bench(database, "id BIGINT NOT NULL", IDS)
 
 
 def committed(bench: Bench, *committables: Committable) -> list[CommitOutcome]:
@@ -165,6 +162,20 @@ def test_h4_of_two_concurrent_commits_neither_takes_the_branch_for_lost(ids: Ben
     assert set(committed(ids, *committables)) == {CommitOutcome.ALREADY_COMMITTED}
     for each in ours:
         each.close()
+
+
+def test_h4_a_commit_that_is_under_way_and_no_longer_listed_is_waited_for(ids: Bench) -> None:
+    """The moment in which MariaDB answers XAER_NOTA, lists nothing, and shows no witness: only a locking read waits."""
+    transaction = TransactionId(ids.permitted(), sink_key("warehouse"), 0, 1)
+    committable = Committable(transaction, rows=0)
+    with Session(ids.url) as other:
+        other.execute("START TRANSACTION")
+        tables.insert_witness(other, transaction, 0)
+        assert ids.prepared() == []
+        assert ids.committer.commit(0, [committable]) == [CommitOutcome.RETRY_LATER]
+        other.execute("COMMIT")
+    assert ids.committer.commit(0, [committable]) == [CommitOutcome.ALREADY_COMMITTED]
+    assert ids.witnesses() == 1
 
 
 def test_h18_a_foreign_binary_id_is_reported_and_left_alone(ids: Bench) -> None:

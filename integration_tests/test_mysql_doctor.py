@@ -8,17 +8,17 @@ from connectors.sql import tables
 from connectors.sql.engine import Session
 from connectors.sql.sink import MySqlSink
 from integration_tests.mysql_support import IDS, bench
+from integration_tests.mysql_support import clean_up as clean_up
 
 
 def test_a_fitting_server_and_table_pass(database: str) -> None:
-    made = bench(database, "id BIGINT", IDS)
+    bench(database, "id BIGINT", IDS)
     findings = MySqlSink("warehouse", database, "rows_in").check(IDS)
     wrong = [each for each in findings if not each.ok and each.fatal]
     assert wrong == []
     checks = {each.check.removeprefix("warehouse: ") for each in findings}
     assert {"reachable", "version", "innodb_flush_log_at_trx_commit", "XA RECOVER", "target", "columns"} <= checks
     assert len(checks) >= 12
-    made.committer.close()
 
 
 def test_each_problem_is_a_finding_with_a_remedy_and_no_exception(database: str) -> None:

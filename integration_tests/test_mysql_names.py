@@ -14,6 +14,7 @@ from connectors.sql.engine import Session
 from connectors.sql.head import SqlHead
 from connectors.sql.sink import MySqlSink
 from integration_tests.mysql_support import bench
+from integration_tests.mysql_support import clean_up as clean_up
 from twophase.errors import ConnectorError, HeadError, SinkUnavailableError, SpecError, TargetError
 from twophase.values import CommitOutcome
 
@@ -44,7 +45,6 @@ def test_any_name_of_a_table_and_a_column(database: str, name: str) -> None:
         pass
     assert made.count() == 1000
     assert made.query(f"SELECT SUM(`{quoted}`) FROM {made.sink.target}")[0][0] == 499_500
-    made.committer.close()
 
 
 def test_a_name_that_no_server_takes_is_a_missing_table(database: str) -> None:
@@ -57,7 +57,6 @@ def test_a_table_of_another_database_of_the_same_server(database: str) -> None:
     made = bench(database, "id BIGINT", schema)
     other = MySqlSink("warehouse", database, f"{make_url(database).database}.rows_in").open(schema)
     assert other.target == made.sink.target
-    made.committer.close()
 
 
 @pytest.mark.parametrize("password", ["p@ss/w:rd?#&%", "päss中", "'\"`\\", "%s%(x)s"])

@@ -14,6 +14,7 @@ from connectors.sql import writer as writer_module
 from connectors.sql.bulk import Bulk
 from connectors.sql.engine import Session
 from integration_tests.mysql_support import Bench, bench
+from integration_tests.mysql_support import clean_up as clean_up
 from twophase.values import CommitOutcome
 
 ROWS = 300_000
@@ -86,6 +87,5 @@ def test_the_writer_keeps_up_with_a_bare_load(database: str, monkeypatch: pytest
 
     monkeypatch.setattr(writer_module, "Bulk", insert)
     inserted = writer_rate(made, batches, 2)
-    made.committer.close()
     print(f"rows/s: bare LOAD DATA {raw:,.0f}, writer {load:,.0f} ({load / raw:.2f}), by INSERT {inserted:,.0f}")
     assert load > raw * 0.5

@@ -16,6 +16,7 @@ from connectors.sql.bulk import Bulk
 from connectors.sql.engine import Session
 from connectors.sql.sink import MySqlSink
 from integration_tests.mysql_support import Bench, bench
+from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
 from twophase.errors import BadRowError, TargetError
 from twophase.values import CommitOutcome
@@ -98,7 +99,6 @@ def test_a_bad_row_is_one_clear_error_and_leaves_nothing(database: str, variant:
     while made.committer.commit(0, [committable])[0] is CommitOutcome.RETRY_LATER:
         pass
     assert made.count() == GOOD
-    made.committer.close()
 
 
 def test_a_foreign_key_that_points_nowhere(database: str, variant: str) -> None:
@@ -111,7 +111,6 @@ def test_a_foreign_key_that_points_nowhere(database: str, variant: str) -> None:
     with pytest.raises(BadRowError, match="foreign key"):
         attempt(made, pa.record_batch([pa.array([1, 2], pa.int32())], schema))
     assert (made.count(), made.prepared()) == (0, [])
-    made.committer.close()
 
 
 def test_a_trigger_that_refuses(services: Services, database: str, variant: str) -> None:
@@ -127,7 +126,6 @@ def test_a_trigger_that_refuses(services: Services, database: str, variant: str)
     with pytest.raises(BadRowError, match="no sevens here"):
         attempt(made, pa.record_batch([pa.array([1, 7], pa.int32())], schema))
     assert (made.count(), made.prepared()) == (0, [])
-    made.committer.close()
 
 
 def test_every_column_that_does_not_fit_is_named_at_once(database: str) -> None:
@@ -201,7 +199,6 @@ def test_h15_rows_are_partitioned_by_the_unique_index(database: str, columns: st
     schema = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.int32())])
     made = bench(database, columns, schema)
     assert tuple(made.sink.partition_by) == expected
-    made.committer.close()
 
 
 def test_a_server_without_local_infile_gets_inserts(database: str) -> None:

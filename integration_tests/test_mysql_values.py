@@ -18,6 +18,7 @@ from connectors.sql import writer as writer_module
 from connectors.sql.bulk import Bulk
 from connectors.sql.engine import Session
 from integration_tests.mysql_support import Bench, bench
+from integration_tests.mysql_support import clean_up as clean_up
 from twophase.values import CommitOutcome
 
 UTC = dt.UTC
@@ -137,11 +138,10 @@ def module_database(services: Any) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def wide(module_database: str) -> Iterator[Bench]:
+def wide(module_database: str) -> Bench:
     made = bench(module_database, COLUMNS, SCHEMA)
     made.committer.permit(made.scope())
-    yield made
-    made.committer.close()
+    return made
 
 
 @pytest.fixture(params=["load", "insert"])
@@ -248,7 +248,6 @@ def test_pairs_of_types_that_hold(
         pass
     found = [row[0] for row in made.query("SELECT v FROM rows_in ORDER BY n")]
     assert [None if value is None else read(value) for value in found] == values
-    made.committer.close()
 
 
 def test_a_slice_of_a_batch_writes_its_own_rows_only(database: str, variant: str) -> None:
@@ -269,7 +268,6 @@ def test_a_slice_of_a_batch_writes_its_own_rows_only(database: str, variant: str
     assert sorted(found, key=repr) == sorted(
         [(None, "1", [1, 1]), (b"22", None, None), (b"3", "333", []), (None, "4", [4, None])], key=repr
     )
-    made.committer.close()
 
 
 def test_a_zone_does_not_move_the_moment(database: str) -> None:
@@ -280,7 +278,6 @@ def test_a_zone_does_not_move_the_moment(database: str) -> None:
     while made.committer.commit(0, [committable])[0] is CommitOutcome.RETRY_LATER:
         pass
     assert made.query("SELECT UNIX_TIMESTAMP(t) FROM rows_in") == [(Decimal(f"{moment.timestamp():.6f}"),)]
-    made.committer.close()
 
 
 def test_a_large_batch_goes_in_several_statements(database: str, variant: str) -> None:
@@ -294,4 +291,3 @@ def test_a_large_batch_goes_in_several_statements(database: str, variant: str) -
     assert committable.bytes > 40_000_000
     digest = made.query("SELECT COUNT(DISTINCT v), SUM(LENGTH(v)) FROM rows_in")[0]
     assert (int(digest[0]), int(digest[1])) == (2_000, sum(map(len, texts)))
-    made.committer.close()
