@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterator
+
 import pyarrow as pa
+import pytest
+from sqlalchemy.engine import make_url
 
 from connectors.sql import tables
 from connectors.sql.engine import Session
 from connectors.sql.sink import MySqlSink
 from integration_tests.mysql_support import IDS, bench
 from integration_tests.mysql_support import clean_up as clean_up
+from integration_tests.services import Services
+from twophase.errors import TargetError
 
 
 def test_a_fitting_server_and_table_pass(database: str) -> None:
@@ -60,3 +67,39 @@ def test_the_printed_ddl_makes_the_tables(database: str) -> None:
             (_, ddl) = session.execute(f"SHOW CREATE TABLE {table}")[0]
             assert "ENGINE=InnoDB" in ddl
             assert "ascii_bin" in ddl
+
+
+@pytest.fixture
+def limited(services: Services, database: str) -> Iterator[str]:
+    """The URL of a user who may read and write in this database and nothing else."""
+    name, schema = f"eos_{secrets.token_hex(5)}", make_url(database).database
+    with Session(services.admin_database_url) as admin:
+        admin.execute(f"CREATE USER {name} IDENTIFIED BY 'only-for-this-test'")
+        admin.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON `{schema}`.* TO {name}")
+    url = make_url(database).set(username=name, password="only-for-this-test")
+    yield url.render_as_string(hide_password=False)
+    with Session(services.admin_database_url) as admin:
+        admin.execute(f"DROP USER {name}")
+
+
+def test_a_user_who_may_not_create_tables_is_shown_their_ddl(database: str, limited: str) -> None:
+    with Session(database) as session:
+        session.execute("CREATE TABLE rows_in (id BIGINT) ENGINE = InnoDB")
+    committer = MySqlSink("warehouse", limited, "rows_in").open(IDS).committer("orders")
+    with pytest.raises(TargetError) as failure:
+        committer.inspect("x" * 20, ())
+    assert "CREATE TABLE IF NOT EXISTS eos_witness" in failure.value.remedy
+    with Session(database) as session:
+        tables.ensure(session)
+    assert committer.inspect("x" * 20, ()).claim_epoch == 0
+    committer.close()
+
+
+@pytest.mark.only_on("MySQL", "MariaDB asks for no privilege")
+def test_without_the_privilege_to_recover_doctor_and_committer_say_which(database: str, limited: str) -> None:
+    committer = MySqlSink("warehouse", limited, "rows_in").committer("orders")
+    with pytest.raises(TargetError, match="XA_RECOVER_ADMIN"):
+        committer.prepared("x" * 20)
+    findings = {each.check: each for each in MySqlSink("warehouse", limited, "rows_in").check(None)}
+    assert not findings["warehouse: XA RECOVER"].ok
+    assert "GRANT XA_RECOVER_ADMIN" in findings["warehouse: XA RECOVER"].remedy

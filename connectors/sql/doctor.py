@@ -16,7 +16,7 @@ _LOCAL_HOSTS: Final = frozenset({None, "", "localhost", "127.0.0.1", "::1"})
 _MYSQL: Final = (8, 0, 29)  # XA branches detach at PREPARE since then
 _MARIADB: Final = (10, 5, 2)  # prepared branches survive their connection since then
 _FEW_CONNECTIONS: Final = 50
-_GRANT_RECOVER: Final = "GRANT XA_RECOVER_ADMIN ON *.* TO the pipeline's user"
+_GRANT_RECOVER: Final = "as an administrator: GRANT XA_RECOVER_ADMIN ON *.* TO <the pipeline's user>"
 
 
 def check(name: str, url: str, table: str, open_target: Callable[[], object] | None) -> Sequence[Finding]:

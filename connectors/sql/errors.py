@@ -17,6 +17,8 @@ from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkError
 ACCESS_DENIED_CREATE: Final = frozenset({1044, 1142, 1227})
 DUPLICATE_KEY: Final = 1062
 LOCK_WAIT_TIMEOUT: Final = 1205
+PRIVILEGE_MISSING: Final = 1227
+XA_FAILED: Final = 1401  # XAER_RMERR: the server could not do it now
 UNKNOWN_XID: Final = 1397  # XAER_NOTA: does not exist, is attached elsewhere, or was committed already
 WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
 
@@ -38,7 +40,7 @@ _BUSY: Final = frozenset(
         1226,  # user's hourly resources used up
         1290,  # the server runs read-only
         1317,  # query interrupted
-        1401,  # XAER_RMERR: the server could not do it now
+        XA_FAILED,
         1637,  # too many transactions
         1836,  # read-only, as after a fail-over
         3024,  # statement timeout
@@ -92,7 +94,7 @@ _TARGET: Final = frozenset(
         1143,  # no rights on the column
         1146,  # no such table
         1148,  # LOCAL not allowed
-        1227,  # privilege missing
+        PRIVILEGE_MISSING,
         1251,  # authentication protocol
         1364,  # column without default
         1410,  # no rights

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.sql.engine import Session
+from connectors.sql.errors import PRIVILEGE_MISSING, XA_FAILED, ServerError
 from twophase.ids import TransactionId
 
 FORMAT_ID: Final = 0x454F53  # "EOS"
@@ -72,8 +73,15 @@ def end_and_rollback(session: Session, transaction: TransactionId) -> None:
 
 
 def recover(session: Session) -> list[Branch]:
-    """All prepared branches of the server. Needs XA_RECOVER_ADMIN on MySQL."""
-    return [_branch(row) for row in session.execute(session.dialect.recover)]
+    """All prepared branches of the server. Raises ServerError, also if the user may not ask (MySQL)."""
+    try:
+        rows = session.execute(session.dialect.recover)
+    except ServerError as error:
+        if error.number != XA_FAILED or session.dialect.is_mariadb:
+            raise
+        # MySQL's answer to a user without the privilege reads like damaged data.
+        raise ServerError(PRIVILEGE_MISSING, "XA RECOVER is refused: the user lacks XA_RECOVER_ADMIN") from error
+    return [_branch(row) for row in rows]
 
 
 def _branch(row: tuple[Any, ...]) -> Branch:
