@@ -1,0 +1,1 @@
+"""Tests that need no service: units, properties, and the simulation of the protocol."""

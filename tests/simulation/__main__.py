@@ -1,0 +1,24 @@
+"""`python -m tests.simulation [name]`: the deep explorations, or those whose name contains `name`. Takes some GiB."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.simulation.explore import explore
+from tests.simulation.scenarios import DEEP
+
+
+def main(wanted: str) -> int:
+    """Explore and report; 1 if a rule does not hold."""
+    failed = False
+    for name, config in DEEP.items():
+        if wanted in name:
+            found = explore(config)
+            failed |= bool(found.violation)
+            print(f"{name}: {found.worlds} worlds, {found.ends} ends, {found.violation or 'holds'}", flush=True)
+            print(*found.history, sep="\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ""))

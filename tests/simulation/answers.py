@@ -1,0 +1,76 @@
+"""The answers of actions, as `twophase.messages` has them, from the results of their operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from tests.simulation.config import Config
+from tests.simulation.operations import ReadSpark
+from tests.simulation.world import Spark, head_of, parse, record_of
+from twophase import messages
+from twophase.errors import PrepareError
+from twophase.messages import Acknowledged, Failed, Inspected, Seen
+from twophase.participants import Prepared
+from twophase.values import Committable, SinkState, SparkState
+
+
+def offsets_log(checkpoint_id: int) -> str:
+    """Content of Spark's offsets/N."""
+    return f"v1 batch {checkpoint_id}"
+
+
+def answer(action: Any, results: Sequence[Any], config: Config) -> object:
+    """The action's answer, from the results of its operations."""
+    match action:
+        case messages.ReadHead():
+            version, content = results[0]
+            head = head_of(content)
+            return Seen(version, head) if head is not None else None
+        case messages.Inspect():
+            states = {
+                name: SinkState(*_claim(r[0]), r[1], _ids(r[2]))
+                for name, r in zip(config.names, results[:-1], strict=True)
+            }
+            return Inspected(_spark(results[-1]), states)
+        case messages.ListPrepared():
+            return {name: tuple(map(_prepared, listed)) for name, listed in zip(config.names, results, strict=True)}
+        case messages.Commit():
+            outcomes = iter(results)
+            return {name: [next(outcomes) for _ in group] for name, group in action.committables.items()}
+        case messages.LoadRecord():
+            return record_of(results[0]) if results[0] is not None else None
+        case messages.RunWriters():
+            return _acknowledged(results[0], config)
+        case messages.Swap() | ReadSpark():
+            return results[0]
+        case _:
+            return None
+
+
+def _claim(claim: tuple[str, int] | None) -> tuple[str | None, int]:
+    return claim if claim is not None else (None, 0)
+
+
+def _ids(texts: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(parse(text) for text in texts)
+
+
+def _spark(spark: Spark) -> SparkState:
+    newest = {n: offsets_log(n) for n in range(max(spark.planned - 1, 0), spark.planned + 1)}
+    return SparkState(spark.query, spark.planned, spark.committed, newest)
+
+
+def _prepared(text: str) -> Prepared:
+    return Prepared(parse(text), text)
+
+
+def _acknowledged(result: tuple[str, ...], config: Config) -> Acknowledged | Failed:
+    if result[0] == "failed":
+        return Failed(PrepareError(result[1]))
+    by_sink: dict[str, list[Committable]] = {name: [] for name in config.names}
+    for number, text in cast("tuple[tuple[int, str], ...]", result[1]):
+        transaction = parse(text)
+        assert transaction is not None
+        by_sink[config.names[number]].append(Committable(transaction, rows=1))
+    return Acknowledged({name: tuple(group) for name, group in by_sink.items()}, at=1.0)

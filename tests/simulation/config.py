@@ -1,0 +1,52 @@
+"""What one exploration covers, and how much of each kind of trouble it allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from tests.simulation.coordinator import REAL, Coordinator
+
+SOURCE = "source"
+SPLIT = "t/0"
+FIRST_OFFSET = 5
+PIPELINE = "p"
+
+
+class Budget(NamedTuple):
+    """How often each kind of trouble may still happen. Crashes are never counted: every point has one."""
+
+    switches: int = 0  # from a process that could go on to another one
+    swaps: int = 0  # whose answer is lost: landed, or still on the wire
+    retries: int = 0  # of a task, whose first attempt lives on
+    failures: int = 0  # of a whole job
+    commits: int = 0  # that take their time: neither prepared nor visible
+    aborters: int = 0  # processes that abort what another one is just deciding (H2)
+    vandals: int = 0  # prepared transactions that an administrator rolls back by hand
+
+
+@dataclass(frozen=True)
+class Config:
+    """One exploration."""
+
+    drivers: int = 2
+    checkpoints: int = 2
+    sinks: int = 2
+    tasks: int = 2
+    retained: int = 1
+    tries: int = 1  # how often one epoch runs a checkpoint before it gives up
+    budget: Budget = field(default_factory=Budget)
+    coordinator: Coordinator = REAL
+    without: frozenset[str] = frozenset()  # kinds of moves that are left out
+    broken: str = ""  # a rule that the simulated sinks or the register break
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The sinks."""
+        return tuple(f"sink{n}" for n in range(self.sinks))
+
+    @property
+    def last(self) -> int:
+        """The last checkpoint."""
+        return self.checkpoints - 1

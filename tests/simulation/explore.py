@@ -1,0 +1,109 @@
+"""The search: every world that can be reached within the budget, each looked at once."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.config import Budget, Config
+from tests.simulation.moves import Moves
+from tests.simulation.rules import Violation, check, check_end, check_finished
+from tests.simulation.world import World, first_world
+
+_STEPS = 2_000
+FRESH = 99
+"""Number of the driver that comes at the end: nobody else has its nonces."""
+
+
+@dataclass
+class Found:
+    """What an exploration has seen."""
+
+    worlds: int = 0
+    ends: int = 0  # worlds in which nobody lives any more
+    statuses: Counter[str] = field(default_factory=Counter)  # how processes ended, over all ends
+    kinds: Counter[str] = field(default_factory=Counter)  # moves by kind: what was tried at all
+    cores: set[tuple[Any, ...]] = field(default_factory=set)  # the stores at the ends
+    violation: str = ""
+    history: list[str] = field(default_factory=list)  # that leads to the violation
+
+
+def explore(config: Config) -> Found:
+    """Look at every world. Stops at the first violation."""
+    gc.disable()  # millions of small tuples that all stay: looking for garbage among them takes a third of the time
+    try:
+        return _Search(config).run()
+    finally:
+        gc.enable()
+
+
+class _Search:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._moves = Moves(config)
+        self._found = Found()
+        self._came: dict[World, tuple[World, tuple[object, ...]] | None] = {}
+        self._checked: set[tuple[Any, ...]] = set()
+
+    def run(self) -> Found:
+        first = self._moves.start(first_world(self._config))
+        self._came[first] = None
+        stack = [first]
+        world = first
+        try:
+            while stack:
+                world = stack.pop()
+                self._look(world)
+                for kind, text, after in self._moves.all(world):
+                    self._found.kinds[kind] += 1
+                    if after not in self._came:
+                        self._came[after] = (world, text)
+                        stack.append(after)
+        except Violation as violation:
+            self._found.violation = str(violation)
+            self._found.history = self._history(world)
+        self._found.worlds = len(self._came)
+        return self._found
+
+    def _look(self, world: World) -> None:
+        visible = (world.head, world.records, world.sinks, world.spark, world.decided, world.processes)
+        if visible not in self._checked:
+            self._checked.add(visible)
+            check(world, self._config)
+        if any(process.status == "live" for process in world.processes):
+            return
+        self._found.ends += 1
+        self._found.statuses.update(process.status for process in world.processes)
+        check_end(world, self._config)
+        if world.core not in self._found.cores:
+            self._found.cores.add(world.core)
+            finish(self._moves, world)
+
+    def _history(self, world: World) -> list[str]:
+        texts = []
+        while (came := self._came[world]) is not None:
+            world, parts = came
+            texts.append(" ".join(map(str, parts)))
+        return texts[::-1]
+
+
+def finish(moves: Moves, world: World) -> World:
+    """A fresh driver runs alone, without any trouble, and must bring everything to its end."""
+    after, status = run_alone(moves, world)
+    check_finished(after, status, moves.config)
+    return after
+
+
+def run_alone(moves: Moves, world: World) -> tuple[World, str]:
+    """The world after one more driver has run, and how that one ended."""
+    world = moves.start(world._replace(processes=(), budget=Budget()), FRESH)
+    for _ in range(_STEPS):
+        if world.processes[0].status != "live":
+            return world, world.processes[0].status
+        plain = next((after for kind, _, after in moves.step(world, 0) if kind == "step"), None)
+        if plain is None:
+            plain = next(after for kind, _, after in moves.environment(world) if kind == "finish")
+        world = plain
+    raise Violation("a fresh driver alone never ends")

@@ -1,0 +1,90 @@
+"""Spark's job of one checkpoint: each task opens a transaction, prepares it and acknowledges; some are run twice (H1).
+
+A job is (unit, attempt, phase, accepted, acked): a unit is one task of one sink; `acked` says that the first of two
+attempts has acknowledged, so that Spark may take its word instead. Attempts that nobody waits for any more live on in
+their sink: `moves` lets them prepare at any later moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.simulation.config import Config
+from tests.simulation.world import World
+from twophase.ids import Scope, TransactionId, sink_key
+
+BEGUN: tuple[Any, ...] = (0, 0, "open", (), False)
+
+
+def transaction(scope: Scope, job: tuple[Any, ...], config: Config, attempt: int | None = None) -> str:
+    """The id of an attempt of the unit under way."""
+    unit, current = job[:2]
+    sink, task = divmod(unit, config.tasks)
+    number = unit * 2 + (current if attempt is None else attempt)
+    if config.broken == "no epoch in the id":
+        scope = replace(scope, epoch=0)
+    return str(TransactionId(scope, sink_key(config.names[sink]), task, number))
+
+
+def step(world: World, index: int, scope: Scope, config: Config) -> Iterator[tuple[Any, World, Any]]:
+    """What the job may do next: (what, world, result), with a result when the job has ended."""
+    job = world.processes[index].job or BEGUN
+    if job[0] == config.sinks * config.tasks:
+        yield "job ends", world, ("acknowledged", job[3])
+        return
+    yield from (
+        _open(world, index, scope, job, config) if job[2] == "open" else _prepare(world, index, scope, job, config)
+    )
+    if world.budget.failures:
+        yield "job fails", world.spend("failures"), ("failed", "a task failed")
+
+
+def _open(world: World, index: int, scope: Scope, job: Any, config: Config) -> Iterator[tuple[Any, World, Any]]:
+    unit, attempt, _, accepted, acked = job
+    number = unit // config.tasks
+    sink, text = world.sinks[number], transaction(scope, job, config)
+    if str(scope) not in sink.permits and config.broken != "no permit":
+        yield ("finds no permit", text), world, ("failed", "no permit")
+        return
+    kept = sink.prepared
+    if config.broken == "retry rolls its sibling back" and attempt:
+        kept -= {transaction(scope, job, config, 0)}
+    opened = world.with_sink(number, open=sink.open | {text}, prepared=kept)
+    yield ("opens", text), opened.with_process(index, job=(unit, attempt, "prepare", accepted, acked)), None
+
+
+def _prepare(world: World, index: int, scope: Scope, job: Any, config: Config) -> Iterator[tuple[Any, World, Any]]:
+    unit, attempt, _, accepted, acked = job
+    number = unit // config.tasks
+    sink, text = world.sinks[number], transaction(scope, job, config)
+    if text not in sink.open:
+        yield ("was ended", text), world, ("failed", "ended")
+        return
+    ready = world.with_sink(number, open=sink.open - {text}, prepared=sink.prepared | {text})
+
+    def accept(after: World, which: str) -> World:
+        taken = text if config.broken == "the newest attempt is committed" else which
+        return after.with_process(index, job=(unit + 1, 0, "open", (*accepted, (number, taken)), False))
+
+    yield ("prepares", text), accept(ready, text), None
+    if attempt:
+        if acked:
+            older = transaction(scope, job, config, 0)
+            yield ("prepares", text, "accepted is", older), accept(ready, older), None
+            yield ("accepted is", older), accept(world, older), None
+    elif world.budget.retries:
+        hanging, late = (unit, 1, "open", accepted, False), (unit, 1, "open", accepted, True)
+        yield ("hangs, is run again", text), world.spend("retries").with_process(index, job=hanging), None
+        yield ("prepares, is run again", text), ready.spend("retries").with_process(index, job=late), None
+
+
+def acknowledge(world: World, text: str, scopes: Sequence[Scope | None], config: Config) -> World:
+    """A straggler has prepared: the job that runs its task again hears of it."""
+    for index, (process, scope) in enumerate(zip(world.processes, scopes, strict=True)):
+        if scope is None or process.job is None or not process.job[1]:
+            continue
+        if transaction(scope, process.job, config, 0) == text:
+            return world.with_process(index, job=(*process.job[:4], True))
+    return world

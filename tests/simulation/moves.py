@@ -1,0 +1,168 @@
+"""What may happen next in a world. The plain move of a process is of the kind "step"; trouble costs budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation import jobs
+from tests.simulation.config import Config
+from tests.simulation.operations import execute, swap
+from tests.simulation.processes import Processes
+from tests.simulation.world import FOREIGN, World, record_of
+from twophase import messages
+from twophase.ids import Scope
+from twophase.values import CommitOutcome
+
+Move = tuple[str, tuple[object, ...], World]
+"""Kind, what happened (in parts: few are ever read), and the world after it."""
+
+
+class Moves:
+    """The moves of one exploration."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.processes = Processes(config)
+
+    def all(self, world: World) -> Iterator[Move]:
+        """Everything that may happen."""
+        return (move for move in self._all(world) if move[0] not in self.config.without)
+
+    def _all(self, world: World) -> Iterator[Move]:
+        yield from self.environment(world)
+        live = [n for n, each in enumerate(world.processes) if each.status == "live"]
+        free = world.current not in live or self.blocked(world, world.current)
+        for index in live:
+            if index == world.current:
+                yield from self.step(world, index)
+                yield "crash", (index, "dies"), self._die(world, index)
+            elif free or world.budget.switches:
+                after = world if free else world.spend("switches")
+                yield "switch", (index, "goes on"), after._replace(current=index)
+        drivers = sum(each.make[0] == "driver" for each in world.processes)
+        if drivers < self.config.drivers and (free or world.budget.switches):
+            yield "start", (len(world.processes), "starts"), self.start(world if free else world.spend("switches"))
+
+    def start(self, world: World, number: int | None = None) -> World:
+        """One more driver."""
+        born = self.processes.begin(("driver", len(world.processes) if number is None else number))
+        return world._replace(processes=(*world.processes, born), current=len(world.processes))
+
+    def _die(self, world: World, index: int) -> World:
+        return world.with_process(index, node=0, partial=(), job=None, status="dead")
+
+    def blocked(self, world: World, index: int) -> bool:
+        """It waits for a commit of somebody else that takes its time."""
+        waits = any(sink.committing for sink in world.sinks) and world.processes[index].status == "live"
+        return waits and not any(self.step(world, index))
+
+    def step(self, world: World, index: int) -> Iterator[Move]:
+        """What one process may do."""
+        process = world.processes[index]
+        action = self.processes[process.node].action
+        if isinstance(action, messages.RunWriters):
+            for what, after, result in jobs.step(world, index, action.scope, self.config):
+                moved = after if result is None else self._answered(after, index, (result,))
+                yield "step", (index, what), moved
+            return
+        whole = self.processes[process.node].operations
+        if not whole:
+            yield "step", (index, action), self._answered(world, index, ())
+            return
+        operation = whole[len(process.partial)]
+        if operation[0] == "commit":
+            yield from self._commit(world, index, operation)
+            return
+        result, after = execute(world, operation, self.config.broken)
+        if isinstance(action, messages.Swap):
+            yield from self._trouble_with_swap(world, index, action, operation[2])
+        yield "step", (index, operation, result), self._result(after, index, result)
+
+    def _commit(self, world: World, index: int, operation: tuple[object, ...]) -> Iterator[Move]:
+        _, number, transaction, repeated = operation
+        assert isinstance(number, int)
+        assert isinstance(transaction, str)
+        assert isinstance(repeated, int)
+        sink = world.sinks[number]
+        mine = (transaction, index)
+        if mine in sink.committing:
+            world = self._committed(world, number, mine)
+        elif world.budget.commits and transaction in sink.prepared:
+            begun = world.with_sink(number, prepared=sink.prepared - {transaction}, committing=sink.committing | {mine})
+            yield "slow commit", (index, "sends commit of", transaction), begun.spend("commits")
+        result, after = execute(world, operation, self.config.broken)
+        if result is CommitOutcome.RETRY_LATER and repeated:
+            return  # has asked once; asking for ever is left out
+        yield "step", (index, operation, result), self._result(after, index, result)
+
+    def _committed(self, world: World, number: int, entry: tuple[str, int]) -> World:
+        sink = world.sinks[number]
+        return world.with_sink(
+            number,
+            committing=sink.committing - {entry},
+            committed=sink.committed | {entry[0]},
+            witnesses=sink.witnesses | {entry[0]},
+        )
+
+    def _trouble_with_swap(self, world: World, index: int, action: messages.Swap, value: bytes) -> Iterator[Move]:
+        what = (index, action.point, "at", action.version)
+        if world.budget.aborters and action.point == "decide" and world.version == action.version:
+            scope = record_of(action.value.records[-1].name).scope
+            born = self.processes.begin(("aborter", world.version, world.head, scope))
+            asked = world.spend("aborters")._replace(processes=(*world.processes, born))
+            yield "aborter", (index, "is to be aborted"), asked
+        if world.budget.swaps:
+            landed, after = swap(world, action.version, value, self.config.broken)
+            if landed:
+                yield "lost answer", (*what, "landed, no answer"), self._result(after.spend("swaps"), index, None)
+            late = world.spend("swaps")._replace(wire=world.wire | {(action.version, value)})
+            yield "late swap", (*what, "on the wire, no answer"), self._result(late, index, None)
+
+    def _result(self, world: World, index: int, result: object) -> World:
+        process = world.processes[index]
+        results = (*process.partial, result)
+        ended = isinstance(result, tuple) and result[:1] == ("raise",)
+        if ended or len(results) == len(self.processes[process.node].operations):
+            return self._answered(world, index, results)
+        return world.with_process(index, partial=results)
+
+    def _answered(self, world: World, index: int, results: tuple[object, ...]) -> World:
+        processes = list(world.processes)
+        processes[index] = self.processes.follow(processes[index], results)
+        return world._replace(processes=tuple(processes))
+
+    def environment(self, world: World) -> Iterator[Move]:
+        """What happens by itself: late swaps land, stragglers prepare, slow commits end."""
+        for sent in sorted(world.wire):
+            landed, after = swap(world._replace(wire=world.wire - {sent}), *sent, self.config.broken)
+            if landed:
+                yield "deliver", ("a late swap lands at", sent[0]), after
+        awaited = self._awaited(world)
+        for number, sink in enumerate(world.sinks):
+            for text in sorted(sink.open - awaited):
+                ready = world.with_sink(number, open=sink.open - {text}, prepared=sink.prepared | {text})
+                heard = jobs.acknowledge(ready, text, self._scopes(world), self.config)
+                yield "straggler", ("straggler prepares", text), heard
+            for entry in sorted(sink.committing):
+                yield "finish", ("a commit ends", *entry), self._committed(world, number, entry)
+                undone = world.with_sink(
+                    number, committing=sink.committing - {entry}, prepared=sink.prepared | {entry[0]}
+                )
+                yield "undo", ("the server dies before the commit of", *entry), undone
+            if world.budget.vandals:
+                for text in sorted(sink.prepared - {FOREIGN}):
+                    gone = world.with_sink(number, prepared=sink.prepared - {text}).spend("vandals")
+                    yield "vandal", ("somebody rolls back", text), gone._replace(vandalised=True)
+
+    def _awaited(self, world: World) -> set[str]:
+        """Attempts that a job still waits for."""
+        return {
+            jobs.transaction(scope, process.job, self.config)
+            for scope, process in zip(self._scopes(world), world.processes, strict=True)
+            if scope is not None and process.job is not None and process.job[2] == "prepare"
+        }
+
+    def _scopes(self, world: World) -> list[Scope | None]:
+        """By process: the run whose job is under way."""
+        actions = [self.processes[each.node].action if each.job is not None else None for each in world.processes]
+        return [action.scope if action is not None else None for action in actions]

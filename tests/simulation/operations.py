@@ -1,0 +1,160 @@
+"""What an action of the protocol is made of: operations that happen at once, between any two of which one may die.
+
+Mirrors `twophase.effects`. `operations` lists them, `execute` does one, `answer` makes the action's answer from all
+results. RunWriters is not here: see `jobs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.simulation import sinks
+from tests.simulation.config import Config
+from tests.simulation.world import FOREIGN, SHELF, Spark, World, head_of
+from twophase import messages
+from twophase.codec import encode_head, encode_record
+from twophase.ids import Scope
+
+Operation = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class ReadSpark:
+    """Not of the protocol: Spark looks into its checkpoint folder. Answer: Spark."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Not of the protocol: Spark writes offsets/N, or finds it there."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True)
+class MarkDone:
+    """Not of the protocol: Spark writes commits/N."""
+
+    checkpoint_id: int
+
+
+def operations(action: Any, config: Config) -> tuple[Operation, ...]:
+    """In the order in which `twophase.effects` does them."""
+    every = range(config.sinks)
+    match action:
+        case messages.Inspect():
+            expected = [tuple(str(c.transaction) for c in action.expected.get(name, ())) for name in config.names]
+            return *(("inspect", n, action.incarnation, expected[n]) for n in every), ("spark",)
+        case messages.Swap():
+            return (("swap", action.version, encode_head(action.value), action.point),)
+        case messages.Claim():
+            raise_ = (("claim", n, action.incarnation, action.epoch) for n in every)
+            revoke = (("revoke older", n, action.incarnation, action.epoch) for n in every)
+            return tuple(each for pair in zip(raise_, revoke, strict=True) for each in pair)
+        case messages.Permit():
+            return tuple(("permit", n, action.scope) for n in every)
+        case messages.Revoke():
+            return tuple(("revoke", n, action.scope) for n in every)
+        case messages.ListPrepared():
+            return tuple(("list", n) for n in every)
+        case messages.Commit():
+            return tuple(
+                ("commit", config.names.index(name), str(c.transaction), action.repeated)
+                for name, group in action.committables.items()
+                for c in group
+            )
+        case messages.AbortPrepared():
+            return tuple(
+                ("abort", config.names.index(name), str(p.transaction) if p.transaction else FOREIGN)
+                for name, group in action.prepared.items()
+                for p in group
+            )
+        case messages.Prune():
+            forget = (("delete record", ref.name) for ref in action.records)
+            return *forget, *(("prune", n, action.incarnation, action.below) for n in every)
+        case _:
+            return ((action,),)
+
+
+def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World]:
+    """Do one operation: (result, world)."""
+    match operation:
+        case ("inspect", int(n), incarnation, expected):
+            return _at(world, n, sinks.inspect(world.sinks[n], incarnation, expected))
+        case ("claim", int(n), incarnation, epoch):
+            return _at(world, n, sinks.claim(world.sinks[n], incarnation, epoch))
+        case ("revoke older", int(n), incarnation, epoch):
+            return _at(world, n, sinks.revoke_older(world.sinks[n], incarnation, epoch, broken))
+        case ("permit", int(n), scope):
+            return _at(world, n, sinks.permit(world.sinks[n], scope, broken))
+        case ("revoke", int(n), scope):
+            return _at(world, n, sinks.revoke(world.sinks[n], scope))
+        case ("list", int(n)):
+            return _at(world, n, sinks.prepared(world.sinks[n]))
+        case ("commit", int(n), transaction, _):
+            return _at(world, n, sinks.commit(world.sinks[n], transaction, broken))
+        case ("abort", int(n), transaction):
+            return _at(world, n, sinks.abort(world.sinks[n], transaction))
+        case ("prune", int(n), incarnation, below):
+            return _at(world, n, sinks.prune(world.sinks[n], incarnation, below))
+        case ("swap", version, value, _):
+            return swap(world, version, value, broken)
+        case ("delete record", name):
+            return None, world._replace(records=world.records - {name})
+        case ("spark",):
+            return world.spark, world
+        case (action,):
+            return _execute_whole(world, action, broken)
+    raise AssertionError(operation)
+
+
+def _at(world: World, index: int, done: tuple[Any, Any]) -> tuple[Any, World]:
+    result, sink = done
+    if sink is world.sinks[index]:
+        return result, world
+    return result, world._replace(sinks=(*world.sinks[:index], sink, *world.sinks[index + 1 :]))
+
+
+def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
+    match action:
+        case messages.ReadHead():
+            return (world.version, world.head), world
+        case messages.PutRecord():
+            SHELF[action.ref.name] = encode_record(action.record)
+            return None, world._replace(records=world.records | {action.ref.name})
+        case messages.LoadRecord():
+            return action.ref.name if action.ref.name in world.records else None, world
+        case messages.Sweep():
+            kept = {ref.name for ref in action.head.records}
+            swept = {n for n in world.records if n not in kept and _epoch(n) < action.head.epoch}
+            return None, world._replace(records=world.records - swept)
+        case ReadSpark():
+            return world.spark, world
+        case Plan():
+            planned = max(world.spark.planned, action.checkpoint_id)
+            return None, world._replace(spark=Spark(planned, world.spark.committed, "query"))
+        case MarkDone():
+            done = max(world.spark.committed, action.checkpoint_id)
+            return None, world._replace(spark=world.spark._replace(committed=done))
+        case messages.CommitBack() | messages.Discard():
+            return None, world
+    raise AssertionError(action)
+
+
+def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, World]:
+    """The head register. Remembers every decision that lands."""
+    if world.version != expected and broken != "swap without compare":
+        return False, world
+    head = head_of(value)
+    assert head is not None
+    named = {ref.checkpoint_id: ref.name for ref in head.records}
+    decided = world.decided[: head.completed + 1]
+    decided += tuple(named.get(n, "") for n in range(len(decided), head.completed + 1))
+    wire = frozenset(entry for entry in world.wire if entry[0] > world.version or broken == "swap without compare")
+    return True, world._replace(version=world.version + 1, head=value, decided=decided, wire=wire)
+
+
+def _epoch(name: str) -> int:
+    scope = Scope.parse(name.rsplit("-", 1)[0])
+    assert scope is not None
+    return scope.epoch

@@ -1,0 +1,113 @@
+"""What must hold in every world, and in one that has come to its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+from tests.simulation.config import FIRST_OFFSET, SOURCE, SPLIT, Config
+from tests.simulation.world import FOREIGN, Sink, World, decided_transactions, head_of, parse, record_of
+
+
+class Violation(Exception):
+    """A rule does not hold: what the exploration looks for."""
+
+
+def check(world: World, config: Config) -> None:
+    """In every state: nothing doubled, nothing early, nothing lost, and head says no more than is true."""
+    head = head_of(world.head)
+    committed = head.committed if head is not None else -1
+    _check_decisions(world)
+    for name, sink in zip(config.names, world.sinks, strict=True):
+        decided = [decided_transactions(record, name) for record in world.decided]
+        _check_rows(name, sink, decided)
+        for number, transactions in enumerate(decided):
+            missing = transactions - sink.committed
+            if missing and number <= max(committed, world.spark.committed):
+                raise Violation(f"head or Spark calls checkpoint {number} done, {name} does not show {sorted(missing)}")
+            ended = missing - sink.prepared - {text for text, _ in sink.committing}
+            if ended and not world.vandalised:
+                raise Violation(f"lost: {name} neither holds nor shows {sorted(ended)} of checkpoint {number}")
+        if head is not None:
+            _check_closed(name, sink, head.epoch, committed)
+    for process in world.processes:
+        if process.status == "lost" and not world.vandalised:
+            raise Violation("a driver takes a committable for lost that is not")
+        if process.status in ("stopped", "fenced") and len(world.processes) == 1:
+            raise Violation(f"a driver that has never met another one is {process.status}")
+        if process.status in ("refused", "damaged"):
+            raise Violation(f"a driver is refused though nothing was tampered with ({process.status})")
+
+
+def _check_rows(name: str, sink: Sink, decided: list[frozenset[str]]) -> None:
+    early = sink.committed - frozenset().union(*decided)
+    if early:
+        raise Violation(f"{name} shows {sorted(early)}, which no decision names")
+    for task, times in _tasks(sink.committed).items():
+        if times > 1:
+            raise Violation(f"doubled: {name} shows (checkpoint, task) {task} {times} times")
+    if FOREIGN not in sink.prepared:
+        raise Violation(f"a transaction of somebody else was ended in {name}")
+
+
+@cache
+def _tasks(transactions: frozenset[str]) -> Counter[tuple[int, int]]:
+    ids = [parse(text) for text in transactions]
+    return Counter((t.scope.checkpoint_id, t.task) for t in ids if t is not None)
+
+
+def _check_closed(name: str, sink: Sink, epoch: int, committed: int) -> None:
+    """R9: what this epoch calls committed it has closed: no permit, nothing open, nothing prepared."""
+    for text in (sink.prepared - {FOREIGN}) | sink.permits | sink.open:
+        scope = _scope(text)
+        if scope[0] == epoch and scope[1] <= committed:
+            raise Violation(f"{name} still holds {text}, and head calls checkpoint {scope[1]} committed")
+
+
+@cache
+def _scope(text: str) -> tuple[int, int]:
+    _, epoch, checkpoint, _ = text.partition("/")[0].split("-")
+    return int(epoch, 16), int(checkpoint, 16)
+
+
+def _check_decisions(world: World) -> None:
+    head = head_of(world.head)
+    names = {ref.checkpoint_id: ref.name for ref in head.records} if head is not None else {}
+    for number, record in enumerate(world.decided):
+        if not record:
+            raise Violation(f"head calls checkpoint {number} completed and has no record of it")
+        if names.get(number, record) != record:
+            raise Violation(f"checkpoint {number} was decided twice")
+        for each in record_of(record).ranges[SOURCE]:
+            start = FIRST_OFFSET if number == 0 else 10 * number
+            if (each.split, each.start, each.end) != (SPLIT, start, 10 * (number + 1)):
+                raise Violation(f"checkpoint {number} was decided with {each}")
+    if head is not None and head.completed + 1 < len(world.decided):
+        raise Violation("a decision was taken back")
+    for name in names.values():
+        if name not in world.records:
+            raise Violation(f"head points at {name}, which is gone")
+
+
+def check_end(world: World, config: Config) -> None:
+    """Nobody lives any more. Where one has finished, nothing of ours is left prepared."""
+    if any(process.status == "done" and process.make[0] == "driver" for process in world.processes):
+        left = [text for sink in world.sinks for text in sink.prepared - {FOREIGN}]
+        if left and not world.vandalised:
+            raise Violation(f"finished, and left prepared: {left}")
+
+
+def check_finished(world: World, status: str, config: Config) -> None:
+    """A fresh driver has run alone: everything is visible once and nothing is left."""
+    if status == "lost" and world.vandalised:
+        return
+    if status != "done":
+        raise Violation(f"a fresh driver alone ends as {status!r}")
+    if len(world.decided) != config.checkpoints or world.spark.committed != config.last:
+        raise Violation(f"finished with {len(world.decided)} checkpoints")
+    for name, sink in zip(config.names, world.sinks, strict=True):
+        wanted = {(n, t): 1 for n in range(config.checkpoints) for t in range(config.tasks)}
+        if dict(_tasks(sink.committed)) != wanted:
+            raise Violation(f"finished, and {name} shows {sorted(sink.committed)}")
+        if sink.prepared != {FOREIGN} or sink.permits or sink.open:
+            raise Violation(f"a fresh driver alone leaves {sorted(sink.prepared | sink.permits | sink.open)} in {name}")

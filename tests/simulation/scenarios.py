@@ -1,0 +1,42 @@
+"""The explorations that run with every test run, and the deeper ones for an hour of one's own."""
+
+from __future__ import annotations
+
+from tests.simulation.config import Budget, Config
+
+
+def small(budget: Budget, drivers: int = 2, checkpoints: int = 2) -> Config:
+    """One sink and one task."""
+    return Config(drivers=drivers, checkpoints=checkpoints, sinks=1, tasks=1, budget=budget)
+
+
+WAKING = Config(sinks=1, tasks=1, budget=Budget(switches=1, swaps=1), without=frozenset({"crash", "straggler"}))
+"""One driver is held up after a swap without an answer, the other one does all the work, then the first wakes up."""
+
+SCENARIOS: dict[str, tuple[Config, int]] = {
+    # name: (what is covered, how many worlds there must be at least)
+    "two drivers, two sinks, two tasks": (Config(budget=Budget(switches=1)), 20_000),
+    "taking turns": (small(Budget(switches=2)), 20_000),
+    "three drivers": (small(Budget(switches=1), drivers=3, checkpoints=1), 40_000),
+    "swaps lost or late, one driver": (small(Budget(swaps=2), drivers=1), 5_000),
+    "swaps lost or late, two drivers": (small(Budget(switches=1, swaps=1), checkpoints=1), 40_000),
+    "swaps lost or late, and a driver that wakes up": (WAKING, 15_000),
+    "tasks run twice, jobs that fail": (Config(drivers=1, tries=2, budget=Budget(retries=1, failures=1)), 15_000),
+    "stragglers of an older driver": (Config(sinks=1, checkpoints=1, budget=Budget(switches=1, retries=1)), 20_000),
+    "aborted by another process": (
+        small(Budget(switches=2, swaps=1, aborters=1), drivers=1, checkpoints=1),
+        2_500,
+    ),
+    "commits that take their time": (small(Budget(switches=1, commits=1)), 10_000),
+    "transactions ended by hand": (small(Budget(switches=1, vandals=1)), 10_000),
+}
+
+DEEP: dict[str, Config] = {
+    "two drivers, two sinks, two tasks": Config(budget=Budget(switches=3)),
+    "taking turns": small(Budget(switches=4)),
+    "three drivers": small(Budget(switches=2), drivers=3),
+    "swaps lost or late": small(Budget(switches=2, swaps=2)),
+    "tasks run twice, jobs that fail": Config(tries=2, budget=Budget(switches=1, retries=1, failures=1)),
+    "aborted by another process": small(Budget(switches=2, swaps=2, aborters=1), checkpoints=1),
+    "commits that take their time": Config(sinks=1, budget=Budget(switches=2, commits=2)),
+}

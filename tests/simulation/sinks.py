@@ -1,0 +1,104 @@
+"""What a sink does: the calls of `twophase.participants.Committer`, cut into operations that a database does at once.
+
+Every function takes a sink and gives (result, sink). A result ("raise", how it ends) ends the process. `broken` names
+a rule that this sink does not keep.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.simulation.world import Sink, parse
+from twophase.ids import Scope
+from twophase.values import CommitOutcome
+
+FENCED = ("raise", "fenced")
+REFUSED = ("raise", "stopped")
+
+
+def inspect(sink: Sink, incarnation: str, expected: tuple[str, ...]) -> tuple[Any, Sink]:
+    """R2: what a start reads."""
+    own = (parse(text) for text in sink.witnesses)
+    highest = max((t.scope.checkpoint_id for t in own if t and t.scope.incarnation == incarnation), default=-1)
+    return (sink.claim, highest, tuple(text for text in expected if text not in sink.witnesses)), sink
+
+
+def claim(sink: Sink, incarnation: str, epoch: int) -> tuple[Any, Sink]:
+    """R3: raise the claim row."""
+    if sink.claim is not None:
+        if sink.claim[0] != incarnation:
+            return REFUSED, sink
+        if sink.claim[1] > epoch:
+            return FENCED, sink
+    return None, sink._replace(claim=(incarnation, epoch))
+
+
+def revoke_older(sink: Sink, incarnation: str, epoch: int, broken: str) -> tuple[Any, Sink]:
+    """R3: delete the permits of older epochs; who holds one is ended."""
+    if broken == "claim leaves permits":
+        return None, sink
+    return None, _keep(sink, lambda scope: (scope.incarnation, scope.epoch) == (incarnation, epoch))
+
+
+def permit(sink: Sink, scope: Scope, broken: str) -> tuple[Any, Sink]:
+    """R5: insert a permit, while the claim row is its own."""
+    if sink.claim != (scope.incarnation, scope.epoch) and broken != "permit without claim":
+        return FENCED, sink
+    return None, sink._replace(permits=sink.permits | {str(scope)})
+
+
+def revoke(sink: Sink, scope: Scope) -> tuple[Any, Sink]:
+    """R9: delete the permits of a run and of earlier tries; who holds one is ended."""
+
+    def stays(other: Scope) -> bool:
+        same = (other.incarnation, other.epoch, other.checkpoint_id)
+        return same != (scope.incarnation, scope.epoch, scope.checkpoint_id) or other.attempt > scope.attempt
+
+    return None, _keep(sink, stays)
+
+
+def _keep(sink: Sink, stays: Any) -> Sink:
+    permits = frozenset(text for text in sink.permits if stays(_scope(text)))
+    gone = sink.permits - permits
+    return sink._replace(permits=permits, open=frozenset(t for t in sink.open if t.partition("/")[0] not in gone))
+
+
+def _scope(text: str) -> Scope:
+    scope = Scope.parse(text)
+    assert scope is not None
+    return scope
+
+
+def commit(sink: Sink, transaction: str, broken: str) -> tuple[Any, Sink]:
+    """R7: commit, or let a locking read of the witness decide."""
+    if transaction in sink.prepared:
+        return CommitOutcome.COMMITTED, sink._replace(
+            prepared=sink.prepared - {transaction},
+            committed=sink.committed | {transaction},
+            witnesses=sink.witnesses | {transaction},
+        )
+    if broken == "unknown is committed":
+        return CommitOutcome.ALREADY_COMMITTED, sink
+    if any(transaction == text for text, _ in sink.committing) and broken != "plain read of the witness":
+        return CommitOutcome.RETRY_LATER, sink
+    return (CommitOutcome.ALREADY_COMMITTED if transaction in sink.witnesses else CommitOutcome.LOST), sink
+
+
+def prepared(sink: Sink) -> tuple[Any, Sink]:
+    """R3, R9: list what is prepared."""
+    return tuple(sorted(sink.prepared)), sink
+
+
+def abort(sink: Sink, transaction: str) -> tuple[Any, Sink]:
+    """Roll one transaction back."""
+    return None, sink._replace(prepared=sink.prepared - {transaction})
+
+
+def prune(sink: Sink, incarnation: str, below: int) -> tuple[Any, Sink]:
+    """R9: forget witnesses."""
+
+    def stays(text: str) -> bool:
+        own = parse(text)
+        return own is None or own.scope.incarnation != incarnation or own.scope.checkpoint_id >= below
+
+    return None, sink._replace(witnesses=frozenset(text for text in sink.witnesses if stays(text)))

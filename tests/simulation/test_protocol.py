@@ -1,0 +1,39 @@
+"""The real coordinator, explored: every rule holds in every world, and every kind of trouble did happen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.explore import explore
+from tests.simulation.scenarios import SCENARIOS
+
+TROUBLE = {
+    "switches": {"switch"},
+    "swaps": {"lost answer", "late swap", "deliver"},
+    "retries": {"straggler"},
+    "commits": {"slow commit", "finish", "undo"},
+    "aborters": {"aborter"},
+    "vandals": {"vandal"},
+}
+"""By budget: the moves that must have been seen, so that an exploration that skips them cannot pass."""
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_rule_holds_in_every_world(name: str) -> None:
+    config, floor = SCENARIOS[name]
+    found = explore(config)
+    assert not found.violation, "\n".join([found.violation, *found.history])
+    assert found.worlds >= floor
+    assert found.statuses["done"] > 0
+    if "crash" not in config.without:
+        assert found.statuses["dead"] > 0
+    if config.drivers > 1 and config.budget.switches:
+        assert found.statuses["fenced"] > 0
+    for kind, moves in TROUBLE.items():
+        if getattr(config.budget, kind):
+            assert moves <= set(found.kinds), f"{kind} never happened"
+
+
+def test_somebody_who_rolls_back_by_hand_stops_the_pipeline() -> None:
+    found = explore(SCENARIOS["transactions ended by hand"][0])
+    assert found.statuses["lost"] > 0

@@ -1,0 +1,113 @@
+"""The state of the simulated world: three stores, the wire between, and the processes. Immutable and hashable."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from tests.simulation.config import Budget, Config
+from twophase.codec import decode_head, decode_record
+from twophase.head_value import HeadValue
+from twophase.ids import TransactionId
+from twophase.values import CheckpointRecord
+
+FOREIGN = "foreign transaction of somebody else"
+
+SHELF: dict[str, bytes] = {}
+"""Content of every record ever stored. Names hold the hash of the content, so that one shelf serves all worlds."""
+
+
+class Sink(NamedTuple):
+    """One database. Transactions by their id as text."""
+
+    claim: tuple[str, int] | None = None  # incarnation, epoch
+    permits: frozenset[str] = frozenset()  # scopes
+    open: frozenset[str] = frozenset()  # attempts that hold their permit and have not prepared
+    prepared: frozenset[str] = frozenset({FOREIGN})
+    committing: frozenset[tuple[str, int]] = frozenset()  # by which process: not listed, not visible, not undone
+    committed: frozenset[str] = frozenset()  # rows as a reader sees them; never forgotten
+    witnesses: frozenset[str] = frozenset()  # pruned (R9)
+
+
+class Spark(NamedTuple):
+    """Spark's checkpoint folder. What offsets/N contains follows from N."""
+
+    planned: int = -1
+    committed: int = -1
+    query: str | None = None
+
+
+class Process(NamedTuple):
+    """A driver, or a process that aborts. Its state is a node of `processes`: the answers that it was given."""
+
+    make: tuple[Any, ...]
+    node: int = 0
+    partial: tuple[Any, ...] = ()  # results of the operations of the action under way
+    job: tuple[Any, ...] | None = None  # progress of the Spark job under way
+    status: str = "live"  # or dead, or how it ended
+
+
+class World(NamedTuple):
+    """Everything."""
+
+    budget: Budget
+    sinks: tuple[Sink, ...]
+    version: int = 0
+    head: bytes = b""
+    wire: frozenset[tuple[int, bytes]] = frozenset()  # swaps that were sent and may land later
+    records: frozenset[str] = frozenset()
+    spark: Spark = Spark()
+    decided: tuple[str, ...] = ()  # name of the record that decided each checkpoint; remembered, whatever head says
+    vandalised: bool = False
+    processes: tuple[Process, ...] = ()
+    current: int = 0
+
+    @property
+    def core(self) -> tuple[Any, ...]:
+        """What is left when every process is gone."""
+        return self[1:-2]
+
+    def with_sink(self, index: int, **changes: Any) -> World:
+        """The world with one sink changed."""
+        sinks = list(self.sinks)
+        sinks[index] = sinks[index]._replace(**changes)
+        return self._replace(sinks=tuple(sinks))
+
+    def with_process(self, index: int, **changes: Any) -> World:
+        """The world with one process changed."""
+        processes = list(self.processes)
+        processes[index] = processes[index]._replace(**changes)
+        return self._replace(processes=tuple(processes))
+
+    def spend(self, kind: str) -> World:
+        """The world with one trouble less to come."""
+        return self._replace(budget=self.budget._replace(**{kind: getattr(self.budget, kind) - 1}))
+
+
+def first_world(config: Config) -> World:
+    """Nothing has happened; somebody else's transaction is prepared in every sink."""
+    return World(config.budget, tuple(Sink() for _ in range(config.sinks)))
+
+
+@cache
+def parse(transaction: str) -> TransactionId | None:
+    """The transaction id of a text; None for a foreign one."""
+    return TransactionId.parse(transaction)
+
+
+@cache
+def head_of(content: bytes) -> HeadValue | None:
+    """Head as it is in the register; None if it was never written."""
+    return decode_head(content) if content else None
+
+
+@cache
+def record_of(name: str) -> CheckpointRecord:
+    """A record from the shelf."""
+    return decode_record(SHELF[name])
+
+
+@cache
+def decided_transactions(name: str, sink: str) -> frozenset[str]:
+    """What a decision makes visible in one sink."""
+    return frozenset(str(each.transaction) for each in record_of(name).committables.get(sink, ()))
