@@ -17,7 +17,7 @@ from twophase.values import OffsetRange
 OnBadRecord = Literal["fail", "skip"]
 """The spec's `on_bad_record`."""
 
-_MAX_ROWS: Final = 32_768
+_MAX_ROWS: Final = 20_000
 _MAX_BYTES: Final = 16 * 1024 * 1024
 
 
