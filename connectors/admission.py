@@ -9,7 +9,7 @@ def admit(start: Positions, latest: Positions, max_records: int | None) -> dict[
     """Where the next checkpoint ends, split by split.
 
     Every split gets a share in proportion to its backlog, so that no split starves and all catch up together; the sum
-    of the shares never exceeds the cap. Never before `start` and never past `latest`. A split without a start begins at 0.
+    of the shares never exceeds the cap. Never before `start` and never past `latest`. A split without a start is at 0.
 
     Args:
         start: next offset of each split.

@@ -8,7 +8,7 @@ are opened where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -50,8 +50,12 @@ class Source(Protocol):
     def select(self, columns: Sequence[str]) -> Source:
         """The same source, reading only these columns of `schema` (in schema order)."""
 
-    def initial_positions(self) -> dict[str, int]:
-        """Where each split starts by `starting_offsets`. Called once in a pipeline's life (R6); asks the service."""
+    def initial_positions(self, known: Collection[str] = ()) -> dict[str, int]:
+        """Where each split starts by `starting_offsets`, but for the topics of the splits that are known.
+
+        Called at each start of a query; the answers are stored, so that each split is resolved once in a pipeline's
+        life (R6). Asks the service only if there is a topic that none of `known` belongs to.
+        """
 
     def latest(self) -> dict[str, int]:
         """End of each split that may be planned now (the last stable offset), with splits discovered since the start.

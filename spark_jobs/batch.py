@@ -12,13 +12,16 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
 
-from spark_jobs.failures import translate
+from spark_jobs.failures import TOKEN, translate
 from spark_jobs.pipeline import Pipeline
 from spark_jobs.writing import ACKNOWLEDGEMENT, HASH_COLUMN, WriteTask, count_rows
 from twophase.codec import decode_committable
 from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
+
+_JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
+"""How a job, or the connection over which its rows come, can fail."""
 
 
 @dataclass(slots=True)
@@ -34,14 +37,14 @@ class SparkBatch:
     def run_writers(self, scope: Scope) -> Acknowledged | Failed:
         """One Spark job. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
         sink = self.pipeline.sink
-        frame = self._hashed() if self.pipeline.stateful else self.frame
-        if sink.partition_by:
-            frame = frame.repartition(*map(_column, sink.partition_by))
-        task = WriteTask(scope, sink, self.pipeline.stateful)
+        task = WriteTask(scope, sink, self.pipeline.stateful, TOKEN)
         try:
+            frame = self._hashed() if self.pipeline.stateful else self.frame
+            if sink.partition_by:
+                frame = frame.repartition(*map(_column, sink.partition_by))
             with self._deadline():
                 rows = frame.mapInArrow(task, ACKNOWLEDGEMENT).collect()
-        except (PySparkException, Py4JError, ConnectionError) as error:
+        except _JOB_ERRORS as error:
             return Failed(self._reason(error))
         committables = tuple(decode_committable(bytes(row.committable)) for row in rows)
         return Acknowledged({sink.name: committables}, time.time())
@@ -51,8 +54,9 @@ class SparkBatch:
         if not self.pipeline.stateful:
             return None
         try:
-            rows = self._hashed().mapInArrow(count_rows, "rows long, digest string").collect()
-        except (PySparkException, Py4JError, ConnectionError) as error:
+            with self._deadline():
+                rows = self._hashed().mapInArrow(count_rows, "rows long, digest string").collect()
+        except _JOB_ERRORS as error:
             raise self._reason(error) from error
         counted = sum(row.rows for row in rows), sum(int(row.digest) for row in rows) % 2**64
         return {self.pipeline.sink.name: counted}

@@ -56,9 +56,7 @@ class StopControl:
 
     def wait_until_idle(self, poll_s: float = 0.1) -> None:
         """Block until no checkpoint is under way. A second request to stop cancels the running one."""
-        cancelled = False
         while not self._idle.wait(poll_s):
             running = self._running
-            if self.abort_running and not cancelled and running is not None:
-                running.cancel(self.requested)
-                cancelled = True
+            if self.abort_running and running is not None:
+                running.cancel(self.requested)  # again and again: its job may not have begun the last time

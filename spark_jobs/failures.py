@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
@@ -10,10 +15,25 @@ from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from twophase import errors
 from twophase.errors import ConnectorError, PrepareError, SparkUnavailableError
 
-_OURS: Final = re.compile(
-    r"^(?:\S+: )*?twophase\.errors\.(?P<kind>\w+): (?P<message>.*?)(?:\n  remedy: (?P<remedy>[^\n]*))?$",
-    re.MULTILINE,
-)
+TOKEN: Final = secrets.token_hex(16)
+"""Of this driver. Only what carries it is taken for an error of ours: a record's content may look like anything."""
+
+
+class CarriedError(Exception):
+    """An error of ours on its way from another process: Spark passes on nothing but text."""
+
+
+@contextmanager
+def carried(token: str) -> Iterator[None]:
+    """In a task or the planner: make an error of ours survive the way to the driver whose TOKEN this is."""
+    try:
+        yield
+    except ConnectorError as error:
+        content = json.dumps([type(error).__name__, error.message, error.remedy]).encode()
+        raise CarriedError(f"eos:{token}:{base64.b64encode(content).decode()}: {error.message}") from error
+
+
+_CARRIED: Final = re.compile(rf"eos:{TOKEN}:(?P<content>[A-Za-z0-9+/=]+)")
 _PYTHON: Final = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Fault\w*)\b(?:: [^\n]*)?)$", re.MULTILINE)
 _NOISE: Final = ("org.apache.spark", "java.", "scala.", "py4j.", "pyspark.")
 
@@ -38,10 +58,11 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
             remedy="see spark.log and spark.stderr.log at the checkpoint location, then start again: nothing is lost",
         )
     text = str(error)
-    for found in reversed(list(_OURS.finditer(text))):
-        kind = getattr(errors, found["kind"], None)
-        if isinstance(kind, type) and issubclass(kind, ConnectorError):
-            return kind(found["message"], remedy=found["remedy"] or "")
+    found = list(_CARRIED.finditer(text))
+    if found:
+        name, message, remedy = json.loads(base64.b64decode(found[-1]["content"]))
+        kind: type[ConnectorError] = getattr(errors, name)
+        return kind(message, remedy=remedy)
     python = [m["error"] for m in _PYTHON.finditer(text) if not m["error"].startswith(_NOISE)]
     cause = python[-1] if python else next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
     return PrepareError(f"{doing} failed: {cause}", remedy="`--debug` shows Spark's whole report")

@@ -16,6 +16,7 @@ from connectors.contracts import Sink, Source
 from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
 from spark_jobs.plan import is_stateful, used_columns
 from spark_jobs.source import data_source
+from spark_jobs.writing import HASH_COLUMN
 from twophase.errors import SpecError
 
 
@@ -46,8 +47,19 @@ def build(spark: SparkSession, spec: Spec, source: Source, sink: Sink, initial: 
             selected = narrow.select(*[_quoted(name) for name in opened.columns])
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
             selected = _frame(spark, spec, source, initial).select(*[_quoted(name) for name in opened.columns])
+    stateful = is_stateful(selected)
+    if stateful:
+        _check_hashable(selected)
     modes = {step.output_mode for step in spec.transforms}
-    return Pipeline(selected, opened, is_stateful(selected), "update" if "update" in modes else "append")
+    return Pipeline(selected, opened, stateful, "update" if "update" in modes else "append")
+
+
+def _check_hashable(frame: DataFrame) -> None:
+    """R4 compares rows by a hash that Spark makes in a column of its own; Spark does not hash maps."""
+    for column in frame.schema.fields:
+        if "map<" in column.dataType.simpleString() or column.name == HASH_COLUMN:
+            message = f"column {column.name} ({column.dataType.simpleString()}) cannot be a row of a stateful pipeline"
+            raise SpecError(message, remedy="turn a map into JSON with to_json(), and name no column _eos_hash")
 
 
 def rows_schema(spark: SparkSession, spec: Spec, source: Source) -> pa.Schema:

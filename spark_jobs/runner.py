@@ -114,12 +114,13 @@ def initial_positions(driver: Driver, source: Source) -> Mapping[str, int]:
     Raises IdentityError for a source under another name: Spark would read on where the old one ended, and head would
     record ranges from elsewhere.
     """
-    known = driver.owned.initial
-    if source.name not in known:
-        if known:
-            message = f"head holds the positions of source {', '.join(sorted(known))}, the spec names {source.name}"
-            raise IdentityError(message, remedy="give the source the name it had, or begin anew with `eos reset`")
-        driver.store_positions(source.name, source.initial_positions())
+    stored = driver.owned.initial
+    if stored and source.name not in stored:
+        message = f"head holds the positions of source {', '.join(sorted(stored))}, the spec names {source.name}"
+        raise IdentityError(message, remedy="give the source the name it had, or begin anew with `eos reset`")
+    added = source.initial_positions(tuple(stored.get(source.name, ())))
+    if added or source.name not in stored:
+        driver.store_positions(source.name, added)
     return driver.owned.initial[source.name]
 
 
@@ -183,6 +184,7 @@ class _Epoch:
         assert query_id is not None  # Spark writes it before the first batch
         self.driver.set_query(query_id)
         offsets_log = self.log.offsets_log(incarnation, number)
+        self.log.sync_offsets(incarnation, number)
         source = self.spec.sources[0].name
         begin = Begin(number, planned_ends(offsets_log, [source]), offsets_log, time.time())
         replayed = number <= self.driver.owned.completed

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from connectors.admission import admit
 from connectors.contracts import Source
+from spark_jobs.failures import TOKEN, carried
 from twophase.errors import OffsetOutOfRangeError
 from twophase.values import OffsetRange
 
@@ -27,8 +28,9 @@ class _Range(InputPartition):
 class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are `{split: next offset}`. The initial ones come from head, where they were stored before (R6, R10)."""
 
-    def __init__(self, source: Source, initial: Mapping[str, int], max_records: int | None) -> None:
+    def __init__(self, source: Source, initial: Mapping[str, int], max_records: int | None, token: str) -> None:
         self._source = source
+        self._token = token  # see failures.carried
         self._initial = dict(initial)
         self._max_records = max_records
         self._target: dict[str, int] | None = None  # of a run until caught up: what there was at its start
@@ -40,7 +42,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 Spark's name
         """Called once, before the first batch, when the query is to end when it has caught up."""
-        self._target = self._source.latest()
+        with carried(self._token):
+            self._target = self._source.latest()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Where the next batch ends. Called before every batch; asks the service.
@@ -48,13 +51,15 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises OffsetOutOfRangeError for a split that ends before what was read: its next records would get offsets that
         count as done, and be left out (H23).
         """
-        self._latest = self._target if self._target is not None else self._source.latest()
-        for split, offset in start.items():
-            end = self._latest.get(split, offset)
-            if end < offset:
-                message = f"{split} ends at {end}, and the pipeline has read it up to {offset}: it was made again"
-                raise OffsetOutOfRangeError(message, remedy="reset the pipeline to read what there is now")
-        return {**start, **admit(start, self._latest, self._max_records)}
+        with carried(self._token):
+            self._latest = self._target if self._target is not None else self._source.latest()
+            known = {**self._initial, **start}  # a topic that was added to the spec has a position in head alone
+            for split, offset in known.items():
+                end = self._latest.get(split, offset)
+                if end < offset:
+                    message = f"{split} ends at {end}, and the pipeline has read it up to {offset}: it was made again"
+                    raise OffsetOutOfRangeError(message, remedy="reset the pipeline to read what there is now")
+            return {**start, **admit(known, self._latest, self._max_records)}
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802 Spark's name
         """For the lag: what there was when the batch was planned."""
@@ -62,13 +67,15 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """One task for each split that has something new."""
-        ranges = (OffsetRange(split, start.get(split, 0), offset) for split, offset in sorted(end.items()))
+        known = {**self._initial, **start}
+        ranges = (OffsetRange(split, known.get(split, 0), offset) for split, offset in sorted(end.items()))
         return [_Range(each) for each in ranges if each.end > each.start]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
         assert isinstance(partition, _Range)
-        yield from self._source.read(partition.offsets)
+        with carried(self._token):
+            yield from self._source.read(partition.offsets)
 
 
 def data_source(
@@ -79,7 +86,7 @@ def data_source(
     The configuration travels inside the class, by value, and not in Spark's options: those are shown in plans and in
     the UI, and it may hold passwords.
     """
-    source_name = f"eos_{source.name}"
+    source_name, token = f"eos_{source.name}", TOKEN
 
     class ConfiguredSource(DataSource):
         @classmethod
@@ -90,6 +97,6 @@ def data_source(
             return schema
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
-            return SourceReader(source, initial, max_records)
+            return SourceReader(source, initial, max_records, token)
 
     return ConfiguredSource

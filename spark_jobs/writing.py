@@ -10,8 +10,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from connectors.contracts import Sink
+from spark_jobs.failures import carried
 from twophase.codec import encode_committable
 from twophase.ids import Scope, TransactionId, sink_key
+from twophase.values import Committable
 
 ACKNOWLEDGEMENT = "committable binary"
 """Schema of what a task returns: one row, or none where it had nothing to do."""
@@ -27,9 +29,15 @@ class WriteTask:
     scope: Scope
     sink: Sink
     hashed: bool
+    token: str  # see failures.carried
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One attempt of one task. An error undoes what was written, as far as the service still answers."""
+        with carried(self.token):
+            committable = self._write(batches)
+        yield pa.RecordBatch.from_pydict({"committable": pa.array([encode_committable(committable)], pa.binary())})
+
+    def _write(self, batches: Iterator[pa.RecordBatch]) -> Committable:
         context = TaskContext.get()
         assert context is not None
         transaction = TransactionId(
@@ -44,8 +52,7 @@ class WriteTask:
         except BaseException:
             writer.abort()
             raise
-        content = encode_committable(replace(committable, digest=digest.value))
-        yield pa.RecordBatch.from_pydict({"committable": pa.array([content], pa.binary())})
+        return replace(committable, digest=digest.value)
 
 
 @dataclass(slots=True)

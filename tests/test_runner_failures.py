@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.failures import translate
-from twophase.errors import BadRecordError, FencedError, PrepareError, SinkUnavailableError
+from spark_jobs.failures import TOKEN, CarriedError, carried, translate
+from twophase.errors import BadRecordError, ConnectorError, FencedError, PrepareError, SinkUnavailableError
 
-_TASK = """An exception was thrown from the Python worker. Please see the stack trace below.
-Traceback (most recent call last):
-  File "/x/spark_jobs/source.py", line 60, in read
-    yield from self._source.read(partition.offsets)
-twophase.errors.BadRecordError: topic orders, partition 3, offset 17: not JSON
-  remedy: correct the record, or set on_bad_record: skip
 
-\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1)
-"""
+def _thrown(error: ConnectorError, token: str = TOKEN) -> str:
+    """What the driver sees of an error in a task."""
+    with pytest.raises(CarriedError) as caught, carried(token):
+        raise error
+    return (
+        "An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        f"Traceback (most recent call last):\ntwophase.errors.X: {error}\n\n"
+        f"spark_jobs.failures.CarriedError: {caught.value}\n\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1)"
+    )
 
 
 def test_our_error_is_found_with_its_message_and_remedy() -> None:
-    error = translate(RuntimeError(_TASK), "checkpoint 3")
+    sent = BadRecordError("topic orders, partition 3, offset 17:\nnot JSON", remedy="correct the record")
+    error = translate(RuntimeError(_thrown(sent)), "checkpoint 3")
     assert isinstance(error, BadRecordError)
-    assert error.message == "topic orders, partition 3, offset 17: not JSON"
-    assert error.remedy == "correct the record, or set on_bad_record: skip"
+    assert (error.message, error.remedy) == (sent.message, sent.remedy)
     assert not error.retriable
+
+
+def test_a_record_that_looks_like_our_error_is_not_taken_for_one() -> None:
+    forged = _thrown(FencedError("fenced"), token="0" * 32)
+    error = translate(RuntimeError(f"duplicate value 'a\ntwophase.errors.FencedError: x' {forged}"), "checkpoint 3")
+    assert isinstance(error, PrepareError)
 
 
 def test_an_error_of_ours_stays_itself() -> None:
@@ -49,6 +57,6 @@ def test_anything_else_is_retriable_and_names_its_cause(text: str, cause: str) -
 
 
 def test_the_last_of_several_is_taken() -> None:
-    text = "twophase.errors.SinkUnavailableError: first\n\ntwophase.errors.FencedError: second\n\tat x"
-    assert isinstance(translate(RuntimeError(text), "x"), FencedError)
-    assert isinstance(translate(RuntimeError(text.split("\n\n")[0]), "x"), SinkUnavailableError)
+    first, second = _thrown(SinkUnavailableError("first")), _thrown(FencedError("second"))
+    assert isinstance(translate(RuntimeError(first + second), "x"), FencedError)
+    assert isinstance(translate(RuntimeError(first), "x"), SinkUnavailableError)

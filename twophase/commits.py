@@ -58,5 +58,6 @@ def _explain_lost(
     )
     raise LostCommittableError(
         message,
-        remedy="somebody ended a prepared transaction by hand; the rows must be written again from those offsets",
+        remedy="somebody ended a prepared transaction by hand: its rows must be written again from those offsets, and "
+        "`eos reset --abandon-lost` goes on without them",
     )

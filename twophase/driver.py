@@ -55,9 +55,10 @@ class Driver:
         self._owned = self._carry_out(steps)
         return self.owned
 
-    def reset(self) -> HeadValue:
+    def reset(self, *, abandon_lost: bool = False) -> HeadValue:
         """R2: end this life of the pipeline and begin `incarnation`. Called by `eos reset`, with no driver running."""
-        self._owned = self._carry_out(reset(self.pipeline, self.session, self.incarnation))
+        steps = reset(self.pipeline, self.session, self.incarnation, abandon_lost=abandon_lost)
+        self._owned = self._carry_out(steps)
         return self.owned
 
     def store_positions(self, source: str, positions: Mapping[str, int]) -> None:

@@ -33,10 +33,10 @@ class Ownership:
     def swap(self, transition: Transition, point: str) -> Steps[None]:
         """Change head by `transition`, whatever happens to the answers.
 
-        Refused or unanswered: read head again. Another epoch: FencedError, and nothing more may be touched. Our nonce in
-        it: it landed. The same epoch without it: somebody of our own came first, so that the transition is applied to
-        what it left. Head unchanged: the same value is sent again, under the same nonce, so that it lands once whichever
-        copy arrives.
+        Refused or unanswered: read head again. Another epoch: FencedError, and nothing more may be touched. Our nonce
+        in it: it landed. The same epoch without it: somebody of our own came first, so that the transition is applied
+        to what it left. Head unchanged: the same value is sent again, under the same nonce, so that it lands once
+        whichever copy arrives.
         """
         value = self.stamped(transition.apply(self.head))
         for _ in range(_ROUNDS):

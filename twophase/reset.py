@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from twophase import messages
 from twophase.commits import commit_everywhere
-from twophase.errors import FencedError
+from twophase.errors import FencedError, LostCommittableError
 from twophase.head_value import HeadValue
 from twophase.messages import Seen, Steps
 from twophase.ownership import Ownership, load
@@ -29,12 +29,13 @@ class Reset:
         return HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces)
 
 
-def reset(pipeline: str, session: str, incarnation: str) -> Steps[Ownership]:
+def reset(pipeline: str, session: str, incarnation: str, *, abandon_lost: bool = False) -> Steps[Ownership]:
     """Commit what the old incarnation had decided, abort what it had prepared, then begin `incarnation`.
 
     The three stores are not compared: a reset is how one goes on when they do not fit. Killed half way, it is run
     again. Sinks that another incarnation holds are taken over on purpose; what that one left prepared stays as it is,
-    because only its own head knows what is decided.
+    because only its own head knows what is decided. Raises LostCommittableError for a completed checkpoint that a sink
+    can never show, unless `abandon_lost` says that its rows are given up.
     """
     seen: Seen | None = yield messages.ReadHead()
     born = HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=())
@@ -45,7 +46,11 @@ def reset(pipeline: str, session: str, incarnation: str) -> Steps[Ownership]:
     for ref in old.records:
         if ref.checkpoint_id > old.committed:
             record = yield from load(owned, ref)
-            yield from commit_everywhere(owned, record)
+            try:
+                yield from commit_everywhere(owned, record)
+            except LostCommittableError:
+                if not abandon_lost:
+                    raise
     yield messages.Claim(old.incarnation, old.epoch, take_over=True)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
     leftovers = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -90,10 +90,14 @@ class KafkaSource:
             raise SpecError(f"source {self.name}: no such column: {missing}")
         return replace(self, columns=chosen)
 
-    def initial_positions(self) -> dict[str, int]:
-        """Where each split starts by `starting_offsets`: its first offset, or the last stable one (R6)."""
+    def initial_positions(self, known: Collection[str] = ()) -> dict[str, int]:
+        """See Source: the first offset, or the last stable one. Partitions added to a known topic start at 0 (R6)."""
+        old = {split.rpartition("/")[0] for split in known}
+        topics = [topic for topic in self.topics if topic not in old]
+        if not topics:
+            return {}
         with shared_admin(self.connection) as admin:
-            splits = [s for topic in describe(admin, self.topics) for s in topic.splits]
+            splits = [s for topic in describe(admin, topics) for s in topic.splits]
             ask = earliest if self.starting_offsets == "earliest" else latest
             return ask(admin, splits)
 

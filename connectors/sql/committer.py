@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from connectors.sql import permits, tables, xa
-from connectors.sql.engine import Session, masked
+from connectors.sql.address import masked
+from connectors.sql.engine import Session
 from connectors.sql.errors import LOCK_WAIT_TIMEOUT, UNKNOWN_XID, WRONG_XA_STATE, ServerError, translated
 from twophase import faults
 from twophase.errors import IdentityError, SinkUnavailableError
@@ -55,6 +56,8 @@ class MySqlCommitter:
     def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
         """See Committer. Rolls back what is prepared under older permits, since that keeps them locked (permits)."""
         with self._connected(f"claiming it for epoch {epoch}") as session:
+            if take_over:
+                permits.check_nothing_undecided(session, self._pipeline, self.name, incarnation, epoch)
             permits.raise_claim(session, self._pipeline, self.name, incarnation, epoch, take_over=take_over)
             older = permits.older_permits(session, self._pipeline, self.name, incarnation, epoch)
             permits.evict(session, self.name, older)

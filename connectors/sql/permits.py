@@ -85,6 +85,24 @@ def older_permits(session: Session, pipeline: str, sink: str, incarnation: str, 
     return [Scope(*row) for row in session.execute(statement, pipeline, sink_key(sink), incarnation, epoch)]
 
 
+def check_nothing_undecided(session: Session, pipeline: str, sink: str, incarnation: str, epoch: int) -> None:
+    """Before a take-over: what another incarnation left prepared may be decided, and only its own head knows (R3).
+
+    Raises IdentityError that lists it.
+    """
+    foreign = {s for s in older_permits(session, pipeline, sink, incarnation, epoch) if s.incarnation != incarnation}
+    left = [str(t) for scope in sorted(foreign) for t in _prepared_under(session, sink, scope)]
+    if left:
+        message = (
+            f"sink {sink}: another life of this pipeline left {len(left)} transactions prepared: {', '.join(left)}"
+        )
+        raise IdentityError(
+            message,
+            remedy="start that copy once, from its own checkpoint location, so that it ends them; or, if its location "
+            "is lost, commit or roll back each by hand (XA RECOVER lists them)",
+        )
+
+
 def earlier_tries(session: Session, sink: str, scope: Scope) -> list[Scope]:
     """Permits of `scope` and of the tries before it."""
     statement = (

@@ -21,6 +21,9 @@ from twophase.head_value import HeadValue
 def reset(
     spec: SpecPath,
     yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would happen.")] = False,
+    abandon_lost: Annotated[
+        bool, typer.Option("--abandon-lost", help="Give up rows that were decided and can never become visible.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Begin the pipeline anew under the same name, and say what that writes twice or leaves out.
@@ -55,7 +58,7 @@ def reset(
             spark=LocalSparkLog(loaded.checkpoint.location),
             session=secrets.token_hex(8),
             incarnation=new_incarnation(),
-        ).reset()
+        ).reset(abandon_lost=abandon_lost)
     finally:
         for committer in committers.values():
             committer.close()
