@@ -1,6 +1,6 @@
 """The protocol with one rule broken at a time. Each must be caught by an exploration; see `test_mutants`.
 
-The names of the first eight are those of the exhaustive model (`tests.model`). A mutant is a patch of the real
+The names of the first seven are those of the exhaustive model (`tests.model`). A mutant is a patch of the real
 coordinator, or a rule that the simulated register, sinks or tasks break (`Config.broken`).
 """
 

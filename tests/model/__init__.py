@@ -1,0 +1,1 @@
+"""The protocol as an exhaustive model of its own, apart from the code."""

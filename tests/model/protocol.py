@@ -1,0 +1,189 @@
+"""Exhaustive model of rules R1, R3, R5, R6, R7: every interleaving of drivers, every crash.
+
+Up to DRIVERS drivers run the same pipeline over CHECKPOINTS checkpoints against one head register and one sink.
+A new driver may start at any moment, while older ones are alive (zombies) or dead; any driver may die between
+any two steps. Checked in every reachable state: no checkpoint is committed under two transaction ids, no
+committable of a completed checkpoint is lost, and a driver that finishes leaves every checkpoint committed.
+Checked in every final state: where a driver has finished, nothing is left prepared; and one more driver, alone,
+finishes the work and leaves nothing prepared.
+
+It is small enough to be read in one sitting and shares no line with the product: a mistake in how the product is
+simulated (`tests.simulation`) would not be made here as well. Tasks and their attempts, tries, swaps without an answer,
+pruning and several sinks are only there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+DRIVERS, CHECKPOINTS = 3, 2
+VARIANTS = (
+    "swap without compare",
+    "commit before decide",
+    "abort before commit",
+    "abort any epoch",
+    "no epoch in the id",
+    "no permit",
+    "permit without claim",
+)
+"""Broken protocols: each must be caught."""
+
+Xid = tuple[int, int]  # (epoch, checkpoint)
+
+
+@dataclass(frozen=True)
+class Head:
+    epoch: int = 0
+    completed: tuple[Xid, ...] = ()  # completed[i] decides checkpoint i + 1
+
+
+@dataclass(frozen=True)
+class Driver:
+    step: str = "read"
+    head: Head = Head()  # what this driver believes head to be
+    todo: tuple[Xid, ...] = ()
+
+
+@dataclass(frozen=True)
+class World:
+    head: Head = Head()
+    prepared: frozenset[Xid] = frozenset()
+    committed: frozenset[Xid] = frozenset()
+    claimed: int = 0  # the epoch in the sink's claim row
+    permits: frozenset[Xid] = frozenset()  # rows in the sink that a preparing transaction must find
+    drivers: tuple[Driver, ...] = (Driver(),)
+
+
+class Violation(Exception):
+    pass
+
+
+def commit(world: World, xid: Xid) -> World:
+    if xid in world.prepared:
+        return replace(world, prepared=world.prepared - {xid}, committed=world.committed | {xid})
+    if xid in world.committed:
+        return world  # the witness says: already committed
+    raise Violation(f"lost: {xid} is in a completed checkpoint, but was rolled back")
+
+
+def advance(world: World, index: int, broken: str) -> World:
+    """The world after driver `index` takes its next step."""
+    me = world.drivers[index]
+    mine = me.head.epoch
+
+    def go(step: str, world: World = world, **changes: object) -> World:
+        drivers = list(world.drivers)
+        drivers[index] = replace(me, step=step, **changes)  # type: ignore[arg-type]
+        return replace(world, drivers=tuple(drivers))
+
+    if me.step == "read":
+        return go("claim", head=world.head)
+    if me.step == "claim":  # R1
+        if world.head != me.head:
+            return go("read")
+        head = replace(world.head, epoch=world.head.epoch + 1)
+        first = "recover-revoke" if broken == "abort before commit" else "recover-commit"
+        return go(first, replace(world, head=head), head=head, todo=head.completed)
+    if me.step == "recover-commit":  # R3, first half
+        if me.todo:
+            return go("recover-commit", commit(world, me.todo[0]), todo=me.todo[1:])
+        return go("permit" if broken == "abort before commit" else "recover-revoke")
+    if me.step == "recover-revoke":  # after this, no older epoch prepares
+        if world.claimed > mine:
+            return go("fenced")
+        world = replace(world, claimed=mine)
+        return go("recover-abort-list", replace(world, permits=frozenset(x for x in world.permits if x[0] == mine)))
+    if me.step == "recover-abort-list":  # R3, second half
+        keep = () if broken == "abort before commit" else me.head.completed
+        stale = tuple(sorted(x for x in world.prepared if x[0] < mine and x not in keep))
+        if broken == "abort any epoch":
+            stale = tuple(sorted(x for x in world.prepared if x not in keep))
+        return go("recover-abort", todo=stale)
+    if me.step == "recover-abort":
+        if me.todo:
+            return go("recover-abort", replace(world, prepared=world.prepared - {me.todo[0]}), todo=me.todo[1:])
+        if broken == "abort before commit":
+            return go("recover-commit", todo=me.head.completed)
+        return go("permit")
+    number = len(me.head.completed) + 1
+    if me.step == "permit":
+        if number > CHECKPOINTS:
+            return go("done")
+        if world.claimed != mine and broken != "permit without claim":
+            return go("fenced")
+        return go("prepare", replace(world, permits=world.permits | {(mine, number)}))
+    if me.step == "prepare":  # R5
+        if (mine, number) not in world.permits and broken != "no permit":
+            return go("fenced")
+        xid = (0 if broken == "no epoch in the id" else mine, number)
+        if xid in world.prepared | world.committed:
+            return go("decide")  # a second prepare of the same id is refused by the database
+        step = "early-commit" if broken == "commit before decide" else "decide"
+        return go(step, replace(world, prepared=world.prepared | {xid}))
+    if me.step == "early-commit":
+        return go("decide", commit(world, (mine, number)))
+    if me.step == "decide":  # R6
+        xid = (0 if broken == "no epoch in the id" else mine, number)
+        if world.head != me.head and broken != "swap without compare":
+            return go("fenced")  # and touches nothing more
+        head = replace(me.head, completed=(*me.head.completed, xid))
+        return go("commit", replace(world, head=head), head=head)
+    if me.step == "commit":  # R7
+        return go("permit", commit(world, me.head.completed[-1]))
+    raise AssertionError(me.step)
+
+
+def successors(world: World, broken: str) -> Iterator[World]:
+    for index, driver in enumerate(world.drivers):
+        if driver.step in ("done", "fenced", "dead"):
+            continue
+        yield advance(world, index, broken)
+        drivers = list(world.drivers)
+        drivers[index] = replace(driver, step="dead")
+        yield replace(world, drivers=tuple(drivers))
+    if len(world.drivers) < DRIVERS:
+        yield replace(world, drivers=(*world.drivers, Driver()))
+
+
+def check(world: World) -> None:
+    numbers = [number for _, number in world.committed]
+    if len(numbers) != len(set(numbers)):
+        raise Violation(f"duplicated: {sorted(world.committed)}")
+    for driver in world.drivers:
+        if driver.step == "done" and set(numbers) != set(range(1, CHECKPOINTS + 1)):
+            raise Violation(f"finished with {sorted(world.committed)} committed")
+
+
+def final(world: World) -> bool:
+    return len(world.drivers) == DRIVERS and all(d.step in ("done", "fenced", "dead") for d in world.drivers)
+
+
+def check_final(world: World, broken: str) -> None:
+    if world.prepared and any(d.step == "done" for d in world.drivers):
+        raise Violation(f"left prepared: {sorted(world.prepared)}")
+    after = replace(world, drivers=(*world.drivers, Driver()))
+    while after.drivers[-1].step not in ("done", "fenced"):
+        after = advance(after, len(after.drivers) - 1, broken)
+    check(after)
+    if after.prepared:
+        raise Violation(f"a fresh start leaves prepared: {sorted(after.prepared)}")
+
+
+def explore(broken: str = "") -> tuple[int, str]:
+    """States seen, and the first violation ('' if none)."""
+    start = World()
+    seen, stack = {start}, [start]
+    while stack:
+        world = stack.pop()
+        try:
+            check(world)
+            if final(world):
+                check_final(world, broken)
+            for after in successors(world, broken):
+                if after not in seen:
+                    seen.add(after)
+                    stack.append(after)
+        except Violation as violation:
+            return len(seen), str(violation)
+    return len(seen), ""
