@@ -7,8 +7,9 @@ import pickle
 import pytest
 
 from connectors.sql import xa
+from connectors.sql.address import is_verified, masked
 from connectors.sql.dialect import Dialect
-from connectors.sql.engine import is_verified, masked, quote
+from connectors.sql.engine import quote
 from connectors.sql.errors import ServerError, connector_error
 from connectors.sql.tables import ddl
 from twophase.errors import (

@@ -7,7 +7,8 @@ from typing import Final
 
 from connectors.contracts import Finding
 from connectors.sql import tables, xa
-from connectors.sql.engine import Session, is_verified, masked, parse
+from connectors.sql.address import is_verified, masked, parse
+from connectors.sql.engine import Session
 from connectors.sql.errors import ServerError, connector_error
 from connectors.sql.target import read_target
 from twophase.errors import ConnectorError

@@ -29,7 +29,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from connectors.sql.engine import connect_arguments
+from connectors.sql.address import connect_arguments
 from twophase.errors import HeadError, HeadFormatError, HeadUnknownError, SpecError
 from twophase.head import Versioned
 

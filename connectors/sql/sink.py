@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from connectors.contracts import Finding
 from connectors.sql import doctor
+from connectors.sql.address import masked
 from connectors.sql.committer import MySqlCommitter
-from connectors.sql.engine import Session, masked, quote
+from connectors.sql.engine import Session, quote
 from connectors.sql.errors import translated
 from connectors.sql.fit import ColumnPlan, partition_columns, plan_columns
 from connectors.sql.target import Target, read_target

@@ -13,9 +13,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pyarrow as pa
 
 from connectors.sql import stragglers, tables, xa
+from connectors.sql.address import masked
 from connectors.sql.bulk import Bulk, Payload
 from connectors.sql.committer import EMPTY
-from connectors.sql.engine import Session, masked
+from connectors.sql.engine import Session
 from connectors.sql.errors import ServerError, translated
 from connectors.sql.fit import ColumnPlan
 from twophase import faults
