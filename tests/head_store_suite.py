@@ -1,0 +1,98 @@
+"""What every head register must do (`twophase.head.HeadStore`). A test module subclasses this with a `store` fixture.
+
+`store` is an empty head; `again` opens the same head as another process would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from twophase.errors import HeadFormatError
+from twophase.head import HeadStore, Versioned
+
+
+class HeadStoreSuite:
+    """Give `store` and `again` as fixtures."""
+
+    def test_an_empty_head_reads_as_none(self, store: HeadStore) -> None:
+        assert store.read() is None
+        assert store.list_records() == []
+
+    def test_versions_count_the_swaps_that_landed(self, store: HeadStore) -> None:
+        for version in range(40):
+            assert store.swap(version, b"value %d" % version)
+            assert store.read() == Versioned(version + 1, b"value %d" % version)
+
+    def test_a_swap_of_another_version_is_refused(self, store: HeadStore) -> None:
+        assert store.swap(0, b"one")
+        assert store.swap(1, b"two")
+        assert not store.swap(0, b"other")
+        assert not store.swap(1, b"other")
+        assert store.read() == Versioned(2, b"two")
+
+    def test_everybody_sees_what_landed(self, store: HeadStore, again: Callable[[], HeadStore]) -> None:
+        other = again()
+        assert store.swap(0, b"one")
+        assert other.read() == Versioned(1, b"one")
+        assert other.swap(1, b"two")
+        assert not store.swap(1, b"late")
+        assert store.read() == Versioned(2, b"two")
+        other.close()
+
+    @pytest.mark.parametrize("expected", [0, 1, 5])
+    def test_a_swap_that_comes_very_late_is_refused(self, store: HeadStore, expected: int) -> None:
+        for version in range(60):
+            assert store.swap(version, b"value %d" % version)
+        assert not store.swap(expected, b"late")
+        assert store.read() == Versioned(60, b"value 59")
+        assert store.swap(60, b"goes on")
+        assert not store.swap(expected, b"late again")
+        assert store.read() == Versioned(61, b"goes on")
+
+    def test_any_bytes(self, store: HeadStore) -> None:
+        value = bytes(range(256)) * 400
+        assert store.swap(0, value)
+        assert store.read() == Versioned(1, value)
+        store.put_record("all bytes.json", value)
+        assert store.get_record("all bytes.json") == value
+
+    def test_a_record_is_stored_once(self, store: HeadStore, again: Callable[[], HeadStore]) -> None:
+        store.put_record("b.json", b"content")
+        store.put_record("a.json", b"")
+        store.put_record("b.json", b"content")
+        other = again()
+        assert other.get_record("b.json") == b"content"
+        assert other.get_record("a.json") == b""
+        assert other.list_records() == ["a.json", "b.json"]
+        with pytest.raises(HeadFormatError, match=r"b\.json"):
+            other.put_record("b.json", b"other")
+        assert store.get_record("b.json") == b"content"
+        other.close()
+
+    def test_names_are_compared_to_the_letter(self, store: HeadStore) -> None:
+        store.put_record("a.json", b"small")
+        store.put_record("A.json", b"large")
+        assert (store.get_record("a.json"), store.get_record("A.json")) == (b"small", b"large")
+
+    def test_a_missing_record_is_an_error_that_names_it(self, store: HeadStore) -> None:
+        with pytest.raises(HeadFormatError, match=r"gone\.json") as caught:
+            store.get_record("gone.json")
+        assert caught.value.remedy
+        assert not caught.value.retriable
+
+    def test_a_record_is_deleted_once_or_twice(self, store: HeadStore) -> None:
+        store.put_record("a.json", b"content")
+        store.delete_record("a.json")
+        store.delete_record("a.json")
+        assert store.list_records() == []
+
+    def test_records_do_not_disturb_head(self, store: HeadStore) -> None:
+        store.put_record("00000000000000000009.json", b"content")
+        assert store.read() is None
+        assert store.swap(0, b"one")
+        assert store.list_records() == ["00000000000000000009.json"]
+
+    def test_it_says_where_it_is(self, store: HeadStore) -> None:
+        assert store.describe()

@@ -1,0 +1,169 @@
+"""Every head register under one suite, and under two processes that race for it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.sql.head import SqlHead
+from tests.head_store_suite import HeadStoreSuite
+from twophase.errors import HeadError
+from twophase.head import HeadStore, Versioned
+from twophase.local_head import LocalHead
+
+RACERS, SWAPS = 3, 40
+
+
+def open_head(kind: str, folder: Path) -> HeadStore:
+    if kind == "files":
+        return LocalHead(folder / "checkpoint")
+    return SqlHead(f"sqlite:///{folder / 'head.db'}", "p")
+
+
+@pytest.fixture(params=["files", "sqlite"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def again(kind: str, tmp_path: Path) -> Callable[[], HeadStore]:
+    return lambda: open_head(kind, tmp_path)
+
+
+@pytest.fixture
+def store(again: Callable[[], HeadStore]) -> Iterator[HeadStore]:
+    opened = again()
+    yield opened
+    opened.close()
+
+
+class TestEveryHead(HeadStoreSuite):
+    """See `HeadStoreSuite`."""
+
+
+def race(kind: str, folder: Path, name: str, start: Any, won: Any) -> None:
+    """One process: swap as soon as anything is there to swap, and note each version that it won."""
+    store = open_head(kind, folder)
+    start.wait()
+    mine = []
+    while True:
+        seen = store.read()
+        version = seen.version if seen is not None else 0
+        if version >= SWAPS:
+            break
+        if store.swap(version, f"{name} {version + 1}".encode()):
+            mine.append(version + 1)
+    won.put((name, mine))
+
+
+def test_each_version_is_won_once_by_processes_that_race(kind: str, tmp_path: Path) -> None:
+    open_head(kind, tmp_path).close()
+    context = multiprocessing.get_context("fork")
+    start, won = context.Barrier(RACERS), context.Queue()
+    racers = [
+        context.Process(target=race, args=(kind, tmp_path, f"racer{n}", start, won), daemon=True) for n in range(RACERS)
+    ]
+    for racer in racers:
+        racer.start()
+    results = dict(won.get(timeout=60) for _ in racers)
+    for racer in racers:
+        racer.join(10)
+    versions = sorted(version for mine in results.values() for version in mine)
+    assert versions == list(range(1, versions[-1] + 1))
+    assert versions[-1] >= SWAPS
+    seen = open_head(kind, tmp_path).read()
+    winner = next(name for name, mine in results.items() if versions[-1] in mine)
+    assert seen == Versioned(versions[-1], f"{winner} {versions[-1]}".encode())
+
+
+class TestFiles:
+    """What is particular to head in files."""
+
+    def test_what_a_power_cut_leaves_half_written_is_not_there(self, tmp_path: Path) -> None:
+        store = LocalHead(tmp_path)
+        assert store.swap(0, b"one")
+        for name in (".0123456789abcdef.partial", "00000000000000000002.json.partial", "2.json", "x.json"):
+            (tmp_path / "head" / name).write_bytes(b"{half")
+        (tmp_path / "records" / ".0123456789abcdef.partial").write_bytes(b"{half")
+        assert LocalHead(tmp_path).read() == Versioned(1, b"one")
+        assert store.list_records() == []
+        assert store.swap(1, b"two")
+        assert store.read() == Versioned(2, b"two")
+
+    def test_a_refused_swap_leaves_no_file(self, tmp_path: Path) -> None:
+        store = LocalHead(tmp_path)
+        store.swap(0, b"one")
+        store.swap(0, b"other")
+        assert [path.name for path in (tmp_path / "head").iterdir()] == ["00000000000000000001.json"]
+
+    def test_old_versions_are_cleaned_away(self, tmp_path: Path) -> None:
+        store = LocalHead(tmp_path)
+        for version in range(100):
+            store.swap(version, b"value")
+        assert len(list((tmp_path / "head").iterdir())) < 30
+
+    def test_a_folder_that_may_not_be_read_is_not_an_empty_head(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = LocalHead(tmp_path)
+        store.swap(0, b"one")
+
+        def refuse(_: Path) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        with pytest.raises(HeadError, match="Permission denied"):
+            store.read()
+
+    def test_a_folder_that_has_gone_is_not_an_empty_head(self, tmp_path: Path) -> None:
+        store = LocalHead(tmp_path / "c")
+        store.swap(0, b"one")
+        (tmp_path / "c").rename(tmp_path / "away")
+        for call in (store.read, store.list_records, lambda: store.swap(0, b"one"), lambda: store.get_record("a")):
+            with pytest.raises(HeadError):
+                call()
+
+    def test_a_place_that_is_no_folder_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"")
+        with pytest.raises(HeadError, match="cannot be used") as caught:
+            LocalHead(tmp_path / "file")
+        assert caught.value.remedy
+
+    def test_a_name_that_was_not_synced_is_no_success(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        store = LocalHead(tmp_path)
+        sync = os.fsync
+
+        def fail_for_folders(descriptor: int) -> None:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise OSError(5, "Input/output error")
+            sync(descriptor)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail_for_folders)
+            with pytest.raises(HeadError, match="Input/output error"):
+                store.swap(0, b"one")
+            with pytest.raises(HeadError):
+                store.put_record("a.json", b"content")
+            with pytest.raises(HeadError):
+                store.put_record("a.json", b"content")
+        store.put_record("a.json", b"content")
+        assert not store.swap(0, b"one")
+
+    def test_a_full_disk_is_an_error_that_says_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        store = LocalHead(tmp_path)
+
+        def full(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(HeadError, match="No space left on device"):
+                store.swap(0, b"one")
+        assert store.read() is None
+        assert list((tmp_path / "head").iterdir()) == []
