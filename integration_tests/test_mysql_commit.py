@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connectors.sql import tables, xa
+from connectors.sql import permits, tables, xa
 from connectors.sql.committer import MySqlCommitter
 from connectors.sql.engine import Session
 from connectors.sql.errors import ServerError
@@ -256,14 +256,33 @@ def test_r3_a_claim_ends_open_and_prepared_branches_of_older_epochs(ids: Bench) 
     assert ids.count() == ROWS
 
 
-def test_r3_taking_over_from_another_incarnation_evicts_what_it_left(ids: Bench) -> None:
-    ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
-    heir = MySqlCommitter("warehouse", ids.url, PIPELINE)
-    heir.claim(incarnation(), 1, take_over=True)
-    assert ids.prepared() == []
+def test_r3_a_take_over_leaves_alone_what_another_incarnation_may_have_decided(ids: Bench) -> None:
+    decided = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+    heir, incarnation_of_heir = MySqlCommitter("warehouse", ids.url, PIPELINE), incarnation()
+    with pytest.raises(IdentityError, match=str(decided.transaction)):
+        heir.claim(incarnation_of_heir, 1, take_over=True)
+    assert [each.transaction for each in ids.prepared()] == [decided.transaction]
+    assert ids.committer.inspect(ids.incarnation, ()).claim_incarnation == ids.incarnation
+    assert committed(ids, decided) == [CommitOutcome.COMMITTED]
+
+    heir.claim(incarnation_of_heir, 1, take_over=True)
     with pytest.raises(FencedError):
         ids.committer.permit(ids.scope(1))
+    late = ids.writer(ids.scope(0))
+    with pytest.raises(PermitRevokedError):
+        late.write(numbers(0, 1))
     heir.close()
+    assert ids.count() == ROWS
+
+
+def test_r3_eviction_never_rolls_back_for_another_incarnation(ids: Bench) -> None:
+    """What prepares between the check of a take-over and the deletion of its permit."""
+    scope = ids.permitted()
+    decided = ids.prepare(scope, 0, numbers(0, ROWS))
+    with Session(ids.url) as session, pytest.raises(IdentityError, match="prepared"):
+        permits.evict(session, "warehouse", incarnation(), [scope])
+    assert committed(ids, decided) == [CommitOutcome.COMMITTED]
+    assert ids.count() == ROWS
 
 
 def test_r9_revoke_ends_what_was_not_accepted_and_keeps_what_was(ids: Bench) -> None:

@@ -60,7 +60,7 @@ class MySqlCommitter:
                 permits.check_nothing_undecided(session, self._pipeline, self.name, incarnation, epoch)
             permits.raise_claim(session, self._pipeline, self.name, incarnation, epoch, take_over=take_over)
             older = permits.older_permits(session, self._pipeline, self.name, incarnation, epoch)
-            permits.evict(session, self.name, older)
+            permits.evict(session, self.name, incarnation, older)
 
     def permit(self, scope: Scope) -> None:
         """See Committer."""
@@ -93,7 +93,8 @@ class MySqlCommitter:
     def revoke(self, scope: Scope) -> None:
         """See Committer. Call it after the commits: what is still prepared under the permits is rolled back."""
         with self._connected(f"closing checkpoint {scope.checkpoint_id}") as session:
-            permits.evict(session, self.name, permits.earlier_tries(session, self.name, scope))
+            tries = permits.earlier_tries(session, self.name, scope)
+            permits.evict(session, self.name, scope.incarnation, tries)
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Committer."""

@@ -3,7 +3,8 @@
 A permit is a row that every writer locks shared at its beginning. Deleting it waits for the writers that hold it, and
 after that no further one comes into being. What is already prepared keeps the lock on MySQL and lets go of it on
 MariaDB (measured on 9.7 and 10.11, READ COMMITTED). Both are served: what is prepared under a permit that is being
-deleted is rolled back first. That is always right: the caller has committed before whatever is decided.
+deleted is rolled back first. That is right because the caller has committed before whatever is decided; of another
+incarnation nobody here knows what is decided, and it is left alone.
 """
 
 from __future__ import annotations
@@ -91,16 +92,9 @@ def check_nothing_undecided(session: Session, pipeline: str, sink: str, incarnat
     Raises IdentityError that lists it.
     """
     foreign = {s for s in older_permits(session, pipeline, sink, incarnation, epoch) if s.incarnation != incarnation}
-    left = [str(t) for scope in sorted(foreign) for t in _prepared_under(session, sink, scope)]
+    left = [t for scope in sorted(foreign) for t in _prepared_under(session, sink, scope)]
     if left:
-        message = (
-            f"sink {sink}: another life of this pipeline left {len(left)} transactions prepared: {', '.join(left)}"
-        )
-        raise IdentityError(
-            message,
-            remedy="start that copy once, from its own checkpoint location, so that it ends them; or, if its location "
-            "is lost, commit or roll back each by hand (XA RECOVER lists them)",
-        )
+        raise _undecided(sink, left)
 
 
 def earlier_tries(session: Session, sink: str, scope: Scope) -> list[Scope]:
@@ -113,18 +107,23 @@ def earlier_tries(session: Session, sink: str, scope: Scope) -> list[Scope]:
     return [Scope(scope.incarnation, scope.epoch, scope.checkpoint_id, int(attempt)) for (attempt,) in rows]
 
 
-def evict(session: Session, sink: str, scopes: list[Scope]) -> None:
-    """Delete these permits. Returns when none of them can be used any more and none was used to prepare.
+def evict(session: Session, sink: str, incarnation: str, scopes: list[Scope]) -> None:
+    """Delete these permits. Returns when none of them can be used any more and nothing is prepared under them.
 
+    What `incarnation` prepared is rolled back. What another one prepared is not: it may be decided, in a head that
+    this pipeline does not read (IdentityError). Its open branches are ended; nobody has acknowledged them.
     Blocks for half a minute at most, then raises SinkUnavailableError: the call is made again. Raises ServerError.
     """
     deadline = time.monotonic() + _EVICTION_S
     for scope in scopes:
-        _until_done(deadline, sink, scope, lambda scope=scope: _evict(session, sink, scope))  # type: ignore[misc]
+        _until_done(deadline, sink, scope, lambda scope=scope: _evict(session, sink, incarnation, scope))  # type: ignore[misc]
 
 
-def _evict(session: Session, sink: str, scope: Scope) -> bool:
-    for transaction in _prepared_under(session, sink, scope):
+def _evict(session: Session, sink: str, incarnation: str, scope: Scope) -> bool:
+    left = _prepared_under(session, sink, scope)
+    if left and scope.incarnation != incarnation:
+        raise _undecided(sink, left)
+    for transaction in left:
         roll_back(session, transaction)
     where = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
     try:
@@ -144,6 +143,16 @@ def _until_done(deadline: float, sink: str, scope: Scope, attempt: Callable[[], 
             remedy = "end its connection: SHOW PROCESSLIST lists it under the pipeline's user"
             raise SinkUnavailableError(message, remedy=remedy)
         time.sleep(0.02)
+
+
+def _undecided(sink: str, left: list[TransactionId]) -> IdentityError:
+    listed = ", ".join(str(each) for each in left)
+    message = f"sink {sink}: another life of this pipeline left {len(left)} transactions prepared: {listed}"
+    remedy = (
+        "start that copy once, from its own checkpoint location, so that it ends them; or, if its location is lost, "
+        "commit or roll back each by hand (XA RECOVER lists them)"
+    )
+    return IdentityError(message, remedy=remedy)
 
 
 def _prepared_under(session: Session, sink: str, scope: Scope) -> list[TransactionId]:
