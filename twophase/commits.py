@@ -18,17 +18,18 @@ def commit_everywhere(owned: Ownership, record: CheckpointRecord) -> Steps[None]
     newer has gone on without us.
     """
     waiting: Mapping[str, tuple[Committable, ...]] = record.committables
+    lost: dict[str, tuple[Committable, ...]] = {}
     repeated = 0
     while True:
         outcomes: Mapping[str, Sequence[CommitOutcome]] = yield messages.Commit(record.checkpoint_id, waiting, repeated)
-        lost = _with(waiting, outcomes, CommitOutcome.LOST)
-        if lost:
-            yield from _explain_lost(owned, record, lost)
-        later = _with(waiting, outcomes, CommitOutcome.RETRY_LATER)
-        if not later:
-            return
-        waiting = later
+        for sink, group in _with(waiting, outcomes, CommitOutcome.LOST).items():
+            lost[sink] = (*lost.get(sink, ()), *group)
+        waiting = _with(waiting, outcomes, CommitOutcome.RETRY_LATER)
+        if not waiting:
+            break
         repeated += 1
+    if lost:  # said last: whoever gives the lost ones up must not give up those that were only late
+        yield from _explain_lost(owned, record, lost)
 
 
 def _with(

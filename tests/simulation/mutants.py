@@ -102,7 +102,7 @@ MUTANTS: dict[str, Mutant] = {
     "unknown is taken for committed": Mutant(VANDAL, "finished, and sink0 shows", broken="unknown is committed"),
     "the witness is read without a lock (H4)": Mutant(SLOW, "'lost'", broken="plain read of the witness"),
     "retry later is taken for committed": Mutant(
-        SLOW, "finished, and sink0 shows", (Patch("commits", "        if not later:\n", "        if True:\n"),)
+        SLOW, "finished, and sink0 shows", (Patch("commits", "        if not waiting:\n", "        if True:\n"),)
     ),
     "lost is said without a look at head (H12)": Mutant(
         TWO,
