@@ -8,8 +8,9 @@ from twophase.values import Positions
 def admit(start: Positions, latest: Positions, max_records: int | None) -> dict[str, int]:
     """Where the next checkpoint ends, split by split.
 
-    Every split gets a share in proportion to its backlog, so that no split starves and all catch up together; the sum
-    of the shares never exceeds the cap. Never before `start` and never past `latest`. A split without a start is at 0.
+    Half of the cap is shared equally, so that no split starves behind a large one; the rest in proportion to what is
+    left, so that all catch up together. The sum never exceeds the cap. Never before `start`, never past `latest`. A
+    split without a start begins at 0.
 
     Args:
         start: next offset of each split.
@@ -21,9 +22,21 @@ def admit(start: Positions, latest: Positions, max_records: int | None) -> dict[
     if max_records is None or total <= max_records:
         share = backlog
     else:
-        share = {split: count * max_records // total for split, count in backlog.items()}
-        spare = max_records - sum(share.values())  # less than one for each split that has a backlog
-        by_need = sorted((split for split in backlog if backlog[split] > share[split]), key=lambda s: (-backlog[s], s))
-        for split in by_need[:spare]:
-            share[split] += 1
+        behind = sorted(
+            (split for split, count in backlog.items() if count), key=lambda split: (-backlog[split], split)
+        )
+        equal = max(max_records // (2 * len(behind)), 1)
+        share = dict.fromkeys(backlog, 0) | {s: min(backlog[s], equal) for s in behind[:max_records]}
+        _spread(share, backlog, behind, max_records - sum(share.values()))
     return {split: start.get(split, 0) + count for split, count in share.items()}
+
+
+def _spread(share: dict[str, int], backlog: dict[str, int], behind: list[str], spare: int) -> None:
+    """Add `spare` in proportion to what each split still has; what rounding leaves goes to the largest."""
+    left = {split: backlog[split] - share[split] for split in behind}
+    total = sum(left.values())
+    for split in behind:
+        share[split] += left[split] * spare // total if total else 0
+    rest = spare - sum(left[split] * spare // total for split in behind) if total else 0
+    for split in [split for split in behind if share[split] < backlog[split]][:rest]:
+        share[split] += 1

@@ -20,8 +20,12 @@ def test_takes_all_there_is_up_to_the_cap_and_never_more(
     assert sum(taken.values()) == (total if cap is None else min(total, cap))
 
 
-def test_every_split_moves_in_proportion_to_its_backlog() -> None:
-    assert admit({"a": 0, "b": 100}, {"a": 900, "b": 200}, 100) == {"a": 90, "b": 110}
+def test_all_catch_up_together() -> None:
+    assert admit({"a": 0, "b": 100}, {"a": 900, "b": 200}, 100) == {"a": 25 + 46 + 1, "b": 100 + 25 + 3}
+
+
+def test_no_split_starves_behind_a_large_one() -> None:
+    assert admit({}, {"a": 1_000_000, "b": 5}, 1000)["b"] == 5
 
 
 def test_a_new_split_begins_at_its_first_offset() -> None:
