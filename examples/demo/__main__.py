@@ -22,8 +22,8 @@ def main(arguments: list[str]) -> int:
     if kind not in KINDS or len(arguments) > 1:
         print(f"demo: unknown kind of services {kind!r}: choose one of {', '.join(KINDS)}", file=sys.stderr)
         return 2
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)  # also where whoever started this had Ctrl-C ignored
     _RUNS.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=_RUNS))
     code = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ _POLL_S = 0.1
 _SHOW_S = 3.0
 _STALL_S = 120.0  # without any new row: something hangs
 _STOP_S = 60.0
-_RESTARTING = "eos-example: restarting in"
+_RESTART = re.compile(r"^.* WARNING eos\.runner: (?P<cause>.*); restarting in", re.MULTILINE)
+_ERROR = re.compile(r"^error:.*(?:\n  .*)*", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -77,9 +79,10 @@ class Play:
                 raise self._died(driver, code)
             if self.feed.failure:
                 raise DemoError(f"the records could not be produced: {self.feed.failure}")
-            if driver.output().count(_RESTARTING) > failures:
-                failures += 1
-                self.tell("a record with an x made its task fail: the job goes back to its last checkpoint")
+            causes = _RESTART.findall(driver.output())
+            for cause in causes[failures:]:
+                self.tell(f"{cause}: the job goes back to its last checkpoint")
+            failures = len(causes)
             self._show(driver)
             time.sleep(_POLL_S)
 
@@ -96,9 +99,9 @@ class Play:
         self._shown, self._shown_s = seen, now_s
 
     def _died(self, driver: Driver, code: int) -> DemoError:
-        lines = [line for line in driver.output().splitlines() if line.strip()]
-        last = lines[-1] if lines else "it said nothing"
-        return DemoError(f"the driver ended with exit code {code}: {last}; see {driver.log}")
+        errors = _ERROR.findall(driver.output())
+        said = " ".join(errors[-1].split()) if errors else "it gave no reason"
+        return DemoError(f"the driver ended with exit code {code}: {said}; see {driver.log}")
 
 
 def _stands_at(driver: Driver, fault: str) -> bool:
