@@ -9,8 +9,8 @@ from dataclasses import dataclass
 INCARNATION_LENGTH = 20
 _SINK_LENGTH = 12
 
-_GLOBAL = re.compile(r"^([0-9a-z]{20})-([0-9a-f]{8})-([0-9a-f]{12})-([0-9a-f]{4})$")
-_BRANCH = re.compile(r"^([0-9a-f]{12})-([0-9a-f]{6})-([0-9a-f]{16})$")
+_GLOBAL = re.compile(r"([0-9a-z]{20})-([0-9a-f]{8})-([0-9a-f]{12})-([0-9a-f]{4})")
+_BRANCH = re.compile(r"([0-9a-f]{12})-([0-9a-f]{6})-([0-9a-f]{16})")
 
 
 def sink_key(name: str) -> str:
@@ -28,13 +28,13 @@ class Scope:
     attempt: int = 1  # "try k" of R8: grows when the same epoch runs the checkpoint again after an abort
 
     def __str__(self) -> str:
-        """49 characters, the `gtrid` of an XA id."""
+        """47 characters, the `gtrid` of an XA id."""
         return f"{self.incarnation}-{self.epoch:08x}-{self.checkpoint_id:012x}-{self.attempt:04x}"
 
     @classmethod
     def parse(cls, text: str) -> Scope | None:
         """The scope that `str` wrote, or None for anything else (a foreign id)."""
-        match = _GLOBAL.match(text)
+        match = _GLOBAL.fullmatch(text)
         if match is None:
             return None
         incarnation, epoch, checkpoint_id, attempt = match.groups()
@@ -62,7 +62,7 @@ class TransactionId:
     def parse(cls, text: str) -> TransactionId | None:
         """The id that `str` wrote, or None for anything else."""
         head, _, tail = text.partition("/")
-        scope, match = Scope.parse(head), _BRANCH.match(tail)
+        scope, match = Scope.parse(head), _BRANCH.fullmatch(tail)
         if scope is None or match is None:
             return None
         return cls(scope, match[1], int(match[2], 16), int(match[3], 16))
