@@ -118,8 +118,9 @@ class Committed:
         """See Transition. References are dropped by twos of `retained`, so that pruning is rare."""
         records = head.records
         if len(records) >= 2 * self.retained:
-            keep_from = max(records[-1].checkpoint_id - self.retained + 1, 0)
-            records = tuple(r for r in records if r.checkpoint_id >= keep_from or r.checkpoint_id > self.checkpoint_id)
+            # The newest committed one stays as well: a start asks the sinks for its witnesses (R2).
+            keep_from = min(records[-1].checkpoint_id - self.retained + 1, self.checkpoint_id)
+            records = tuple(r for r in records if r.checkpoint_id >= keep_from)
         return replace(head, committed=max(head.committed, self.checkpoint_id), records=records)
 
 
