@@ -1,0 +1,218 @@
+"""Head, records and committables as bytes: golden files, round trips, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.twophase_values import INCARNATION
+from twophase.codec import (
+    decode_committable,
+    decode_head,
+    decode_record,
+    encode_committable,
+    encode_head,
+    encode_record,
+    sha256_of,
+)
+from twophase.errors import HeadFormatError
+from twophase.head_value import HeadValue, RecordRef
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.values import CheckpointRecord, Committable, OffsetRange
+
+GOLDEN = Path(__file__).parent / "golden"
+
+SCOPE = Scope(INCARNATION, 3, 17, 2)
+COMMITTABLE = Committable(
+    TransactionId(SCOPE, sink_key("Lager Süd"), 5, 4711), 1000, 81234, 2**64 - 1, {"segment": "a/ü.arrow"}
+)
+RECORD = CheckpointRecord(
+    scope=SCOPE,
+    ranges={"orders": (OffsetRange("orders/0", 100, 250), OffsetRange("orders/1", 0, 7)), "idle": ()},
+    offsets_log='v1\n{"batchWatermarkMs":0}\n{"orders/0":250,"orders/1":7}',
+    committables={"Lager Süd": (COMMITTABLE,), "empty": ()},
+    started_at=1760000000.25,
+    decided_at=1760000001.5,
+)
+HEAD = HeadValue(
+    pipeline="Aufträge",
+    incarnation=INCARNATION,
+    epoch=3,
+    nonces=("f00d.1", "f00d.2"),
+    query_id="5b1f0e2c-0000-4000-8000-000000000000",
+    completed=17,
+    committed=16,
+    aborted_checkpoint=18,
+    aborted_attempt=1,
+    initial={"orders": {"orders/0": 100, "orders/1": 0}},
+    positions={"orders": {"orders/0": 250, "orders/1": 7}},
+    records=(RecordRef(17, f"{SCOPE}-0123456789abcdef.json", "0" * 64),),
+)
+
+KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes], Any]]] = {
+    "head": (HEAD, encode_head, decode_head),
+    "record": (RECORD, encode_record, decode_record),
+    "committable": (COMMITTABLE, encode_committable, decode_committable),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_format_1_is_written_to_the_letter_and_read_for_ever(kind: str) -> None:
+    value, encode, decode = KINDS[kind]
+    golden = (GOLDEN / f"{kind}.json").read_bytes()
+    assert encode(value) == golden
+    assert decode(golden) == value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("found", [2, 99, "1", None])
+def test_another_format_is_refused_by_name(kind: str, found: object) -> None:
+    _, _, decode = KINDS[kind]
+    document = json.loads((GOLDEN / f"{kind}.json").read_bytes())
+    with pytest.raises(HeadFormatError, match=f"this {kind} has format {found}; this version reads format 1") as caught:
+        decode(json.dumps({**document, "format": found}).encode())
+    assert "newer" in caught.value.remedy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("content", [b"", b"{", b"null", b"[]", b"7", b'"x"', b"{}", b"\xff\xfe", b'{"format":1}'])
+def test_what_is_no_document_is_damaged(kind: str, content: bytes) -> None:
+    with pytest.raises(HeadFormatError, match=f"this {kind} is damaged"):
+        KINDS[kind][2](content)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_key_is_needed(kind: str) -> None:
+    document = json.loads((GOLDEN / f"{kind}.json").read_bytes())
+    for key in document:
+        less = {k: v for k, v in document.items() if k != key}
+        with pytest.raises(HeadFormatError, match=f"this {kind} is damaged.*{key}"):
+            KINDS[kind][2](json.dumps(less).encode())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_a_damaged_document_is_refused_or_read_and_nothing_else(kind: str, data: st.DataObject) -> None:
+    golden = (GOLDEN / f"{kind}.json").read_bytes()
+    at = data.draw(st.integers(0, len(golden) - 1))
+    to = data.draw(st.integers(at, len(golden)))
+    changed = golden[:at] + data.draw(st.binary(max_size=3)) + golden[to:]
+    try:
+        KINDS[kind][2](changed)
+    except HeadFormatError:
+        return
+
+
+@given(st.data())
+def test_values_of_a_wrong_shape_are_refused(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(sorted(KINDS)))
+    document = json.loads((GOLDEN / f"{kind}.json").read_bytes())
+    key = data.draw(st.sampled_from(sorted(document)))
+    document[key] = data.draw(st.sampled_from([None, 7, "x", [], [7], {}, {"x": 7}, {"x": [7]}, [[]]]))
+    try:
+        KINDS[kind][2](json.dumps(document).encode())
+    except HeadFormatError:
+        return
+
+
+def test_a_record_that_does_not_match_its_hash_is_damaged() -> None:
+    golden = (GOLDEN / "record.json").read_bytes()
+    assert decode_record(golden, sha256_of(golden)) == RECORD
+    with pytest.raises(HeadFormatError, match="does not match the hash that head holds"):
+        decode_record(golden.replace(b"250", b"251"), sha256_of(golden))
+
+
+names = st.text(min_size=1, max_size=12)
+numbers = st.integers(0, 2**53)
+letters = st.text("0123456789abcdefghijklmnopqrstuvwxyz", min_size=20, max_size=20)
+scopes = st.builds(Scope, letters, st.integers(0, 2**32 - 1), st.integers(0, 2**48 - 1), st.integers(0, 2**16 - 1))
+transactions = st.builds(
+    TransactionId, scopes, names.map(sink_key), st.integers(0, 2**24 - 1), st.integers(0, 2**64 - 1)
+)
+committables = st.builds(
+    Committable, transactions, numbers, numbers, st.integers(0, 2**64 - 1), st.dictionaries(names, names, max_size=3)
+)
+ranges = st.builds(OffsetRange, names, numbers, numbers)
+records = st.builds(
+    CheckpointRecord,
+    scopes,
+    st.dictionaries(names, st.lists(ranges, max_size=3).map(tuple), max_size=3),
+    st.text(max_size=40),
+    st.dictionaries(names, st.lists(committables, max_size=3).map(tuple), max_size=3),
+    st.floats(0, 2e9),
+    st.floats(0, 2e9),
+)
+positions = st.dictionaries(names, st.dictionaries(names, numbers, max_size=3), max_size=3)
+heads = st.builds(
+    HeadValue,
+    names,
+    letters,
+    numbers,
+    st.lists(names, max_size=8).map(tuple),
+    st.none() | names,
+    st.integers(-1, 2**48),
+    st.integers(-1, 2**48),
+    st.integers(-1, 2**48),
+    numbers,
+    positions,
+    positions,
+    st.lists(st.builds(RecordRef, numbers, names, names), max_size=4).map(tuple),
+)
+
+
+@given(heads)
+def test_a_head_comes_back_as_it_was(value: HeadValue) -> None:
+    assert decode_head(encode_head(value)) == value
+
+
+@given(records)
+def test_a_record_comes_back_as_it_was(value: CheckpointRecord) -> None:
+    content = encode_record(value)
+    assert decode_record(content, sha256_of(content)) == value
+    assert encode_record(decode_record(content)) == content
+
+
+@given(committables)
+def test_a_committable_comes_back_as_it_was(value: Committable) -> None:
+    assert decode_committable(encode_committable(value)) == value
+
+
+@given(transactions)
+def test_ids_are_of_fixed_width_and_fit_an_xa_id(value: TransactionId) -> None:
+    gtrid, bqual = str(value.scope), value.branch
+    assert (len(gtrid), len(bqual)) == (47, 36)
+    assert (gtrid + bqual).isascii()
+    assert TransactionId.parse(str(value)) == value
+    assert Scope.parse(gtrid) == value.scope
+
+
+@given(transactions, st.data())
+def test_an_id_of_somebody_else_is_none_of_ours(value: TransactionId, data: st.DataObject) -> None:
+    text = str(value)
+    at = data.draw(st.integers(0, len(text)))
+    changed = text[:at] + data.draw(st.sampled_from(["-", " ", "\n", "é", "A", "/"])) + text[at:]
+    assert TransactionId.parse(changed) is None
+
+
+@pytest.mark.parametrize("text", ["", "/", "foreign", "x" * 86, "\n", "orders-1", f"{INCARNATION}-1-2-3/4-5-6"])
+def test_foreign_ids(text: str) -> None:
+    assert TransactionId.parse(text) is None
+    assert Scope.parse(text) is None
+
+
+def test_a_line_end_makes_a_foreign_id() -> None:
+    assert TransactionId.parse(f"{COMMITTABLE.transaction}\n") is None
+    assert Scope.parse(f"{SCOPE}\n") is None
+
+
+def test_ids_sort_by_epoch_checkpoint_and_try() -> None:
+    def key(epoch: int, checkpoint_id: int, attempt: int) -> str:
+        return str(Scope(INCARNATION, epoch, checkpoint_id, attempt))
+
+    assert key(1, 2, 3) < key(1, 2, 10) < key(1, 11, 1) < key(16, 0, 1)

@@ -1,0 +1,84 @@
+"""R2: every refusal, with what it says; and what is not refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.twophase_values import INCARNATION, committable, head, record, scope
+from twophase.errors import IdentityError
+from twophase.head_value import HeadValue
+from twophase.values import CheckpointRecord, SinkState, SparkState
+from twophase.verify import verify
+
+HEAD = head(query_id="query", completed=4, committed=4, epoch=7)
+NEWEST = record(4)
+SPARK = SparkState("query", newest_planned=5, newest_committed=4, offsets_log={4: "v1 4", 5: "v1 5"})
+SINK = SinkState(INCARNATION, claim_epoch=7, highest_witness=4)
+
+
+def compare(
+    of: HeadValue | None = HEAD,
+    newest: CheckpointRecord | None = NEWEST,
+    spark: SparkState = SPARK,
+    sink: SinkState = SINK,
+) -> None:
+    verify("orders", of, newest, spark, {"warehouse": sink})
+
+
+@pytest.mark.parametrize(
+    "stores",
+    [
+        {},
+        {"spark": replace(SPARK, newest_planned=4)},  # killed before the next batch was planned
+        {"spark": replace(SPARK, newest_planned=4, newest_committed=3)},  # killed before commits/4
+        {"spark": replace(SPARK, newest_committed=-1)},  # the commits folder is gone: Spark runs the batch again
+        {"of": replace(HEAD, query_id=None)},
+        {"of": replace(HEAD, committed=3)},  # killed between the decision and the commits
+        {"of": replace(HEAD, epoch=9)},  # killed after the claim of head, before those of the sinks
+        {"sink": replace(SINK, claim_epoch=0)},
+        {"of": None, "newest": None, "spark": SparkState(), "sink": SinkState()},
+        {"of": head(), "newest": None, "spark": SparkState(), "sink": SinkState()},
+        {"of": head(), "newest": None, "spark": SparkState("query", 0), "sink": SinkState(INCARNATION, 1)},
+    ],
+    ids=str,
+)
+def test_what_a_crash_leaves_behind_is_accepted(stores: dict[str, Any]) -> None:
+    compare(**stores)
+
+
+@pytest.mark.parametrize(
+    ("stores", "said"),
+    [
+        ({"of": None, "newest": None, "spark": SparkState()}, "sink warehouse belongs to another life of pipeline"),
+        ({"of": replace(HEAD, pipeline="payments")}, "belongs to pipeline 'payments', the spec names 'orders'"),
+        ({"spark": replace(SPARK, query_id=None)}, "Spark's checkpoint is gone; head belongs to query query"),
+        ({"spark": replace(SPARK, query_id="other")}, "Spark's checkpoint is of query other; head belongs to query"),
+        ({"spark": replace(SPARK, newest_planned=3)}, "Spark has planned batch 3, but the newest completed .* is 4"),
+        ({"spark": replace(SPARK, newest_planned=6)}, "Spark has planned batch 6, but the newest completed .* is 4"),
+        ({"spark": replace(SPARK, newest_committed=5)}, "Spark has committed batch 5, but the newest completed .* 4"),
+        ({"spark": replace(SPARK, offsets_log={4: "other"})}, "Spark's offsets/4 is not what checkpoint 4 was decided"),
+        ({"spark": replace(SPARK, offsets_log={5: "v1 5"})}, "Spark's offsets/4 is not what checkpoint 4 was decided"),
+        ({"sink": replace(SINK, claim_incarnation="z" * 20)}, "claimed by incarnation z+, this pipeline is 0123"),
+        ({"sink": SinkState()}, "sink warehouse knows nothing of this pipeline, and head has committed checkpoint 4"),
+        ({"sink": replace(SINK, claim_epoch=8)}, "has seen epoch 8, head is at 7: head was set back"),
+        ({"sink": replace(SINK, highest_witness=5)}, "holds rows of checkpoint 5, the newest completed is 4: head was"),
+        (
+            {"sink": replace(SINK, missing=(committable(scope(4)).transaction,))},
+            f"sink warehouse lacks what head calls committed: {INCARNATION}-00000001-000000000004-0001/",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_does_not_fit_is_refused(stores: dict[str, Any], said: str) -> None:
+    with pytest.raises(IdentityError, match=said) as caught:
+        compare(**stores)
+    assert "eos reset" in caught.value.remedy or "location of its own" in caught.value.remedy
+    assert not caught.value.retriable
+
+
+def test_every_sink_is_looked_at() -> None:
+    with pytest.raises(IdentityError, match="sink second"):
+        verify("orders", HEAD, NEWEST, SPARK, {"first": SINK, "second": replace(SINK, highest_witness=9)})
