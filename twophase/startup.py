@@ -87,7 +87,7 @@ def _is_superseded(mine: HeadValue, seen: HeadValue, session: str) -> bool:
 
 def _compare(pipeline: str, sinks: Sequence[str], head: HeadValue | None, incarnation: str) -> Steps[None]:
     newest = yield from _record(head, head.completed if head else -1)
-    committed = yield from _record(head, head.committed if head else -1)
+    committed = yield from _last_written(head)
     inspected: Inspected = yield messages.Inspect(
         incarnation, {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks}
     )
@@ -106,6 +106,18 @@ def _record(head: HeadValue | None, checkpoint_id: int) -> Steps[CheckpointRecor
     if record is None:
         raise missing(ref)
     return record
+
+
+def _last_written(head: HeadValue | None) -> Steps[CheckpointRecord | None]:
+    """The newest committed checkpoint with rows' witnesses to ask for: a batch without tasks leaves none."""
+    if head is None:
+        return None
+    for ref in reversed(head.records):
+        if ref.checkpoint_id <= head.committed:
+            record = yield from _record(head, ref.checkpoint_id)
+            if record is not None and any(record.committables.values()):
+                return record
+    return None
 
 
 def _commit_decided(owned: Ownership, retained: int) -> Steps[None]:
