@@ -1,0 +1,238 @@
+"""R4-R9 for one checkpoint: what is refused, in which order things happen, and what each outcome leads to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
+from twophase import messages
+from twophase.checkpoint import run_checkpoint
+from twophase.commits import commit_everywhere
+from twophase.errors import (
+    ConnectorError,
+    FencedError,
+    IdentityError,
+    LostCommittableError,
+    PrepareError,
+    ReplayMismatchError,
+)
+from twophase.head_value import HeadValue
+from twophase.ids import TransactionId, sink_key
+from twophase.messages import Acknowledged, Begin, Failed, Seen
+from twophase.ownership import Ownership
+from twophase.participants import Prepared
+from twophase.values import CommitOutcome, OffsetRange
+
+BEGIN = Begin(0, {"orders": {"orders/0": 10, "orders/1": 5}}, "v1 0", at=1.0)
+START = head(positions={"orders": {"orders/0": 4, "orders/1": 5}})
+OURS = committable(scope(0))
+
+
+def run(begin: Begin = BEGIN, value: HeadValue = START, sinks: tuple[str, ...] = ("warehouse",), **answers: Any) -> Any:
+    given = {
+        "Swap": lambda _: True,
+        "RunWriters": lambda _: Acknowledged({"warehouse": (OURS,)}, at=2.0),
+        "Commit": lambda action: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in action.committables.items()},
+        "ListPrepared": lambda _: {"warehouse": ()},
+        **answers,
+    }
+    return drive(run_checkpoint(Ownership("me", 1, value), begin, sinks, retained=10), given)
+
+
+def names(actions: list[Any]) -> list[str]:
+    return [f"{type(a).__name__} {a.point}" if isinstance(a, messages.Swap) else type(a).__name__ for a in actions]
+
+
+def test_the_order_of_r10() -> None:
+    result, actions = run()
+    assert names(actions) == [
+        "Permit",
+        "RunWriters",
+        "PutRecord",
+        "Swap decide",
+        "Commit",
+        "Revoke",
+        "ListPrepared",
+        "Swap committed",
+        "CommitBack",
+    ]
+    assert result.ranges == {"orders": (OffsetRange("orders/0", 4, 10),)}
+    assert result.offsets_log == "v1 0"
+    assert actions[-1].positions == {"orders": {"orders/0": 10, "orders/1": 5}}
+
+
+def test_a_failed_job_is_aborted_by_a_swap_and_then_closed() -> None:
+    error = PrepareError("a task failed")
+    owned = Ownership("me", 1, START)
+    actions: list[Any] = []
+
+    def note(action: Any, answer: Any) -> Any:
+        actions.append(action)
+        return answer
+
+    answers = {
+        "RunWriters": lambda _: Failed(error),
+        "Swap": lambda a: note(a, True),
+        "Revoke": lambda a: note(a, None),
+        "AbortPrepared": lambda a: note(a, None),
+        "ListPrepared": lambda a: note(
+            a, {"warehouse": (Prepared(OURS.transaction, "ours"), Prepared(None, "foreign"))}
+        ),
+    }
+    with pytest.raises(PrepareError) as caught:
+        drive(run_checkpoint(owned, BEGIN, ("warehouse",), 10), answers)
+    assert caught.value is error
+    assert names(actions) == ["Swap abort", "Revoke", "ListPrepared", "AbortPrepared"]
+    assert [p.transaction for p in actions[-1].prepared["warehouse"]] == [OURS.transaction]
+    assert owned.head.next_attempt(0) == 2
+
+
+def test_what_is_not_of_this_run_is_left_alone_by_the_close() -> None:
+    others = [scope(0, epoch=2), scope(1), replace(scope(0), incarnation="z" * 20)]
+    listed = [Prepared(TransactionId(each, sink_key("warehouse"), 0, 1), str(each)) for each in others]
+    sibling = Prepared(TransactionId(scope(0, attempt=3), sink_key("warehouse"), 0, 7), "another try")
+    _, actions = run(ListPrepared=lambda _: {"warehouse": (*listed[:2], sibling)})
+    aborted = next(a for a in actions if isinstance(a, messages.AbortPrepared))
+    assert aborted.prepared["warehouse"] == (sibling,)
+
+
+TWICE = (OURS, committable(scope(0)))
+OTHER_SINK = replace(OURS, transaction=replace(OURS.transaction, sink=sink_key("other")))
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "said"),
+    [
+        ({}, r"acknowledged by \[\], not \['warehouse'\]"),
+        ({"warehouse": (OURS,), "other": ()}, "acknowledged by"),
+        ({"warehouse": (committable(scope(0, epoch=2)),)}, "another run's transaction"),
+        ({"warehouse": (committable(scope(1)),)}, "another run's transaction"),
+        ({"warehouse": (committable(scope(0, attempt=2)),)}, "another run's transaction"),
+        ({"warehouse": (OTHER_SINK,)}, "another run's transaction"),
+        ({"warehouse": TWICE}, "two acknowledgements of one task"),
+    ],
+)
+def test_acknowledgements_must_be_of_this_run(acknowledged: Any, said: str) -> None:
+    with pytest.raises(PrepareError, match=said):
+        run(RunWriters=lambda _: Acknowledged(acknowledged, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("begin", "value", "said"),
+    [
+        (replace(BEGIN, checkpoint_id=2), START, "Spark runs batch 2, but the newest completed checkpoint is -1"),
+        (BEGIN, head(completed=3, records=(ref(3),)), "Spark re-runs batch 0, but checkpoint 3 is completed"),
+        (replace(BEGIN, checkpoint_id=3), head(completed=3), "Spark re-runs batch 3"),
+        (replace(BEGIN, ends={"orders": {"orders/0": 3}}), START, "planned up to 3, but 4 is already completed"),
+    ],
+)
+def test_what_spark_may_not_run(begin: Begin, value: HeadValue, said: str) -> None:
+    with pytest.raises(IdentityError, match=said) as caught:
+        run(begin, value)
+    assert caught.value.remedy
+
+
+DECIDED = record(3, 0, 10)
+COMPLETED = head(completed=3, committed=3, records=(ref(3),), positions={"orders": {"orders/0": 10}})
+AGAIN = Begin(3, {"orders": {"orders/0": 10}}, "v1 3", at=5.0)
+
+
+@pytest.mark.parametrize("rows", [None, {"warehouse": (3, 0)}])
+def test_a_replay_prepares_and_commits_nothing(rows: Any) -> None:
+    result, actions = run(AGAIN, COMPLETED, LoadRecord=lambda _: DECIDED, Discard=lambda _: rows)
+    assert names(actions) == ["LoadRecord", "Discard"]
+    assert result == DECIDED
+
+
+def test_a_replay_goes_on_with_what_was_not_finished() -> None:
+    _, actions = run(AGAIN, replace(COMPLETED, committed=2), LoadRecord=lambda _: DECIDED)
+    assert names(actions)[1:] == ["Discard", "Commit", "Revoke", "ListPrepared", "Swap committed", "CommitBack"]
+
+
+def test_a_replay_of_other_offsets_is_refused() -> None:
+    with pytest.raises(ReplayMismatchError, match="batch 3 with other offsets"):
+        run(replace(AGAIN, offsets_log="v1 other"), COMPLETED, LoadRecord=lambda _: DECIDED)
+
+
+@pytest.mark.parametrize("rows", [{"warehouse": (2, 0)}, {"warehouse": (3, 1)}, {}])
+def test_a_replay_with_other_rows_is_refused(rows: Any) -> None:
+    with pytest.raises(ReplayMismatchError, match=r"other rows than it was decided with: .*3, 0") as caught:
+        run(AGAIN, COMPLETED, LoadRecord=lambda _: DECIDED, Discard=lambda _: rows)
+    assert "deterministic" in caught.value.remedy
+
+
+def test_pruning_comes_after_head_has_let_go() -> None:
+    value = head(completed=2, committed=2, records=(ref(1), ref(2)), positions={"orders": {"orders/0": 4}})
+    begin = replace(BEGIN, checkpoint_id=3, ends={"orders": {"orders/0": 10}})
+    answers = {"RunWriters": lambda _: Acknowledged({"warehouse": (committable(scope(3)),)}, 2.0)}
+    given = {
+        "Swap": lambda _: True,
+        "Commit": lambda action: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in action.committables.items()},
+        "ListPrepared": lambda _: {"warehouse": ()},
+        **answers,
+    }
+    owned = Ownership("me", 1, value)
+    _, actions = drive(run_checkpoint(owned, begin, ("warehouse",), retained=1), given)
+    assert names(actions)[-2:] == ["CommitBack", "Prune"]
+    assert actions[-1] == messages.Prune(INCARNATION, (ref(1), ref(2)), below=3)
+    assert [each.checkpoint_id for each in owned.head.records] == [3]
+
+
+TWO = (committable(scope(3), 0), committable(scope(3), 1))
+DECISION = replace(DECIDED, committables={"warehouse": TWO, "empty": ()})
+COMMITTED, ALREADY, LATER, LOST = (
+    CommitOutcome.COMMITTED,
+    CommitOutcome.ALREADY_COMMITTED,
+    CommitOutcome.RETRY_LATER,
+    CommitOutcome.LOST,
+)
+
+
+def commit(*rounds: list[CommitOutcome], seen: Seen | None = None) -> list[messages.Commit]:
+    left = list(rounds)
+    answers = {
+        "Commit": lambda action: {s: left.pop(0) if s == "warehouse" else [] for s in action.committables},
+        "ReadHead": lambda _: seen,
+    }
+    actions = drive(commit_everywhere(Ownership("me", 1, COMPLETED), DECISION), answers)[1]
+    return [a for a in actions if isinstance(a, messages.Commit)]
+
+
+def test_only_what_is_late_is_committed_again() -> None:
+    actions = commit([COMMITTED, LATER], [LATER], [ALREADY])
+    assert [a.repeated for a in actions] == [0, 1, 2]
+    assert actions[0].committables == {"warehouse": TWO, "empty": ()}, "a sink without rows is told as well"
+    assert actions[1].committables == actions[2].committables == {"warehouse": TWO[1:]}
+
+
+def test_lost_stops_the_pipeline_with_ids_and_ranges() -> None:
+    with pytest.raises(LostCommittableError) as caught:
+        commit([COMMITTED, LOST], seen=Seen(1, COMPLETED))
+    assert str(TWO[1].transaction) in caught.value.message
+    assert "orders/0[0, 10)" in caught.value.message
+    assert not caught.value.retriable
+
+
+def test_lost_is_said_after_the_late_ones_are_committed() -> None:
+    left = [[LOST, LATER], [COMMITTED]]
+    answers = {"Commit": lambda _: {"warehouse": left.pop(0)}, "ReadHead": lambda _: Seen(1, COMPLETED)}
+    with pytest.raises(LostCommittableError, match="1 of its transactions"):
+        drive(
+            commit_everywhere(Ownership("me", 1, COMPLETED), replace(DECISION, committables={"warehouse": TWO})),
+            answers,
+        )
+    assert left == []
+
+
+@pytest.mark.parametrize("seen", [Seen(9, replace(COMPLETED, epoch=2)), None])
+def test_lost_is_fenced_when_a_newer_driver_pruned_the_witness(seen: Seen | None) -> None:
+    with pytest.raises(FencedError):
+        commit([LOST, LOST], seen=seen)
+
+
+def test_errors_say_whether_a_restart_may_help() -> None:
+    assert PrepareError("").retriable
+    assert not any(kind("").retriable for kind in (FencedError, IdentityError, LostCommittableError, ConnectorError))

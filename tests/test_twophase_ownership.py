@@ -1,0 +1,160 @@
+"""R1, R6, H20: a swap lands once, whatever happens to its answers, and a driver that is fenced touches nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.twophase_values import drive, head
+from twophase import messages
+from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
+from twophase.head_value import HeadValue, RecordRef
+from twophase.messages import Seen
+from twophase.ownership import Ownership, load
+from twophase.transitions import Claim, SetPositions, SetQuery
+
+
+class Register:
+    """Head, with a script of what becomes of each swap."""
+
+    def __init__(self, value: HeadValue, *script: str) -> None:
+        self.seen: Seen | None = Seen(3, value)
+        self.script = list(script)
+        self.before_read: Callable[[], None] = lambda: None
+
+    def swap(self, action: messages.Swap) -> bool | None:
+        what = self.script.pop(0) if self.script else "lands"
+        if what == "never":
+            return None
+        assert self.seen is not None
+        if action.version != self.seen.version or what == "refused":
+            return False
+        self.seen = Seen(action.version + 1, action.value)
+        return None if what == "unanswered" else True
+
+    def read(self, _: Any) -> Seen | None:
+        self.before_read()
+        return self.seen
+
+    def overtake(self, **changes: Any) -> None:
+        """Somebody else swaps."""
+        assert self.seen is not None
+        value = self.seen.head
+        nonces = (*value.nonces, *changes.pop("nonces", ["other.1"]))[-8:]
+        self.seen = Seen(self.seen.version + 1, replace(value, nonces=nonces, **changes))
+
+
+def swap(register: Register, owned: Ownership, transition: Any = None) -> list[Any]:
+    steps = owned.swap(transition or SetQuery("q"), "query")
+    return drive(steps, {"Swap": register.swap, "ReadHead": register.read})[1]
+
+
+@pytest.fixture
+def owned() -> Ownership:
+    return Ownership("me", 3, head())
+
+
+def swaps(actions: list[Any]) -> list[messages.Swap]:
+    return [each for each in actions if isinstance(each, messages.Swap)]
+
+
+def test_a_swap_that_is_answered_is_not_asked_about(owned: Ownership) -> None:
+    register = Register(head())
+    actions = swap(register, owned)
+    assert [type(each) for each in actions] == [messages.Swap]
+    assert register.seen == Seen(owned.version, owned.head)
+    assert owned.head.query_id == "q"
+    assert owned.head.nonces == ("a.1", "me.1")
+
+
+@pytest.mark.parametrize("script", [["unanswered"], ["never"], ["never", "never", "unanswered"], ["never", "refused"]])
+def test_it_lands_once_whatever_is_answered(owned: Ownership, script: list[str]) -> None:
+    register = Register(head(), *script)
+    actions = swap(register, owned)
+    assert register.seen == Seen(4, owned.head)
+    assert owned.version == 4
+    assert len({(each.version, each.value.nonces) for each in swaps(actions)}) == 1, "sent again under another nonce"
+
+
+def test_a_late_copy_changes_nothing(owned: Ownership) -> None:
+    register = Register(head(), "never")
+    first = swaps(swap(register, owned))[0]
+    assert register.swap(first) is False
+    assert register.seen == Seen(4, owned.head)
+
+
+def test_merge_and_retry_when_one_of_our_own_came_first(owned: Ownership) -> None:
+    register = Register(head(), "refused")
+    register.overtake(positions={"orders": {"t/0": 7}})
+    swap(register, owned)
+    assert register.seen == Seen(5, owned.head)
+    assert (owned.head.query_id, owned.head.position("orders", "t/0")) == ("q", 7)
+
+
+def test_another_epoch_fences(owned: Ownership) -> None:
+    register = Register(head())
+    register.overtake(epoch=2)
+    before = register.seen
+    with pytest.raises(FencedError, match="pipeline orders is at epoch 2, this driver is epoch 1"):
+        swap(register, owned)
+    assert register.seen == before
+
+
+def test_a_swap_that_landed_before_a_newer_epoch_ends_in_fenced_too(owned: Ownership) -> None:
+    """Taking that head for one's own would make two drivers of one epoch."""
+    register = Register(head(), "unanswered")
+
+    def claimed_meanwhile() -> None:
+        register.overtake(epoch=2)
+        register.before_read = lambda: None
+
+    register.before_read = claimed_meanwhile
+    with pytest.raises(FencedError):
+        swap(register, owned)
+    assert owned.head.epoch == 1
+
+
+def test_a_claim_of_ones_own_is_not_taken_for_another_epoch(owned: Ownership) -> None:
+    swap(Register(head(), "unanswered"), owned, Claim())
+    assert owned.head.epoch == 2
+
+
+def test_a_head_that_never_answers_is_given_up(owned: Ownership) -> None:
+    with pytest.raises(HeadUnknownError, match="did not take or answer 8 swaps") as caught:
+        swap(Register(head(), *["never"] * 8), owned)
+    assert caught.value.retriable
+
+
+def test_a_head_that_vanishes(owned: Ownership) -> None:
+    register = Register(head(), "refused")
+    register.seen = None
+    register.swap = lambda _: None  # type: ignore[method-assign, assignment]
+    with pytest.raises(IdentityError, match="has vanished while it was running"):
+        swap(register, owned)
+
+
+def test_nonces_are_never_used_twice_and_do_not_grow_for_ever(owned: Ownership) -> None:
+    register = Register(head())
+    seen = set()
+    for number in range(20):
+        swap(register, owned, SetPositions("orders", {f"t/{number}": 1}))
+        assert owned.head.nonces[-1] not in seen
+        seen.add(owned.head.nonces[-1])
+    assert len(owned.head.nonces) == 8
+
+
+REF = RecordRef(4, "record 4", "0" * 64)
+
+
+def test_a_missing_record_of_a_driver_that_is_behind_means_fenced(owned: Ownership) -> None:
+    with pytest.raises(FencedError):
+        drive(load(owned, REF), {"ReadHead": lambda _: Seen(9, head(epoch=2))})
+
+
+@pytest.mark.parametrize("seen", [Seen(3, head()), None])
+def test_a_missing_record_that_head_points_at_is_damage(owned: Ownership, seen: Seen | None) -> None:
+    with pytest.raises(HeadFormatError, match=r"record of checkpoint 4 \(record 4\) is missing"):
+        drive(load(owned, REF), {"ReadHead": lambda _: seen})

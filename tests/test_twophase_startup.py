@@ -1,0 +1,166 @@
+"""R1-R3: the start of a driver, and how it meets others that start or live at the same time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
+from twophase import messages
+from twophase.errors import FencedError, HeadFormatError, IdentityError
+from twophase.head_value import HeadValue
+from twophase.ids import TransactionId, sink_key
+from twophase.messages import Inspected, Seen
+from twophase.participants import Prepared
+from twophase.startup import start
+from twophase.values import CommitOutcome, SinkState, SparkState
+
+DECIDED = record(4, 0, 10)
+HEAD = head(epoch=7, query_id="query", completed=4, committed=4, records=(ref(4),))
+SPARK = SparkState("query", 4, 4, {4: "v1 4"})
+FITTING = Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 4)})
+
+
+def run(seen: Any, follows: HeadValue | None = None, session: str = "run.1", **answers: Any) -> Any:
+    reads = list(seen) if isinstance(seen, list) else None
+    given = {
+        "ReadHead": (lambda _: reads.pop(0) if len(reads) > 1 else reads[0]) if reads else (lambda _: seen),
+        "Inspect": lambda _: FITTING,
+        "LoadRecord": lambda _: DECIDED,
+        "Swap": lambda _: True,
+        "Commit": lambda action: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in action.committables.items()},
+        "ListPrepared": lambda _: {"warehouse": ()},
+        **answers,
+    }
+    return drive(start("orders", ("warehouse",), session, "n" * 20, 10, follows), given)
+
+
+def names(actions: list[Any]) -> list[str]:
+    return [type(each).__name__ for each in actions]
+
+
+def test_the_first_start_of_a_pipeline() -> None:
+    owned, actions = run(None, Inspect=lambda _: Inspected(SparkState(), {"warehouse": SinkState()}))
+    assert names(actions) == ["ReadHead", "Inspect", "Swap", "Claim", "ListPrepared", "Sweep"]
+    assert (owned.version, owned.head.epoch, owned.head.incarnation) == (1, 1, "n" * 20)
+    assert actions[2].version == 0
+
+
+def test_what_is_decided_is_committed_before_anything_is_aborted() -> None:
+    old = Prepared(TransactionId(scope(5, epoch=7), sink_key("warehouse"), 0, 1), "old")
+    foreign = Prepared(None, "somebody else's")
+    owned, actions = run(Seen(9, replace(HEAD, committed=3)), ListPrepared=lambda _: {"warehouse": (old, foreign)})
+    rest = names(actions)[names(actions).index("Swap") :]
+    assert rest == ["Swap", "LoadRecord", "Commit", "Swap", "Claim", "ListPrepared", "AbortPrepared", "Sweep"]
+    assert actions[-2].prepared == {"warehouse": (old,)}
+    assert actions[-4] == messages.Claim(INCARNATION, 8)
+    assert (owned.head.epoch, owned.head.committed) == (8, 4)
+
+
+def test_transactions_of_a_newer_epoch_fence() -> None:
+    newer = Prepared(TransactionId(scope(5, epoch=9), sink_key("warehouse"), 0, 1), "newer")
+    with pytest.raises(FencedError, match="newer"):
+        run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (newer,)})
+
+
+def test_what_the_newest_committed_checkpoint_wrote_is_asked_for() -> None:
+    _, actions = run(Seen(9, HEAD))
+    inspect = next(a for a in actions if isinstance(a, messages.Inspect))
+    assert inspect == messages.Inspect(INCARNATION, {"warehouse": (committable(scope(4)),)})
+
+
+def test_a_checkpoint_without_tasks_leaves_no_witness_so_that_the_one_before_is_asked_for() -> None:
+    empty = replace(record(5, 10, 10), committables={"warehouse": ()})
+    value = replace(HEAD, completed=5, committed=5, records=(ref(4), ref(5)))
+    spark = replace(SPARK, newest_planned=5, newest_committed=5, offsets_log={5: "v1 5"})
+    _, actions = run(
+        Seen(9, value),
+        LoadRecord=lambda action: {4: DECIDED, 5: empty}[action.ref.checkpoint_id],
+        Inspect=lambda _: Inspected(spark, FITTING.sinks),
+    )
+    inspect = next(a for a in actions if isinstance(a, messages.Inspect))
+    assert inspect.expected == {"warehouse": (committable(scope(4)),)}
+
+
+def test_a_refusal_changes_nothing() -> None:
+    actions: list[Any] = []
+
+    def note(action: Any) -> Any:
+        actions.append(action)
+        return Inspected(replace(SPARK, newest_planned=9), FITTING.sinks)
+
+    with pytest.raises(IdentityError, match="planned batch 9"):
+        run(Seen(9, HEAD), Inspect=note, Swap=lambda _: pytest.fail("claimed"))
+    assert len(actions) == 1
+
+
+def test_a_comparison_of_two_moments_is_made_again() -> None:
+    """A driver that still lives has gone on between the read of head and that of the sinks."""
+    states = [Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 5)}), FITTING]
+    later = Seen(11, replace(HEAD, nonces=("b.1",)))
+    owned, _ = run([Seen(9, HEAD), later], Inspect=lambda _: states.pop(0))
+    assert owned.version == 12
+
+
+def test_a_record_that_was_pruned_meanwhile_is_no_damage() -> None:
+    records = [None, DECIDED, DECIDED]
+    later = Seen(11, replace(HEAD, nonces=("b.1",)))
+    owned, _ = run([Seen(9, HEAD), later], LoadRecord=lambda _: records.pop(0))
+    assert owned.version == 12
+
+
+def test_a_record_that_is_missing_is_damage() -> None:
+    with pytest.raises(HeadFormatError, match="checkpoint 4"):
+        run(Seen(9, HEAD), LoadRecord=lambda _: None)
+
+
+def test_a_claim_that_is_refused_begins_again() -> None:
+    answers = [False, True]
+    later = Seen(10, replace(HEAD, epoch=8, nonces=("b.1",)))
+    owned, actions = run([Seen(9, HEAD), later], Swap=lambda _: answers.pop(0))
+    assert (owned.version, owned.head.epoch) == (11, 9)
+    assert names(actions).count("Inspect") == 2
+
+
+def test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent() -> None:
+    register = [Seen(9, HEAD)]
+    sent: list[messages.Swap] = []
+
+    def swap(action: messages.Swap) -> bool | None:
+        sent.append(action)
+        if len(sent) == 3:
+            return True
+        return None  # neither is answered, and the second never lands
+
+    def read(_: Any) -> Seen:
+        if len(sent) == 1 and len(reads) == 1:  # the first lands after it was looked for
+            register.append(Seen(10, sent[0].value))
+        reads.append(1)
+        return register[0] if len(reads) <= 2 else register[-1]
+
+    reads: list[int] = []
+    owned, _ = run(None, ReadHead=read, Swap=swap)
+    assert len({each.value.nonces[-1] for each in sent}) == 3
+    assert (owned.version, owned.head.epoch) == (11, 9)
+    assert [each.value.epoch for each in sent] == [8, 9, 9]
+
+
+@pytest.mark.parametrize(
+    ("nonce", "epoch", "goes_on"),
+    [
+        ("run.0.5", 6, True),  # nobody has claimed since
+        ("other.0.1", 7, False),  # somebody has
+        ("run.0.9", 7, True),  # a start of this run, which failed later on
+        ("run2.0.1", 7, False),  # another run, whose name begins like this one's
+    ],
+)
+def test_a_restart_goes_on_only_while_nobody_else_has_claimed(nonce: str, epoch: int, *, goes_on: bool) -> None:
+    follows = replace(HEAD, epoch=6)
+    seen = Seen(9, replace(HEAD, epoch=epoch, nonces=(nonce,)))
+    if goes_on:
+        assert run(seen, follows)[0].head.epoch == epoch + 1
+    else:
+        with pytest.raises(FencedError, match="is at epoch 7, this driver is epoch 6"):
+            run(seen, follows)
