@@ -17,7 +17,7 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     # name: (what is covered, how many worlds there must be at least)
     "two drivers, two sinks, two tasks": (Config(budget=Budget(switches=1)), 20_000),
     "taking turns": (small(Budget(switches=2)), 20_000),
-    "three drivers": (small(Budget(switches=1), drivers=3, checkpoints=1), 40_000),
+    "three drivers": (small(Budget(), drivers=3, checkpoints=1), 2_000),
     "swaps lost or late, one driver": (small(Budget(swaps=2), drivers=1), 5_000),
     "swaps lost or late, two drivers": (small(Budget(switches=1, swaps=1), checkpoints=1), 40_000),
     "swaps lost or late, and a driver that wakes up": (WAKING, 15_000),
