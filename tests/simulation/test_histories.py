@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -21,7 +22,8 @@ _PLAIN = 0.9
 """How often a job goes the plain way."""
 _TROUBLE = ("lost answer", "late swap", "deliver", "straggler", "slow commit", "finish", "undo")
 
-moved = 0
+seen: Counter[str] = Counter()
+"""Over all histories: how much has happened at all."""
 
 
 class Histories(RuleBasedStateMachine):
@@ -36,7 +38,7 @@ class Histories(RuleBasedStateMachine):
     def first(self) -> None:
         self.world = self.moves.start(self.world)
 
-    @rule(steps=st.integers(1, 40), choice=st.randoms(use_true_random=False))
+    @rule(steps=st.integers(1, 80), choice=st.randoms(use_true_random=False))
     def runs(self, steps: int, choice: Any) -> None:
         for _ in range(steps):
             plain = self._of("step")
@@ -75,8 +77,8 @@ class Histories(RuleBasedStateMachine):
             self._go(worlds[which % len(worlds)])
 
     def _go(self, world: World) -> None:
-        global moved
-        moved += 1
+        seen["moves"] += 1
+        seen["decisions"] += len(world.decided) - len(self.world.decided)
         self.world = world
         check(world, CONFIG)
 
@@ -88,4 +90,5 @@ def test_random_longer_histories() -> None:
             max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
-    assert moved > 3_000, "the histories were too short to show anything"
+    assert seen["moves"] > 1_500, "the histories were too short to show anything"
+    assert seen["decisions"] > 10
