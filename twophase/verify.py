@@ -35,6 +35,7 @@ def verify(
         message = f"the checkpoint location belongs to pipeline {head.pipeline!r}, the spec names {pipeline!r}"
         raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
     _check_spark(head, newest, spark)
+    _check_removed(head, newest, sinks)
     for name, sink in sinks.items():
         _check_sink(head, name, sink)
 
@@ -68,6 +69,13 @@ def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkS
     if newest is not None and spark.offsets_log.get(last) != newest.offsets_log:
         message = f"Spark's offsets/{last} is not what checkpoint {last} was decided with"
         raise IdentityError(message, remedy=_RESTORE)
+
+
+def _check_removed(head: HeadValue, newest: CheckpointRecord | None, sinks: Mapping[str, SinkState]) -> None:
+    gone = sorted(newest.committables.keys() - sinks.keys()) if newest and head.committed < head.completed else []
+    if gone:
+        message = f"checkpoint {head.completed} is not yet committed to sink {gone[0]}, which the spec no longer names"
+        raise IdentityError(message, remedy="put the sink back until a run has committed it")
 
 
 def _check_sink(head: HeadValue, name: str, sink: SinkState) -> None:
