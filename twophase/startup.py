@@ -6,10 +6,11 @@ Pure; read top to bottom.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from twophase import messages
 from twophase.commits import commit_everywhere
-from twophase.errors import FencedError, HeadFormatError, IdentityError
+from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
 from twophase.ownership import Ownership, fenced, load, missing
@@ -17,6 +18,9 @@ from twophase.participants import Prepared
 from twophase.transitions import Claim, Committed
 from twophase.values import CheckpointRecord
 from twophase.verify import verify
+
+_ROUNDS: Final = 100
+"""A driver that lives and swaps head between our read and our claim makes us begin again, some rounds in a row."""
 
 
 def start(
@@ -55,7 +59,7 @@ def _claim_head(
     no such start: it goes on only while nobody else has claimed, or two runs would take over from one another for ever.
     """
     claims = 0  # a nonce is used once: an earlier claim that landed late must not pass for this one
-    while True:
+    for _ in range(_ROUNDS):
         seen: Seen | None = yield messages.ReadHead()
         head = seen.head if seen is not None else None
         if follows is not None and head is not None and _is_superseded(follows, head, session):
@@ -76,6 +80,8 @@ def _claim_head(
                 continue
         owned.version, owned.head = owned.version + 1, value
         return owned
+    message = f"head of pipeline {pipeline} did not take or answer a claim in {_ROUNDS} rounds"
+    raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
 
 
 def _is_superseded(mine: HeadValue, seen: HeadValue, session: str) -> bool:
