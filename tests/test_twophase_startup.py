@@ -9,7 +9,7 @@ import pytest
 
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
-from twophase.errors import FencedError, HeadFormatError, IdentityError
+from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Inspected, Seen
@@ -122,6 +122,12 @@ def test_a_claim_that_is_refused_begins_again() -> None:
     owned, actions = run([Seen(9, HEAD), later], Swap=lambda _: answers.pop(0))
     assert (owned.version, owned.head.epoch) == (11, 9)
     assert names(actions).count("Inspect") == 2
+
+
+@pytest.mark.parametrize("answer", [False, None])
+def test_a_head_that_takes_no_claim_is_given_up(answer: bool | None) -> None:
+    with pytest.raises(HeadUnknownError, match="did not take or answer a claim in 100 rounds"):
+        run(Seen(9, HEAD), Swap=lambda _: answer)
 
 
 def test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent() -> None:

@@ -79,6 +79,13 @@ def test_what_does_not_fit_is_refused(stores: dict[str, Any], said: str) -> None
     assert not caught.value.retriable
 
 
+def test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it() -> None:
+    left = {"other": SINK}
+    verify("orders", HEAD, NEWEST, SPARK, left)
+    with pytest.raises(IdentityError, match="4 is not yet committed to sink warehouse, which the spec no longer names"):
+        verify("orders", replace(HEAD, committed=3), NEWEST, SPARK, left)
+
+
 def test_every_sink_is_looked_at() -> None:
     with pytest.raises(IdentityError, match="sink second"):
         verify("orders", HEAD, NEWEST, SPARK, {"first": SINK, "second": replace(SINK, highest_witness=9)})
