@@ -1,4 +1,4 @@
-"""The explorations that run with every test run, and the deeper ones for an hour of one's own."""
+"""The explorations that run with every test run, and deeper ones for some minutes and GiB."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
 }
 
 DEEP: dict[str, Config] = {
-    "two drivers, two sinks, two tasks": Config(budget=Budget(switches=3)),
-    "taking turns": small(Budget(switches=4)),
-    "three drivers": small(Budget(switches=2), drivers=3),
-    "swaps lost or late": small(Budget(switches=2, swaps=2)),
-    "tasks run twice, jobs that fail": Config(tries=2, budget=Budget(switches=1, retries=1, failures=1)),
-    "aborted by another process": small(Budget(switches=2, swaps=2, aborters=1), checkpoints=1),
-    "commits that take their time": Config(sinks=1, budget=Budget(switches=2, commits=2)),
+    "two drivers, two sinks, two tasks": Config(budget=Budget(switches=2)),
+    "taking turns": small(Budget(switches=3)),
+    "three drivers": small(Budget(switches=1), drivers=3),
+    "swaps lost or late": small(Budget(switches=1, swaps=1)),
+    "two swaps lost or late": small(Budget(switches=1, swaps=2), checkpoints=1),
+    "tasks run twice, jobs that fail": Config(
+        sinks=1, checkpoints=1, tries=2, budget=Budget(switches=1, retries=1, failures=1)
+    ),
+    "aborted by another process": small(Budget(switches=1, swaps=1, aborters=1), checkpoints=1),
+    "commits that take their time": small(Budget(switches=2, commits=1)),
 }
