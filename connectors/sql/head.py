@@ -22,6 +22,7 @@ from sqlalchemy import (
     create_engine,
     delete,
     insert,
+    inspect,
     select,
     update,
 )
@@ -150,11 +151,13 @@ class SqlHead:
         self._engine.dispose()
 
     def _create(self) -> None:
-        """Create the tables that are missing; another driver may do the same at this moment."""
-        try:
-            _METADATA.create_all(self._engine)
-        except DBAPIError:
-            _METADATA.create_all(self._engine)  # looks first: it does nothing if the other one was quicker
+        """Create the tables that are missing; other drivers may do the same at this moment."""
+        for table in _METADATA.sorted_tables:
+            try:
+                table.create(self._engine, checkfirst=True)
+            except DBAPIError:
+                if not inspect(self._engine).has_table(table.name):  # else another driver was quicker
+                    raise
         self._created = True
 
     @contextmanager
