@@ -1,14 +1,12 @@
-"""What a connector is. A new sink is one file with a `Sink`, its `Writer` and its `Committer`, and a line in
-`registry`.
+"""What a connector is. A new sink is one file: a `Sink`, its `Writer`, its `Committer`; and a line in `registry`.
 
 Everything that crosses to a Spark task (`Source`, `Sink`, a split) is picklable and holds configuration only;
-connections
-are opened where they are used.
+connections are opened where they are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -17,7 +15,7 @@ import pyarrow as pa
 
 from twophase.ids import TransactionId
 from twophase.participants import Committer
-from twophase.values import Committable, OffsetRange, Positions
+from twophase.values import Committable, OffsetRange, Positions, StartingPoint
 
 
 class Commit(Enum):
@@ -50,18 +48,19 @@ class Source(Protocol):
     def select(self, columns: Sequence[str]) -> Source:
         """The same source, reading only these columns of `schema` (in schema order)."""
 
-    def initial_positions(self, known: Collection[str] = ()) -> dict[str, int]:
-        """Where each split starts by `starting_offsets`, but for the topics of the splits that are known.
+    def starting_point(self, known: StartingPoint) -> StartingPoint:
+        """Where each split starts by `starting_offsets`, but for the topics that `known` has positions of.
 
-        Called at each start of a query; the answers are stored, so that each split is resolved once in a pipeline's
-        life (R6). Asks the service only if there is a topic that none of `known` belongs to.
+        Called at each start of a query; the answer is stored, so that each split is resolved once in a pipeline's
+        life (R6). Raises SourceError if the service does not answer, OffsetOutOfRangeError like `latest`.
         """
 
-    def latest(self) -> dict[str, int]:
+    def latest(self, identities: Mapping[str, str]) -> dict[str, int]:
         """End of each split that may be planned now (the last stable offset), with splits discovered since the start.
 
         A split that no position names starts at 0: it was made after the pipeline, so that 0 is its first offset.
-        Raises SourceError if the service does not answer, OffsetOutOfRangeError if a split was deleted or made again.
+        Raises SourceError if the service does not answer, OffsetOutOfRangeError if a topic is no longer the one of
+        `identities`: its offsets would name other records.
         """
 
     def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests import topics
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from integration_tests.harness.workload import Workload
+from integration_tests.services import Services
 
 _RECORDS = 4 * CHECKPOINT_RECORDS
 
@@ -36,6 +39,20 @@ def test_spark_may_forget_its_last_batch_and_nothing_else(pipeline: Pipeline, tm
     process.fail("Spark's checkpoint is gone", "eos reset")
     assert _protocol_rows(pipeline) == before
     pipeline.assert_exact(at_least=2 * _RECORDS)
+
+
+@pytest.mark.timeout(600)
+def test_a_topic_made_again_is_another_topic(pipeline: Pipeline, services: Services) -> None:
+    """It is longer than the first one was when it is looked at: its offsets alone would tell nothing."""
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    again = Workload(services.kafka_bootstrap, pipeline.workload.topic, PARTITIONS)
+    topics.delete(services.kafka_bootstrap, [again.topic])
+    topics.create(services.kafka_bootstrap, again.topic, PARTITIONS, {})
+    again.produce(2 * _RECORDS)
+    process = pipeline.start()
+    process.fail(f"topic {again.topic} was deleted and made again", "eos reset")
+    pipeline.assert_exact(at_least=_RECORDS)
 
 
 def _delete_newest_commit(pipeline: Pipeline) -> None:

@@ -18,6 +18,7 @@ from spark_jobs.plan import is_stateful, used_columns
 from spark_jobs.source import data_source
 from spark_jobs.writing import HASH_COLUMN
 from twophase.errors import SpecError
+from twophase.values import StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +31,23 @@ class Pipeline:
     output_mode: str
 
 
-def build(spark: SparkSession, spec: Spec, source: Source, sink: Sink, initial: Mapping[str, int]) -> Pipeline:
+def build(spark: SparkSession, spec: Spec, source: Source, sink: Sink, began: StartingPoint) -> Pipeline:
     """Build the query. Called at every start of it; asks the sink's service for the target.
 
     Built twice: the first time with every column of the source, to see which ones are used; then with only those.
 
     Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
     """
-    frame = _frame(spark, spec, source, initial)
+    frame = _frame(spark, spec, source, began)
     opened = sink.open(to_arrow_schema(frame.schema, timezone="UTC"))
     selected = frame.select(*[_quoted(name) for name in opened.columns])
     used = used_columns(spark, selected, source.schema.names)
     if used != source.schema.names:
         try:
-            narrow = _frame(spark, spec, source.select(used), initial)
+            narrow = _frame(spark, spec, source.select(used), began)
             selected = narrow.select(*[_quoted(name) for name in opened.columns])
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
-            selected = _frame(spark, spec, source, initial).select(*[_quoted(name) for name in opened.columns])
+            selected = _frame(spark, spec, source, began).select(*[_quoted(name) for name in opened.columns])
     stateful = is_stateful(selected)
     if stateful:
         _check_hashable(selected)
@@ -64,11 +65,11 @@ def _check_hashable(frame: DataFrame) -> None:
 
 def rows_schema(spark: SparkSession, spec: Spec, source: Source) -> pa.Schema:
     """The schema of the rows that reach the sink, without asking any service."""
-    return to_arrow_schema(_frame(spark, spec, source, {}).schema, timezone="UTC")
+    return to_arrow_schema(_frame(spark, spec, source, StartingPoint({}, {})).schema, timezone="UTC")
 
 
-def _frame(spark: SparkSession, spec: Spec, source: Source, initial: Mapping[str, int]) -> DataFrame:
-    reader = data_source(source, from_arrow_schema(source.schema), initial, spec.checkpoint.max_records_per_checkpoint)
+def _frame(spark: SparkSession, spec: Spec, source: Source, began: StartingPoint) -> DataFrame:
+    reader = data_source(source, from_arrow_schema(source.schema), began, spec.checkpoint.max_records_per_checkpoint)
     spark.dataSource.register(reader)
     frames = {source.name: spark.readStream.format(reader.name()).load()}
     frames[source.name].createOrReplaceTempView(source.name)

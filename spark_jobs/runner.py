@@ -29,6 +29,7 @@ from twophase.driver import Driver
 from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
 from twophase.messages import Begin
+from twophase.values import StartingPoint
 
 _log = logging.getLogger("eos.runner")
 
@@ -98,7 +99,7 @@ class Runner:
         self._epochs += 1
         try:
             self._held = driver.start()
-            pipeline = build(self.spark, self.spec, source, sink, initial_positions(driver, source))
+            pipeline = build(self.spark, self.spec, source, sink, starting_point(driver, source))
             self._tell("running")
             _Epoch(self.spec, self.control, self.listeners, driver, log, pipeline, self.until_caught_up).run()
             if self.control.is_stopping():
@@ -108,7 +109,7 @@ class Runner:
             head.close()
 
 
-def initial_positions(driver: Driver, source: Source) -> Mapping[str, int]:
+def starting_point(driver: Driver, source: Source) -> StartingPoint:
     """Where the source's splits began; asked for and stored in head before Spark first hears of them (R6, R10).
 
     Raises IdentityError for a source under another name: Spark would read on where the old one ended, and head would
@@ -118,10 +119,11 @@ def initial_positions(driver: Driver, source: Source) -> Mapping[str, int]:
     if stored and source.name not in stored:
         message = f"head holds the positions of source {', '.join(sorted(stored))}, the spec names {source.name}"
         raise IdentityError(message, remedy="give the source the name it had, or begin anew with `eos reset`")
-    added = source.initial_positions(tuple(stored.get(source.name, ())))
-    if added or source.name not in stored:
-        driver.store_positions(source.name, added)
-    return driver.owned.initial[source.name]
+    known = StartingPoint(stored.get(source.name, {}), driver.owned.identities.get(source.name, {}))
+    found = source.starting_point(known)
+    if found.positions or source.name not in stored:
+        driver.store_positions(source.name, found)
+    return StartingPoint(driver.owned.initial[source.name], driver.owned.identities[source.name])
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -13,7 +13,7 @@ from connectors.admission import admit
 from connectors.contracts import Source
 from spark_jobs.failures import TOKEN, carried
 from twophase.errors import OffsetOutOfRangeError
-from twophase.values import OffsetRange
+from twophase.values import OffsetRange, StartingPoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,22 +28,22 @@ class _Range(InputPartition):
 class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are `{split: next offset}`. The initial ones come from head, where they were stored before (R6, R10)."""
 
-    def __init__(self, source: Source, initial: Mapping[str, int], max_records: int | None, token: str) -> None:
+    def __init__(self, source: Source, began: StartingPoint, max_records: int | None, token: str) -> None:
         self._source = source
         self._token = token  # see failures.carried
-        self._initial = dict(initial)
+        self._began = began
         self._max_records = max_records
         self._target: dict[str, int] | None = None  # of a run until caught up: what there was at its start
         self._latest: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 Spark's name
         """Spark asks for this again after a crash in batch 0; head gives the same answer for ever (H3)."""
-        return self._initial
+        return dict(self._began.positions)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 Spark's name
         """Called once, before the first batch, when the query is to end when it has caught up."""
         with carried(self._token):
-            self._target = self._source.latest()
+            self._target = self._source.latest(self._began.identities)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Where the next batch ends. Called before every batch; asks the service.
@@ -52,8 +52,9 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         count as done, and be left out (H23).
         """
         with carried(self._token):
-            self._latest = self._target if self._target is not None else self._source.latest()
-            known = {**self._initial, **start}  # a topic that was added to the spec has a position in head alone
+            identities = self._began.identities
+            self._latest = self._target if self._target is not None else self._source.latest(identities)
+            known = {**self._began.positions, **start}  # a topic added to the spec has a position in head alone
             for split, offset in known.items():
                 end = self._latest.get(split, offset)
                 if end < offset:
@@ -67,7 +68,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """One task for each split that has something new."""
-        known = {**self._initial, **start}
+        known = {**self._began.positions, **start}
         ranges = (OffsetRange(split, known.get(split, 0), offset) for split, offset in sorted(end.items()))
         return [_Range(each) for each in ranges if each.end > each.start]
 
@@ -78,9 +79,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from self._source.read(partition.offsets)
 
 
-def data_source(
-    source: Source, schema: StructType, initial: Mapping[str, int], max_records: int | None
-) -> type[DataSource]:
+def data_source(source: Source, schema: StructType, began: StartingPoint, max_records: int | None) -> type[DataSource]:
     """A data source class for this one source.
 
     The configuration travels inside the class, by value, and not in Spark's options: those are shown in plans and in
@@ -97,6 +96,6 @@ def data_source(
             return schema
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
-            return SourceReader(source, initial, max_records, token)
+            return SourceReader(source, began, max_records, token)
 
     return ConfiguredSource

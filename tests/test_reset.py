@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from connectors.sql.sqlite_sink import SqliteSink
 from twophase.driver import Driver
 from twophase.errors import IdentityError
 from twophase.local_head import LocalHead
-from twophase.values import SparkState
+from twophase.values import SparkState, StartingPoint
 
 
 class _NoSpark:
@@ -42,14 +41,14 @@ def database(tmp_path: Path) -> Path:
 
 def test_a_reset_begins_another_incarnation_and_a_later_epoch(tmp_path: Path, database: Path) -> None:
     first = _driver(tmp_path / "a", database, "a" * 20).start()
-    positions: Mapping[str, int] = {"t/0": 5}
     driver = _driver(tmp_path / "a", database, "b" * 20)
     driver.start()
-    driver.store_positions("orders", positions)
+    driver.store_positions("orders", StartingPoint({"t/0": 5}, {"t": "id"}))
     after = _driver(tmp_path / "a", database, "c" * 20).reset()
     assert (first.incarnation, after.incarnation) == ("a" * 20, "c" * 20)
     assert after.epoch > driver.owned.epoch
-    assert (after.completed, after.initial, after.positions, after.query_id) == (-1, {}, {}, None)
+    assert (after.completed, after.initial, after.identities, after.positions) == (-1, {}, {}, {})
+    assert after.query_id is None
     assert _driver(tmp_path / "a", database, "d" * 20).start().incarnation == "c" * 20
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,9 +10,11 @@ import pytest
 from connectors.spec import load_spec
 from spark_jobs import runner, session
 from spark_jobs.plan import is_stateful
-from spark_jobs.runner import Runner, initial_positions
+from spark_jobs.runner import Runner, starting_point
 from twophase.errors import ConnectorError, IdentityError, LostCommittableError, PrepareError, SinkUnavailableError
 from twophase.head_value import HeadValue
+from twophase.transitions import SetPositions
+from twophase.values import StartingPoint
 
 _SPEC = """
 pipeline: orders
@@ -50,29 +51,30 @@ def test_a_stop_hides_no_other_error(error: ConnectorError, tmp_path: Path, monk
 class _Source:
     name = "orders"
 
-    def initial_positions(self, known: Collection[str] = ()) -> dict[str, int]:
-        return {} if "t/0" in known else {"t/0": 7}
+    def starting_point(self, known: StartingPoint) -> StartingPoint:
+        return StartingPoint({} if "t/0" in known.positions else {"t/0": 7}, {"t": "id"})
 
 
 class _Driver:
     def __init__(self, initial: dict[str, dict[str, int]]) -> None:
-        self.owned = HeadValue("p", "i" * 20, 1, (), initial=initial)
+        self.owned = HeadValue("p", "i" * 20, 1, (), initial=initial, identities={name: {} for name in initial})
 
-    def store_positions(self, source: str, positions: dict[str, int]) -> None:
-        self.owned = HeadValue("p", "i" * 20, 1, (), initial={**self.owned.initial, source: positions})
+    def store_positions(self, source: str, began: StartingPoint) -> None:
+        self.owned = SetPositions(source, began).apply(self.owned)
 
 
 def test_initial_positions_are_asked_for_once() -> None:
     driver = _Driver({})
-    assert initial_positions(cast(Any, driver), cast(Any, _Source())) == {"t/0": 7}
+    assert starting_point(cast(Any, driver), cast(Any, _Source())) == StartingPoint({"t/0": 7}, {"t": "id"})
     assert driver.owned.initial == {"orders": {"t/0": 7}}
-    assert initial_positions(cast(Any, _Driver({"orders": {"t/0": 3}})), cast(Any, _Source())) == {"t/0": 3}
+    again = _Driver({"orders": {"t/0": 3}})
+    assert starting_point(cast(Any, again), cast(Any, _Source())) == StartingPoint({"t/0": 3}, {})
 
 
 def test_a_source_under_another_name_is_refused() -> None:
     driver = _Driver({"sales": {"t/0": 3}})
     with pytest.raises(IdentityError, match="positions of source sales, the spec names orders"):
-        initial_positions(cast(Any, driver), cast(Any, _Source()))
+        starting_point(cast(Any, driver), cast(Any, _Source()))
     assert driver.owned.initial == {"sales": {"t/0": 3}}
 
 

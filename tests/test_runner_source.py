@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -9,19 +10,19 @@ import pytest
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.source import SourceReader
 from twophase.errors import OffsetOutOfRangeError
-from twophase.values import OffsetRange
+from twophase.values import OffsetRange, StartingPoint
 
 
 class _Source:
     def __init__(self, latest: dict[str, int]) -> None:
         self._latest = latest
 
-    def latest(self) -> dict[str, int]:
+    def latest(self, _identities: Mapping[str, str]) -> dict[str, int]:
         return self._latest
 
 
 def _end(start: dict[str, int], latest: dict[str, int], initial: dict[str, int] | None = None) -> dict[str, int]:
-    reader = SourceReader(cast(Any, _Source(latest)), initial or {}, None, TOKEN)
+    reader = SourceReader(cast(Any, _Source(latest)), StartingPoint(initial or {}, {}), None, TOKEN)
     try:
         return reader.latestOffset(start, cast(Any, None))
     except CarriedError as error:
@@ -34,7 +35,7 @@ def test_a_new_split_joins_and_one_that_is_no_longer_asked_for_stays() -> None:
 
 def test_a_topic_that_was_added_later_starts_where_head_says() -> None:
     assert _end({"t/0": 5}, {"t/0": 5, "new/0": 9}, {"t/0": 0, "new/0": 8}) == {"t/0": 5, "new/0": 9}
-    reader = SourceReader(cast(Any, _Source({})), {"t/0": 0, "new/0": 8}, None, TOKEN)
+    reader = SourceReader(cast(Any, _Source({})), StartingPoint({"t/0": 0, "new/0": 8}, {}), None, TOKEN)
     (planned,) = reader.partitions({"t/0": 5}, {"t/0": 5, "new/0": 9})
     assert cast(Any, planned).offsets == OffsetRange("new/0", 8, 9)
 

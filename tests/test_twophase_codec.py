@@ -51,6 +51,7 @@ HEAD = HeadValue(
     aborted_checkpoint=18,
     aborted_attempt=1,
     initial={"orders": {"orders/0": 100, "orders/1": 0}},
+    identities={"orders": {"orders": "0b8zAAAAQACAAAAAAAAAAA"}},
     positions={"orders": {"orders/0": 250, "orders/1": 7}},
     records=(RecordRef(17, f"{SCOPE}-0123456789abcdef.json", "0" * 64),),
 )
@@ -161,6 +162,7 @@ heads = st.builds(
     st.integers(-1, 2**48),
     numbers,
     positions,
+    st.dictionaries(names, st.dictionaries(names, names, max_size=3), max_size=3),
     positions,
     st.lists(st.builds(RecordRef, numbers, names, names), max_size=4).map(tuple),
 )

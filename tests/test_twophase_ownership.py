@@ -15,6 +15,7 @@ from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Seen
 from twophase.ownership import Ownership, load
 from twophase.transitions import Claim, SetPositions, SetQuery
+from twophase.values import StartingPoint
 
 
 class Register:
@@ -140,7 +141,7 @@ def test_nonces_are_never_used_twice_and_do_not_grow_for_ever(owned: Ownership) 
     register = Register(head())
     seen = set()
     for number in range(20):
-        swap(register, owned, SetPositions("orders", {f"t/{number}": 1}))
+        swap(register, owned, SetPositions("orders", StartingPoint({f"t/{number}": 1}, {})))
         assert owned.head.nonces[-1] not in seen
         seen.add(owned.head.nonces[-1])
     assert len(owned.head.nonces) == 8

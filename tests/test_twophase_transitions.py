@@ -12,6 +12,7 @@ from tests.twophase_values import head, record, ref
 from twophase.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue
 from twophase.transitions import Abort, Claim, Committed, Complete, SetPositions, SetQuery
+from twophase.values import StartingPoint
 
 
 def test_a_claim_begins_the_next_epoch_and_forgets_tries() -> None:
@@ -22,15 +23,16 @@ def test_a_claim_begins_the_next_epoch_and_forgets_tries() -> None:
 
 
 def test_initial_positions_are_stored_once() -> None:
-    first = SetPositions("orders", {"t/0": 5}).apply(head())
-    again = SetPositions("orders", {"t/0": 9, "t/1": 7}).apply(first)
+    first = SetPositions("orders", StartingPoint({"t/0": 5}, {"t": "first"})).apply(head())
+    again = SetPositions("orders", StartingPoint({"t/0": 9, "t/1": 7}, {"t": "second", "u": "u"})).apply(first)
     assert again.initial == {"orders": {"t/0": 5, "t/1": 7}}
     assert again.positions == {"orders": {"t/0": 5, "t/1": 7}}
+    assert again.identities == {"orders": {"t": "first", "u": "u"}}
 
 
 def test_initial_positions_do_not_move_what_was_read_since() -> None:
-    read = Complete(record(0, 5, 20), ref(0)).apply(SetPositions("orders", {"orders/0": 5}).apply(head()))
-    again = SetPositions("orders", {"orders/0": 5}).apply(read)
+    stored = SetPositions("orders", StartingPoint({"orders/0": 5}, {}))
+    again = stored.apply(Complete(record(0, 5, 20), ref(0)).apply(stored.apply(head())))
     assert again.position("orders", "orders/0") == 20
 
 

@@ -39,6 +39,7 @@ def encode_head(head: HeadValue) -> bytes:
             "aborted_checkpoint": head.aborted_checkpoint,
             "aborted_attempt": head.aborted_attempt,
             "initial": head.initial,
+            "identities": head.identities,
             "positions": head.positions,
             "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
         }
@@ -60,6 +61,7 @@ def decode_head(content: bytes) -> HeadValue:
             aborted_checkpoint=document["aborted_checkpoint"],
             aborted_attempt=document["aborted_attempt"],
             initial=document["initial"],
+            identities=document["identities"],
             positions=document["positions"],
             records=tuple(RecordRef(*ref) for ref in document["records"]),
         )

@@ -21,7 +21,7 @@ from twophase.reset import reset
 from twophase.retry import Patience
 from twophase.startup import start
 from twophase.transitions import SetPositions, SetQuery
-from twophase.values import CheckpointRecord
+from twophase.values import CheckpointRecord, StartingPoint
 
 T = TypeVar("T")
 
@@ -61,9 +61,9 @@ class Driver:
         self._owned = self._carry_out(steps)
         return self.owned
 
-    def store_positions(self, source: str, positions: Mapping[str, int]) -> None:
+    def store_positions(self, source: str, starting_point: StartingPoint) -> None:
         """R6, R10: before Spark first hears of these splits. Those already stored stay."""
-        self._carry_out(self._ownership.swap(SetPositions(source, positions), "positions"))
+        self._carry_out(self._ownership.swap(SetPositions(source, starting_point), "positions"))
 
     def set_query(self, query_id: str) -> None:
         """R2: once per incarnation; costs nothing when it is already stored."""

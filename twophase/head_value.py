@@ -31,6 +31,7 @@ class HeadValue:
     aborted_checkpoint: int = -1  # the checkpoint whose try was aborted last in this epoch; -1: none
     aborted_attempt: int = 0  # that try; the next run of the same checkpoint takes the next number
     initial: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # source -> split -> first offset ever (R6)
+    identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # source -> topic -> its id (R6)
     positions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # source -> split -> end of `completed`
     records: tuple[RecordRef, ...] = ()  # ascending by checkpoint; contains all above `committed`
 

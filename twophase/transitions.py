@@ -6,13 +6,12 @@ the newer head (merge and retry); if another epoch came first, it is dropped (fe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from twophase.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue, RecordRef
-from twophase.values import CheckpointRecord, OffsetRange
+from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 
 
 class Transition(Protocol):
@@ -33,18 +32,20 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class SetPositions:
-    """R6, R10: initial positions are stored once, before Spark first hears of the split."""
+    """R6, R10: initial positions and topic ids are stored once, before Spark first hears of the split."""
 
     source: str
-    positions: Mapping[str, int]
+    starting_point: StartingPoint
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition. Positions that are already stored stay as they are."""
+        """See Transition. What is already stored stays as it is."""
         known = head.initial.get(self.source, {})
-        added = {split: offset for split, offset in self.positions.items() if split not in known}
+        added = {split: offset for split, offset in self.starting_point.positions.items() if split not in known}
+        identities = {**self.starting_point.identities, **head.identities.get(self.source, {})}
         return replace(
             head,
             initial={**head.initial, self.source: {**known, **added}},
+            identities={**head.identities, self.source: identities},
             positions={**head.positions, self.source: {**added, **head.positions.get(self.source, {})}},
         )
 

@@ -22,6 +22,14 @@ class OffsetRange:
 
 
 @dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """Where the splits of a source begin, and which topics they are of (R6)."""
+
+    positions: Positions
+    identities: Mapping[str, str]  # topic -> its id, another one once the topic is deleted and made again
+
+
+@dataclass(frozen=True, slots=True)
 class Committable:
     """All that any process needs to commit or abort what one writer prepared. Plain data, never a live object."""
 

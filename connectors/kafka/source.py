@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,15 +11,16 @@ import pyarrow as pa
 from connectors.contracts import Finding
 from connectors.formats import Format
 from connectors.kafka import doctor, group
-from connectors.kafka.client import check_settings
+from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
 from connectors.kafka.pool import borrowed_consumer, shared_admin
-from connectors.kafka.positions import describe, earliest, latest
+from connectors.kafka.positions import Topic, describe, earliest, latest
 from connectors.kafka.reader import OnBadRecord, read_range
 from connectors.kafka.settings import Connection, check_properties
+from connectors.kafka.splits import parse_split
 from twophase import faults
-from twophase.errors import SpecError
-from twophase.values import OffsetRange, Positions
+from twophase.errors import OffsetOutOfRangeError, SpecError
+from twophase.values import OffsetRange, Positions, StartingPoint
 
 
 @dataclass(frozen=True)
@@ -90,27 +91,27 @@ class KafkaSource:
             raise SpecError(f"source {self.name}: no such column: {missing}")
         return replace(self, columns=chosen)
 
-    def initial_positions(self, known: Collection[str] = ()) -> dict[str, int]:
+    def starting_point(self, known: StartingPoint) -> StartingPoint:
         """See Source: the first offset, or the last stable one. Partitions added to a known topic start at 0 (R6)."""
-        old = {split.rpartition("/")[0] for split in known}
-        topics = [topic for topic in self.topics if topic not in old]
-        if not topics:
-            return {}
+        old = {parse_split(split)[0] for split in known.positions}
+        ask = earliest if self.starting_offsets == "earliest" else latest
         with shared_admin(self.connection) as admin:
-            splits = [s for topic in describe(admin, topics) for s in topic.splits]
-            ask = earliest if self.starting_offsets == "earliest" else latest
-            return ask(admin, splits)
+            topics = self._topics(admin, known.identities)
+            positions = ask(admin, [s for topic in topics if topic.name not in old for s in topic.splits])
+        return StartingPoint(positions, {topic.name: topic.id for topic in topics if topic.id})
 
-    def latest(self) -> dict[str, int]:
+    def latest(self, identities: Mapping[str, str]) -> dict[str, int]:
         """The last stable offset of every split there is now. Called once per checkpoint; asks the cluster twice."""
         with shared_admin(self.connection) as admin:
-            splits = [s for topic in describe(admin, self.topics) for s in topic.splits]
-            return latest(admin, splits)
+            return latest(admin, [s for topic in self._topics(admin, identities) for s in topic.splits])
 
-    def topic_ids(self) -> dict[str, str]:
-        """Topic -> the cluster's id of it, which is another one once the topic is deleted and made again."""
-        with shared_admin(self.connection) as admin:
-            return {topic.name: topic.id for topic in describe(admin, self.topics)}
+    def _topics(self, admin: Client, identities: Mapping[str, str]) -> list[Topic]:
+        topics = describe(admin, self.topics)
+        for topic in topics:
+            if topic.id and identities.get(topic.name, topic.id) != topic.id:
+                message = f"topic {topic.name} was deleted and made again since the pipeline began to read it"
+                raise OffsetOutOfRangeError(message, remedy="`eos reset` begins anew with what there is now")
+        return topics
 
     def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         """The records of a range in batches of bounded size. Called in a task; an empty range asks nobody.

@@ -17,6 +17,7 @@ from tests.simulation.operations import MarkDone, Operation, Plan, ReadSpark, op
 from tests.simulation.world import Process, Spark, head_of
 from twophase.errors import ConnectorError, FencedError, HeadFormatError, IdentityError, LostCommittableError
 from twophase.messages import Begin
+from twophase.values import StartingPoint
 
 Make = tuple[Any, ...]
 Path = tuple[tuple[Any, ...], ...]
@@ -121,7 +122,8 @@ def _driver(config: Config, number: int) -> Steps:
     except IdentityError as error:
         raise RefusedError(str(error)) from error
     if SOURCE not in owned.head.initial:
-        yield from owned.swap(protocol.transitions.SetPositions(SOURCE, {SPLIT: FIRST_OFFSET}), "positions")
+        began = StartingPoint({SPLIT: FIRST_OFFSET}, {})
+        yield from owned.swap(protocol.transitions.SetPositions(SOURCE, began), "positions")
     tries = config.tries
     while True:
         spark: Spark = yield ReadSpark()
