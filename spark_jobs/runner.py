@@ -141,17 +141,23 @@ class _Epoch:
     query: StreamingQuery | None = None
 
     def run(self) -> None:
+        """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
         self.query = self._start()
         try:
-            while not self.query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
-                if self.control.is_stopping():
-                    self.control.wait_until_idle()
-                    self.query.stop()
-                    break
+            self._wait(self.query)
         except (PySparkException, Py4JError, ConnectionError) as error:
             self.failure = self.failure or translate(error, "the query")
         if self.failure is not None and not isinstance(self.failure, StopRequestedError):
             raise self.failure
+
+    def _wait(self, query: StreamingQuery) -> None:
+        try:
+            while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
+                if self.control.is_stopping():
+                    self.control.wait_until_idle()
+                    break
+        finally:
+            query.stop()  # nothing happens if it has ended by itself
 
     def _start(self) -> StreamingQuery:
         folder = self.log.folder(self.driver.owned.incarnation)
