@@ -67,6 +67,7 @@ class _Reading:
         if any(map(Message.error, chunk)):
             chunk = [message for message in chunk if self._is_record(message)]
         if chunk:
+            self._check_split(chunk[0])
             self._check_order(chunk[0], before)
             self.position = max(self.position, offset_of(chunk[-1]) + 1)
             self._size_chunks(chunk)
@@ -94,8 +95,15 @@ class _Reading:
             return True
         if error.code() != KafkaError._PARTITION_EOF:
             raise self._failure(error)
+        self._check_split(message)
         self.position = max(self.position, offset_of(message))
         return False
+
+    def _check_split(self, message: Message) -> None:
+        """The client was used for other ranges before: what was left of one must not be taken for this one's."""
+        found = f"{message.topic()}/{message.partition()}"
+        if found != self._range.split:
+            raise SourceError(f"{self._range.split}: Kafka delivered offset {offset_of(message)} of {found}")
 
     def _check_order(self, first: Message, position: int) -> None:
         if offset_of(first) < position:
