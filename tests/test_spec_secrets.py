@@ -56,6 +56,12 @@ def test_nothing_that_is_printed_of_a_right_spec_shows_a_secret(tmp_path: Path) 
     assert_clean(repr(guarantees(spec)))
 
 
+def test_an_address_is_shown_wherever_it_comes_from(tmp_path: Path) -> None:
+    text = TEXT.replace("bootstrap_servers: a", 'bootstrap_servers: "${BROKER}"')
+    spec = load_spec(write(tmp_path, text), {"PASSWORD": PASSWORD, "BROKER": "broker-7:9092"})
+    assert spec.mask(f"broker-7:9092 refuses {PASSWORD}") == "broker-7:9092 refuses ***"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

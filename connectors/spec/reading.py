@@ -21,6 +21,9 @@ _MAX_CHARACTERS: Final = 4 * _MAX_BYTES
 _SETTINGS: Final = frozenset({"properties", "conf"})
 """Mappings whose keys are another system's settings, some of them passwords."""
 
+_ADDRESS: Final = "bootstrap_servers"
+"""Never a secret, wherever it comes from: an error must name the place."""
+
 
 def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
     """Read the file, resolve its references, and collect its secrets. Reads no other file than those it names.
@@ -107,7 +110,7 @@ class _Builder:
             return node.value
         text, where = node.value, path_text(path)
         try:
-            text = self._substitution.apply(text)
+            text = self._substitution.apply(text, is_secret=path[-1:] != (_ADDRESS,))
         except UnresolvedError as error:
             self.mistakes.append(Mistake(where, node.line, error.found, error.allowed, error.suggestion))
             self.unresolved.add(where)

@@ -39,8 +39,11 @@ class Substitution:
         self._files: dict[str, str] = {}
         self.secrets: set[str] = set()
 
-    def apply(self, text: str) -> str:
-        """The text with its references resolved. Raises UnresolvedError. Reads a named file once."""
+    def apply(self, text: str, *, is_secret: bool = True) -> str:
+        """The text with its references resolved, which are secrets from then on. Raises UnresolvedError.
+
+        Reads a named file once.
+        """
         if "${" not in text:
             return text
         pieces: list[str] = []
@@ -51,7 +54,10 @@ class Substitution:
             if match[0] == "$${":
                 pieces.append("${")
                 continue
-            pieces.append(self._resolve(match))
+            value = self._resolve(match)
+            pieces.append(value)
+            if is_secret:
+                self.secrets.add(value)
             substituted = True
         pieces.append(text[end:])
         return Text("".join(pieces)) if substituted else "".join(pieces)
@@ -64,14 +70,11 @@ class Substitution:
         if not colon:
             kind, name = "env", kind
         if kind == "env" and _NAME.fullmatch(name):
-            value = self._variable(name, match[0])
-        elif kind == "file" and name:
-            value = self._file(name)
-        else:
-            found = f"'{match[0]}' is neither a variable nor a file"
-            raise UnresolvedError(found, allowed=("${env:NAME}", "${file:/path}", "$${ for ${ itself"))
-        self.secrets.add(value)
-        return value
+            return self._variable(name, match[0])
+        if kind == "file" and name:
+            return self._file(name)
+        found = f"'{match[0]}' is neither a variable nor a file"
+        raise UnresolvedError(found, allowed=("${env:NAME}", "${file:/path}", "$${ for ${ itself"))
 
     def _variable(self, name: str, reference: str) -> str:
         try:
