@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,14 @@ class LocalSparkLog:
     def offsets_log(self, incarnation: str, checkpoint_id: int) -> str:
         """Spark's `offsets/N` to the letter."""
         return (self.folder(incarnation) / "offsets" / str(checkpoint_id)).read_text()
+
+    def forget(self, incarnation: str) -> bool:
+        """Delete Spark's checkpoint of an incarnation that a reset has ended. False: not all of it could be.
+
+        Named, and never "all others": a driver that does not know that it was reset would delete its successor's.
+        """
+        shutil.rmtree(self.folder(incarnation), ignore_errors=True)
+        return not self.folder(incarnation).exists()
 
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
         """Make what Spark planned survive a power cut, which Spark does not: head must not decide a batch that is gone.

@@ -44,7 +44,7 @@ def test_a_reset_begins_another_incarnation_and_a_later_epoch(tmp_path: Path, da
     driver = _driver(tmp_path / "a", database, "b" * 20)
     driver.start()
     driver.store_positions("orders", StartingPoint({"t/0": 5}, {"t": "id"}))
-    after = _driver(tmp_path / "a", database, "c" * 20).reset()
+    after = _driver(tmp_path / "a", database, "c" * 20).reset().head
     assert (first.incarnation, after.incarnation) == ("a" * 20, "c" * 20)
     assert after.epoch > driver.owned.epoch
     assert (after.completed, after.initial, after.identities, after.positions) == (-1, {}, {}, {})
@@ -63,5 +63,5 @@ def test_a_copy_is_refused_until_it_takes_the_sink_over_and_then_the_first_is(tm
 
 
 def test_a_reset_of_what_never_ran_makes_what_a_run_needs(tmp_path: Path, database: Path) -> None:
-    assert _driver(tmp_path / "a", database, "a" * 20).reset().incarnation == "a" * 20
+    assert _driver(tmp_path / "a", database, "a" * 20).reset().head.incarnation == "a" * 20
     assert _driver(tmp_path / "a", database, "b" * 20).start().epoch == 2

@@ -14,7 +14,7 @@ import pytest
 from connectors.sql.sqlite_committer import SqliteCommitter
 from connectors.sql.sqlite_sink import SqliteSink
 from twophase.driver import Driver
-from twophase.errors import FencedError, IdentityError, PrepareError
+from twophase.errors import FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
@@ -199,6 +199,34 @@ def test_a_reset_commits_what_was_decided_and_begins_anew(world: World) -> None:
     world.run(again, 0, Job(world))
     found = Counter(row[0] for row in world.query("SELECT n FROM t"))
     assert found == Counter([*range(ROWS), *range(ROWS)])
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_a_life_whose_record_cannot_be_read_is_ended_on_purpose(world: World, tmp_path: Path, damage: str) -> None:
+    first = world.driver(crashing(world, after=False))
+    first.start()
+    with pytest.raises(CrashError):
+        world.run(first, 0, Job(world))
+    (path,) = (tmp_path / "records").iterdir()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes().replace(b"offsets 0", b"offsets 9"))
+    segments = list((tmp_path / "log").iterdir())
+    with pytest.raises(LostCommittableError, match=r"lie within t/0\[0, 10\)") as refused:
+        world.driver().reset()
+    assert list((tmp_path / "log").iterdir()) == segments, "a refused reset has rolled something back"
+    begun = world.driver().reset(abandon_lost=True)
+    assert [each.checkpoint_id for each in begun.abandoned] == [0]
+    assert len(begun.abandoned[0].transactions) == 3  # the one that nobody waited for is not told from the others
+    assert all(str(each) in refused.value.message for each in begun.abandoned[0].transactions)
+    world.check(0)
+    assert not list((tmp_path / "records").iterdir())
+    world.planned = -1
+    again = world.driver()
+    again.start()
+    world.run(again, 0, Job(world))
+    world.check(1)
 
 
 def test_the_same_pipeline_from_another_location_is_refused(world: World, tmp_path: Path) -> None:

@@ -214,11 +214,11 @@ def test_records_that_nobody_points_at_are_swept(setting: Setting) -> None:
     kept = list(store.list_records())
     orphan = f"{Scope(INCARNATION, 1, 1)}-0123456789abcdef.json"
     newer = f"{Scope(INCARNATION, 7, 1)}-0123456789abcdef.json"
-    foreign = f"{Scope('z' * 20, 1, 1)}-0123456789abcdef.json"
-    for name in (orphan, newer, foreign, "notes.txt"):
+    ended = f"{Scope('z' * 20, 1, 1)}-0123456789abcdef.json"  # of a life that was reset
+    for name in (orphan, newer, ended, "notes.txt"):
         store.put_record(name, b"{}")
     setting.driver().start()
-    assert store.list_records() == sorted([*kept, newer, foreign, "notes.txt"])
+    assert store.list_records() == sorted([*kept, newer, "notes.txt"])
 
 
 def test_pruning_deletes_records_and_witnesses(setting: Setting) -> None:

@@ -18,6 +18,7 @@ from twophase.startup import start
 from twophase.values import CommitOutcome, SinkState, SparkState
 
 DECIDED = record(4, 0, 10)
+UNREADABLE = HeadFormatError("the record of checkpoint 4 cannot be read")
 HEAD = head(epoch=7, query_id="query", completed=4, committed=4, records=(ref(4),))
 SPARK = SparkState("query", 4, 4, {4: "v1 4"})
 FITTING = Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 4)})
@@ -105,7 +106,7 @@ def test_a_comparison_of_two_moments_is_made_again() -> None:
 
 
 def test_a_record_that_was_pruned_meanwhile_is_no_damage() -> None:
-    records = [None, DECIDED, DECIDED]
+    records = [UNREADABLE, DECIDED, DECIDED]
     later = Seen(11, replace(HEAD, nonces=("b.1",)))
     owned, _ = run([Seen(9, HEAD), later], LoadRecord=lambda _: records.pop(0))
     assert owned.version == 12
@@ -113,7 +114,7 @@ def test_a_record_that_was_pruned_meanwhile_is_no_damage() -> None:
 
 def test_a_record_that_is_missing_is_damage() -> None:
     with pytest.raises(HeadFormatError, match="checkpoint 4"):
-        run(Seen(9, HEAD), LoadRecord=lambda _: None)
+        run(Seen(9, HEAD), LoadRecord=lambda _: UNREADABLE)
 
 
 def test_a_claim_that_is_refused_begins_again() -> None:

@@ -17,19 +17,27 @@ def commit_everywhere(owned: Ownership, record: CheckpointRecord) -> Steps[None]
     Raises LostCommittableError when the sink can never show a committable, FencedError when that is because somebody
     newer has gone on without us.
     """
-    waiting: Mapping[str, tuple[Committable, ...]] = record.committables
+    lost = yield from commit_what_can_be(owned, record.checkpoint_id, record.committables)
+    if lost:
+        raise _lost_error(record, lost)
+
+
+def commit_what_can_be(
+    owned: Ownership, checkpoint_id: int, committables: Mapping[str, tuple[Committable, ...]]
+) -> Steps[Mapping[str, tuple[Committable, ...]]]:
+    """Commit as `commit_everywhere` does, and tell by sink what is lost. Raises FencedError."""
+    waiting = committables
     lost: dict[str, tuple[Committable, ...]] = {}
     repeated = 0
     while True:
-        outcomes: Mapping[str, Sequence[CommitOutcome]] = yield messages.Commit(record.checkpoint_id, waiting, repeated)
+        outcomes: Mapping[str, Sequence[CommitOutcome]] = yield messages.Commit(checkpoint_id, waiting, repeated)
         for sink, group in _with(waiting, outcomes, CommitOutcome.LOST).items():
             lost[sink] = (*lost.get(sink, ()), *group)
         waiting = _with(waiting, outcomes, CommitOutcome.RETRY_LATER)
         if not waiting:
             break
         repeated += 1
-    if lost:  # said last: whoever gives the lost ones up must not give up those that were only late
-        yield from _explain_lost(owned, record, lost)
+    return (yield from _confirmed(owned, lost))  # last: who gives the lost ones up must not give up the late ones
 
 
 def _with(
@@ -44,20 +52,26 @@ def _with(
     return {sink: group for sink, group in chosen.items() if group}
 
 
-def _explain_lost(
-    owned: Ownership, record: CheckpointRecord, lost: Mapping[str, tuple[Committable, ...]]
-) -> Steps[None]:
+def _confirmed(
+    owned: Ownership, lost: Mapping[str, tuple[Committable, ...]]
+) -> Steps[Mapping[str, tuple[Committable, ...]]]:
     """A pruned witness looks like a lost committable (H12), so head is read again before that is said."""
+    if not lost:
+        return lost
     seen: Seen | None = yield messages.ReadHead()
     if seen is None or seen.head.epoch != owned.head.epoch:
         raise fenced(owned.head, seen.head) if seen else FencedError("fenced: head has vanished")
+    return lost
+
+
+def _lost_error(record: CheckpointRecord, lost: Mapping[str, tuple[Committable, ...]]) -> LostCommittableError:
     sink, group = next(iter(lost.items()))
     ranges = ", ".join(f"{r.split}[{r.start}, {r.end})" for each in record.ranges.values() for r in each)
     message = (
         f"lost: checkpoint {record.checkpoint_id} is completed, but sink {sink} neither holds nor shows "
         f"{len(group)} of its transactions ({group[0].transaction}, {group[0].rows} rows). Its records are {ranges}"
     )
-    raise LostCommittableError(
+    return LostCommittableError(
         message,
         remedy="somebody ended a prepared transaction by hand: its rows must be written again from those offsets, and "
         "`eos reset --abandon-lost` goes on without them",

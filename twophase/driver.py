@@ -17,7 +17,7 @@ from twophase.head_value import HeadValue
 from twophase.messages import Begin, Steps
 from twophase.ownership import Ownership
 from twophase.participants import Committer
-from twophase.reset import reset
+from twophase.reset import Begun, reset
 from twophase.retry import Patience
 from twophase.startup import start
 from twophase.transitions import SetPositions, SetQuery
@@ -55,11 +55,14 @@ class Driver:
         self._owned = self._carry_out(steps)
         return self.owned
 
-    def reset(self, *, abandon_lost: bool = False) -> HeadValue:
-        """R2: end this life of the pipeline and begin `incarnation`. Called by `eos reset`, with no driver running."""
-        steps = reset(self.pipeline, self.session, self.incarnation, abandon_lost=abandon_lost)
-        self._owned = self._carry_out(steps)
-        return self.owned
+    def reset(self, *, abandon_lost: bool = False) -> Begun:
+        """R2: end this life of the pipeline and begin `incarnation`. Called by `eos reset`, with no driver running.
+
+        Raises LostCommittableError for decided rows that cannot become visible, unless `abandon_lost`; FencedError,
+        HeadError, SinkUnavailableError.
+        """
+        sinks = tuple(self.committers)
+        return self._carry_out(reset(self.pipeline, sinks, self.session, self.incarnation, abandon_lost=abandon_lost))
 
     def store_positions(self, source: str, starting_point: StartingPoint) -> None:
         """R6, R10: before Spark first hears of these splits. Those already stored stay."""

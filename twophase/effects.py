@@ -95,6 +95,9 @@ class Effects:
                 self._at_each("prune", lambda sink: sink.prune(action.incarnation, action.below))
             case messages.Sweep():
                 self._sweep(action.head)
+            case messages.Abandon():
+                for each in action.abandoned:
+                    _log.warning("given up: %s", each)
         return None
 
     def _at_each(self, what: str, call: Callable[[Committer], T]) -> dict[str, T]:
@@ -107,12 +110,13 @@ class Effects:
         read = self.head.read()
         return Seen(read.version, decode_head(read.value)) if read is not None else None
 
-    def _load_record(self, action: messages.LoadRecord) -> CheckpointRecord | None:
+    def _load_record(self, action: messages.LoadRecord) -> CheckpointRecord | HeadFormatError:
+        ref = action.ref
         try:
-            content = self.head.get_record(action.ref.name)
-        except HeadFormatError:  # gone; whether that is damage or a newer driver's pruning is for the protocol to say
-            return None
-        return decode_record(content, action.ref.sha256)
+            return decode_record(self.head.get_record(ref.name), ref.sha256)
+        except HeadFormatError as error:  # damage, or a newer driver's pruning: that is for the protocol to say
+            message = f"the record of checkpoint {ref.checkpoint_id} ({ref.name}) cannot be read: {error.message}"
+            return HeadFormatError(message, remedy=error.remedy)
 
     def _swap(self, action: messages.Swap) -> bool | None:
         before, after = _POINTS.get(action.point, (None, None))
@@ -162,8 +166,8 @@ class Effects:
         kept = {ref.name for ref in head.records}
         for name in self.head.list_records():
             scope = Scope.parse(name.rsplit("-", 1)[0])
-            older = scope is not None and scope.incarnation == head.incarnation and scope.epoch < head.epoch
-            if older and name not in kept:
+            # Of any life: epochs grow over resets, so that nobody can make head point at an older one any more.
+            if scope is not None and scope.epoch < head.epoch and name not in kept:
                 self.head.delete_record(name)
 
 

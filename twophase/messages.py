@@ -5,8 +5,8 @@
 | ReadHead | Seen or None |
 | Inspect | Inspected |
 | Swap | True: landed; False: refused; None: not answered |
-| PutRecord, Claim, Permit, AbortPrepared, Revoke, CommitBack, Prune, Sweep | None |
-| LoadRecord | CheckpointRecord, or None if it is gone |
+| PutRecord, Claim, Permit, AbortPrepared, Revoke, CommitBack, Prune, Sweep, Abandon | None |
+| LoadRecord | CheckpointRecord, or the HeadFormatError that says why it cannot be read |
 | Commit | {sink: outcomes} |
 | ListPrepared | {sink: prepared} |
 | RunWriters | Acknowledged or Failed |
@@ -22,6 +22,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from twophase.abandoned import Abandoned
 from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
@@ -151,6 +152,13 @@ class Sweep:
     head: HeadValue
 
 
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Say what a reset is about to give up. Before it does so, or a crash would give it up in silence."""
+
+    abandoned: tuple[Abandoned, ...]
+
+
 Action = (
     ReadHead
     | Inspect
@@ -168,6 +176,7 @@ Action = (
     | CommitBack
     | Prune
     | Sweep
+    | Abandon
 )
 
 

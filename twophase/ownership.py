@@ -62,20 +62,17 @@ class Ownership:
 
 
 def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
-    """A record of a completed checkpoint. A newer driver may have pruned it while this one was held up (H12)."""
-    record: CheckpointRecord | None = yield messages.LoadRecord(ref)
-    if record is not None:
+    """A record of a completed checkpoint. A newer driver may have pruned it while this one was held up (H12).
+
+    Raises FencedError in that case, and HeadFormatError for one that is missing or damaged.
+    """
+    record: CheckpointRecord | HeadFormatError = yield messages.LoadRecord(ref)
+    if isinstance(record, CheckpointRecord):
         return record
     seen: Seen | None = yield messages.ReadHead()
     if seen is not None and seen.head.epoch != owned.head.epoch:
         raise fenced(owned.head, seen.head)
-    raise missing(ref)
-
-
-def missing(ref: RecordRef) -> HeadFormatError:
-    """The error of a head that points at a record which is not there."""
-    message = f"the record of checkpoint {ref.checkpoint_id} ({ref.name}) is missing, and head points at it"
-    return HeadFormatError(message, remedy="restore the checkpoint location from a backup")
+    raise record
 
 
 def fenced(mine: HeadValue, seen: HeadValue) -> FencedError:

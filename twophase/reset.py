@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twophase import messages
-from twophase.commits import commit_everywhere
-from twophase.errors import FencedError, LostCommittableError
-from twophase.head_value import HeadValue
+from twophase.abandoned import Abandoned, enclosing_ranges
+from twophase.commits import commit_what_can_be
+from twophase.errors import FencedError, HeadFormatError, LostCommittableError
+from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Seen, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.transitions import Claim
+from twophase.values import CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,25 @@ class Reset:
         return HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces)
 
 
-def reset(pipeline: str, session: str, incarnation: str, *, abandon_lost: bool = False) -> Steps[Ownership]:
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a reset has done."""
+
+    head: HeadValue  # of the new life
+    ended: str | None  # the incarnation before it; None if the pipeline never ran here
+    abandoned: tuple[Abandoned, ...]
+
+
+def reset(
+    pipeline: str, sinks: Sequence[str], session: str, incarnation: str, *, abandon_lost: bool = False
+) -> Steps[Begun]:
     """Commit what the old incarnation had decided, abort what it had prepared, then begin `incarnation`.
 
     The three stores are not compared: a reset is how one goes on when they do not fit. Killed half way, it is run
     again. Sinks that another incarnation holds are taken over on purpose; what that one left prepared stays as it is,
-    because only its own head knows what is decided. Raises LostCommittableError for a completed checkpoint that a sink
-    can never show, unless `abandon_lost` says that its rows are given up.
+    because only its own head knows what is decided. Raises LostCommittableError, before anything is rolled back, when
+    decided rows cannot become visible: a sink has lost them, their record cannot be read, or the spec no longer names
+    their sink. With `abandon_lost` they are given up, and each is said first.
     """
     seen: Seen | None = yield messages.ReadHead()
     born = HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=())
@@ -43,15 +57,88 @@ def reset(pipeline: str, session: str, incarnation: str, *, abandon_lost: bool =
     yield from owned.swap(Claim(), "claim") if seen else _be_born(owned)
     old = owned.head
     yield messages.Inspect(old.incarnation, {})  # makes the sinks' own tables where they are missing
-    for ref in old.records:
-        if ref.checkpoint_id > old.committed:
-            record = yield from load(owned, ref)
-            try:
-                yield from commit_everywhere(owned, record)
-            except LostCommittableError:
-                if not abandon_lost:
-                    raise
+    abandoned = yield from _commit_decided(owned, sinks)
+    if abandoned:
+        if not abandon_lost:
+            raise _refused(pipeline, abandoned)
+        yield messages.Abandon(abandoned)
     yield messages.Claim(old.incarnation, old.epoch, take_over=True)
+    yield from _abort_prepared(old)
+    if seen is None:
+        return Begun(owned.head, None, abandoned)
+    yield from owned.swap(Reset(incarnation), "reset")
+    yield messages.Claim(incarnation, owned.head.epoch, take_over=True)
+    # From here on nobody asks for a record or a witness of the old life: its drivers are fenced, its head is gone.
+    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
+    yield messages.Sweep(owned.head)
+    return Begun(owned.head, old.incarnation, abandoned)
+
+
+def _commit_decided(owned: Ownership, sinks: Sequence[str]) -> Steps[tuple[Abandoned, ...]]:
+    """Everything that is decided and can become visible does; the rest is told."""
+    abandoned: list[Abandoned] = []
+    for ref in owned.head.records:
+        if ref.checkpoint_id > owned.head.committed:
+            record = yield from _load(owned, ref)
+            if isinstance(record, HeadFormatError):
+                abandoned.append((yield from _unreadable(owned, sinks, ref, record)))
+            else:
+                abandoned += yield from _commit(owned, sinks, record)
+    return tuple(abandoned)
+
+
+def _load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord | HeadFormatError]:
+    try:
+        return (yield from load(owned, ref))
+    except HeadFormatError as error:
+        return error
+
+
+def _commit(owned: Ownership, sinks: Sequence[str], record: CheckpointRecord) -> Steps[list[Abandoned]]:
+    number = record.checkpoint_id
+    here = {name: group for name, group in record.committables.items() if name in sinks}
+    lost = yield from commit_what_can_be(owned, number, here)
+    gone = {name: group for name, group in record.committables.items() if name not in sinks and group}
+    return [
+        Abandoned(number, (name,), why, tuple(c.transaction for c in group), record.ranges)
+        for why, groups in (
+            ("the sink neither holds nor shows them", lost),
+            ("the spec no longer names the sink, so that what is still prepared there stays so, with its locks", gone),
+        )
+        for name, group in groups.items()
+    ]
+
+
+def _unreadable(owned: Ownership, sinks: Sequence[str], ref: RecordRef, error: HeadFormatError) -> Steps[Abandoned]:
+    """Which transactions were decided is not known without the record, so that none of them can be committed."""
+    readable = []
+    for other in owned.head.records:
+        record = yield from _load(owned, other)
+        if isinstance(record, CheckpointRecord):
+            readable.append(record)
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(owned.head.incarnation)
+    mine = [p.transaction for group in listed.values() for p in group if p.transaction is not None]
+    return Abandoned(
+        ref.checkpoint_id,
+        tuple(sinks),
+        f"{error.message}; what is prepared for it is rolled back, what is already committed stays",
+        tuple(t for t in mine if t.scope.checkpoint_id == ref.checkpoint_id),
+        enclosing_ranges(owned.head, ref.checkpoint_id, readable),
+        is_exact=False,
+    )
+
+
+def _refused(pipeline: str, abandoned: Sequence[Abandoned]) -> LostCommittableError:
+    lines = "\n".join(f"  {each}" for each in abandoned)
+    message = f"a reset of pipeline {pipeline} would give up rows that were decided:\n{lines}"
+    return LostCommittableError(
+        message,
+        remedy="restore what is missing (the checkpoint location from a backup, a sink in the spec) and reset again; "
+        "or give these rows up with `eos reset --abandon-lost` and write them again yourself from those offsets",
+    )
+
+
+def _abort_prepared(old: HeadValue) -> Steps[None]:
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
     leftovers = {
         sink: tuple(p for p in group if p.transaction is not None and p.transaction.scope.epoch < old.epoch)
@@ -59,10 +146,6 @@ def reset(pipeline: str, session: str, incarnation: str, *, abandon_lost: bool =
     }
     if any(leftovers.values()):
         yield messages.AbortPrepared(leftovers)
-    if seen is not None:
-        yield from owned.swap(Reset(incarnation), "reset")
-        yield messages.Claim(incarnation, owned.head.epoch, take_over=True)
-    return owned
 
 
 def _be_born(owned: Ownership) -> Steps[None]:

@@ -13,7 +13,7 @@ from twophase.commits import commit_everywhere
 from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
-from twophase.ownership import Ownership, fenced, load, missing
+from twophase.ownership import Ownership, fenced, load
 from twophase.participants import Prepared
 from twophase.transitions import Claim, Committed
 from twophase.values import CheckpointRecord
@@ -108,9 +108,9 @@ def _record(head: HeadValue | None, checkpoint_id: int) -> Steps[CheckpointRecor
     ref = head.record_of(checkpoint_id) if head else None
     if ref is None:
         return None
-    record: CheckpointRecord | None = yield messages.LoadRecord(ref)
-    if record is None:
-        raise missing(ref)
+    record: CheckpointRecord | HeadFormatError = yield messages.LoadRecord(ref)
+    if isinstance(record, HeadFormatError):
+        raise record
     return record
 
 

@@ -17,7 +17,7 @@ class _MaskingFormatter(logging.Formatter):
 
 
 def log_to_stderr() -> None:
-    """Set up the framework's loggers for this process. Called once, by `eos run`.
+    """Set up the framework's loggers for this process. Called once, by the commands that start the protocol.
 
     A terminal has the live line and gets warnings only; elsewhere there is one line for each checkpoint.
     """

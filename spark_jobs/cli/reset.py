@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from connectors.registry import build_sink, open_head
 from connectors.spec import Spec
-from spark_jobs.cli.options import Debug, SpecPath
+from spark_jobs.cli.logs import log_to_stderr
+from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.incarnation import new_incarnation
 from spark_jobs.spark_log import LocalSparkLog
+from twophase.abandoned import Abandoned
 from twophase.codec import decode_head
 from twophase.driver import Driver
+from twophase.head import HeadStore
 from twophase.head_value import HeadValue
+from twophase.reset import Begun
 
 
 def reset(
@@ -24,6 +29,7 @@ def reset(
     abandon_lost: Annotated[
         bool, typer.Option("--abandon-lost", help="Give up rows that were decided and can never become visible.")
     ] = False,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Begin the pipeline anew under the same name, and say what that writes twice or leaves out.
@@ -32,38 +38,73 @@ def reset(
     incarnation begins: Spark's state and all positions are left behind, sinks that belonged to another copy of the
     pipeline are taken over, and the next run starts at `starting_offsets`. Rows that are in the sinks stay there.
 
+    What was decided and cannot be committed is named and refused: its record is damaged, its sink has lost it or is no
+    longer in the spec. `--abandon-lost` gives it up, and says what: checkpoint, offsets, transactions.
+
     Stop the pipeline first: a driver that still runs is fenced.
+
+    Exit code: 0, 1 if it was refused or a service does not answer (it can be run again), 2 if the spec is wrong.
 
     Examples:
 
         eos reset orders.yaml
 
         eos reset orders.yaml --yes
+
+        eos reset orders.yaml --yes --json
     """
     loaded = out.load(spec)
+    log_to_stderr()
     store = open_head(loaded)
-    seen = store.read()
-    head = decode_head(seen.value) if seen is not None else None
-    out.show(out.text(_consequence(loaded, head)))
-    if not yes:
-        out.show(out.text("Nothing was changed. Add --yes to do it.", "bold"))
-        return
-    sinks = [build_sink(loaded, entry) for entry in loaded.sinks]
-    committers = {sink.name: sink.committer(loaded.pipeline) for sink in sinks}
     try:
-        after = Driver(
-            pipeline=loaded.pipeline,
+        seen = store.read()
+        head = decode_head(seen.value) if seen is not None else None
+        consequence = _consequence(loaded, head)
+        if not as_json:
+            out.show(out.text(consequence))
+        begun = _reset(loaded, store, abandon_lost=abandon_lost) if yes else None
+    finally:
+        store.close()
+    left = _clear(loaded, begun) if begun is not None else None
+    if as_json:
+        facts = {"ok": True, "pipeline": loaded.pipeline, "done": yes, "consequence": consequence}
+        out.facts({**facts, **(_facts(begun, left) if begun is not None else {})})
+    elif begun is None:
+        out.show(out.text("Nothing was changed. Add --yes to do it.", "bold"))
+    else:
+        out.show(*(out.text(f"Given up: {each}") for each in begun.abandoned))
+        if left is not None:
+            out.show(out.text(f"Spark's checkpoint of the life before stays in {left}: delete it when you will."))
+        out.show(out.text(f"Done: incarnation {begun.head.incarnation}, epoch {begun.head.epoch}.", "bold"))
+
+
+def _reset(spec: Spec, store: HeadStore, *, abandon_lost: bool) -> Begun:
+    sinks = [build_sink(spec, entry) for entry in spec.sinks]
+    committers = {sink.name: sink.committer(spec.pipeline) for sink in sinks}
+    try:
+        return Driver(
+            pipeline=spec.pipeline,
             head=store,
             committers=committers,
-            spark=LocalSparkLog(loaded.checkpoint.location),
+            spark=LocalSparkLog(spec.checkpoint.location),
             session=secrets.token_hex(8),
             incarnation=new_incarnation(),
         ).reset(abandon_lost=abandon_lost)
     finally:
         for committer in committers.values():
             committer.close()
-        store.close()
-    out.show(out.text(f"Done: incarnation {after.incarnation}, epoch {after.epoch}.", "bold"))
+
+
+def _clear(spec: Spec, begun: Begun) -> Path | None:
+    """Delete Spark's checkpoint of the life that has ended; where it stays if not.
+
+    It stays where rows were given up: its offsets say what to write again.
+    """
+    log = LocalSparkLog(spec.checkpoint.location)
+    if begun.ended is None or (not begun.abandoned and log.forget(begun.ended)):
+        return None
+    folder = log.folder(begun.ended)
+    return folder if folder.exists() else None
 
 
 def _consequence(spec: Spec, head: HeadValue | None) -> str:
@@ -80,3 +121,27 @@ def _consequence(spec: Spec, head: HeadValue | None) -> str:
         f"Pipeline {spec.pipeline!r} has completed checkpoint {head.completed}. The next run starts at "
         f"{source.starting_offsets!r}: {effect}."
     )
+
+
+def _facts(begun: Begun, left: Path | None) -> dict[str, object]:
+    return {
+        "incarnation": begun.head.incarnation,
+        "epoch": begun.head.epoch,
+        "ended": begun.ended,
+        "abandoned": [_abandoned_facts(each) for each in begun.abandoned],
+        "left": left,
+    }
+
+
+def _abandoned_facts(abandoned: Abandoned) -> dict[str, object]:
+    return {
+        "checkpoint_id": abandoned.checkpoint_id,
+        "sinks": abandoned.sinks,
+        "why": abandoned.why,
+        "transactions": [str(each) for each in abandoned.transactions],
+        "ranges": {
+            source: [{"split": each.split, "start": each.start, "end": each.end} for each in ranges]
+            for source, ranges in abandoned.ranges.items()
+        },
+        "is_exact": abandoned.is_exact,
+    }

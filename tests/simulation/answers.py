@@ -9,7 +9,7 @@ from tests.simulation.config import Config
 from tests.simulation.operations import ReadSpark
 from tests.simulation.world import Spark, head_of, parse, record_of
 from twophase import messages
-from twophase.errors import PrepareError
+from twophase.errors import HeadFormatError, PrepareError
 from twophase.messages import Acknowledged, Failed, Inspected, Seen
 from twophase.participants import Prepared
 from twophase.values import Committable, SinkState, SparkState
@@ -39,7 +39,7 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
             outcomes = iter(results)
             return {name: [next(outcomes) for _ in group] for name, group in action.committables.items()}
         case messages.LoadRecord():
-            return record_of(results[0]) if results[0] is not None else None
+            return record_of(results[0]) if results[0] is not None else HeadFormatError("the record is gone")
         case messages.RunWriters():
             return _acknowledged(results[0], config)
         case messages.Swap() | ReadSpark():

@@ -136,7 +136,7 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
         case MarkDone():
             done = max(world.spark.committed, action.checkpoint_id)
             return None, world._replace(spark=world.spark._replace(committed=done))
-        case messages.CommitBack() | messages.Discard():
+        case messages.CommitBack() | messages.Discard() | messages.Abandon():
             return None, world
     raise AssertionError(action)
 

@@ -1,0 +1,75 @@
+"""`eos reset` for programs, and what it clears away."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.cli import output, run_command_line
+from tests.test_cli_status import INCARNATION, SPEC, store
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(output.out, "as_json", False)
+    monkeypatch.setattr(output.out, "debug", False)
+    with sqlite3.connect(tmp_path / "x.db") as connection:
+        connection.execute("CREATE TABLE t (value TEXT)")
+    path = tmp_path / "orders.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], spec: Path, *options: str) -> tuple[int, dict[str, object]]:
+    code = run_command_line(["reset", str(spec), "--json", *options])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_what_would_happen(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(spec.parent / "state")
+    code, facts = run(capsys, spec)
+    assert (code, facts["ok"], facts["done"], facts["pipeline"]) == (0, True, False, "orders")
+    assert "completed checkpoint 5" in str(facts["consequence"])
+    assert len(list((spec.parent / "state" / "head").iterdir())) == 1, "nothing was changed"
+
+
+def test_a_new_life_and_nothing_left_of_the_old_one(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, facts = run(capsys, spec, "--yes")
+    assert (code, facts["done"], facts["epoch"], facts["ended"], facts["abandoned"]) == (0, True, 1, None, [])
+    state = spec.parent / "state"
+    folder = state / "spark" / str(facts["incarnation"])
+    (folder / "offsets").mkdir(parents=True)
+    code, after = run(capsys, spec, "--yes")
+    assert (code, after["ended"], after["left"]) == (0, facts["incarnation"], None)
+    assert not folder.exists()
+
+
+def test_what_is_given_up(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = spec.parent / "state"
+    store(state)
+    next((state / "records").glob("5-*")).unlink()
+    (state / "spark" / INCARNATION / "offsets").mkdir(parents=True)
+    code, facts = run(capsys, spec, "--yes")
+    error = facts["error"]
+    assert isinstance(error, dict)
+    assert (code, facts["ok"], error["kind"]) == (1, False, "LostCommittableError")
+    assert "checkpoint 5 in out" in error["message"]
+    assert "--abandon-lost" in error["remedy"]
+
+    code, facts = run(capsys, spec, "--yes", "--abandon-lost")
+    assert (code, facts["ended"], facts["left"]) == (0, INCARNATION, str(state / "spark" / INCARNATION))
+    (abandoned,) = facts["abandoned"]  # type: ignore[misc]
+    assert (abandoned["checkpoint_id"], abandoned["sinks"], abandoned["is_exact"]) == (5, ["out"], False)
+    assert not list((state / "records").iterdir())
+
+
+def test_what_is_given_up_is_told_to_people_too(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(spec.parent / "state")
+    next((spec.parent / "state" / "records").glob("5-*")).unlink()
+    assert run_command_line(["reset", str(spec), "--yes", "--abandon-lost"]) == 0
+    printed = capsys.readouterr()
+    assert "Given up: checkpoint 5 in out" in printed.out.replace("\n", " ")
+    assert "WARNING eos.protocol: given up: checkpoint 5 in out" in printed.err, "said before it is done"

@@ -1,0 +1,163 @@
+"""`eos reset`: what it ends, what it refuses to give up, and that it says what it gives up before it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
+from twophase import messages
+from twophase.abandoned import Abandoned, enclosing_ranges
+from twophase.errors import FencedError, HeadFormatError, LostCommittableError
+from twophase.ids import TransactionId, sink_key
+from twophase.messages import Inspected, Seen
+from twophase.participants import Prepared
+from twophase.reset import reset
+from twophase.values import CommitOutcome, OffsetRange, SinkState, SparkState
+
+HEAD = head(
+    epoch=7,
+    query_id="query",
+    completed=4,
+    committed=3,
+    initial={"orders": {"orders/0": 0}},
+    positions={"orders": {"orders/0": 20}},
+    records=(ref(3), ref(4)),
+)
+RECORDS = {3: record(3, 0, 10), 4: record(4, 10, 20)}
+DAMAGED = HeadFormatError("the record of checkpoint 4 cannot be read: it is damaged")
+SPARK = SparkState("query", 4, 3, {4: "v1 4"})
+OLD = Prepared(TransactionId(scope(4, epoch=7), sink_key("warehouse"), 0, 1), "old")
+CHANGES = {"Claim", "AbortPrepared", "Prune", "Sweep", "Abandon"}
+
+
+def run(seen: Seen | None, sinks: tuple[str, ...] = ("warehouse",), *, abandon: bool = False, **answers: Any) -> Any:
+    actions: list[Any] = []
+    register = [seen]
+
+    def swap(action: messages.Swap) -> bool:
+        register.append(Seen(action.version + 1, action.value))
+        return True
+
+    def noting(name: str, reply: Any) -> Any:
+        return lambda action: (actions.append(action), reply(action))[1]
+
+    given = {
+        "ReadHead": lambda _: register[-1],
+        "Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 4)}),
+        "LoadRecord": lambda action: RECORDS[action.ref.checkpoint_id],
+        "Swap": swap,
+        "Commit": lambda action: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in action.committables.items()},
+        "ListPrepared": lambda _: {"warehouse": (OLD,)},
+        **{name: lambda _: None for name in CHANGES},
+        **answers,
+    }
+    steps = reset("orders", sinks, "run", "n" * 20, abandon_lost=abandon)
+    try:
+        begun, _ = drive(steps, {name: noting(name, reply) for name, reply in given.items()})
+    except LostCommittableError as error:
+        return error, actions
+    return begun, actions
+
+
+def names(actions: list[Any]) -> list[str]:
+    return [type(each).__name__ for each in actions]
+
+
+def changes(actions: list[Any]) -> list[str]:
+    return [name for name in names(actions) if name in CHANGES]
+
+
+def test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used() -> None:
+    begun, actions = run(Seen(9, HEAD))
+    assert names(actions) == [
+        *("ReadHead", "Swap", "Inspect", "LoadRecord", "Commit", "Claim", "ListPrepared", "AbortPrepared"),
+        *("Swap", "Claim", "Prune", "Sweep"),
+    ]
+    first, second = (each for each in actions if isinstance(each, messages.Claim))
+    assert (first.incarnation, second.incarnation) == (INCARNATION, "n" * 20)
+    assert actions[-2] == messages.Prune(INCARNATION, HEAD.records, below=5)
+    assert actions[-1] == messages.Sweep(begun.head)
+    assert (begun.head.incarnation, begun.head.epoch, begun.head.completed) == ("n" * 20, 8, -1)
+    assert (begun.ended, begun.abandoned) == (INCARNATION, ())
+
+
+def test_a_reset_of_what_never_ran() -> None:
+    begun, actions = run(None, ListPrepared=lambda _: {"warehouse": ()})
+    assert names(actions) == ["ReadHead", "Swap", "Inspect", "Claim", "ListPrepared"]
+    assert (begun.head.incarnation, begun.ended) == ("n" * 20, None)
+
+
+LOST = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}
+UNREADABLE = {"LoadRecord": lambda action: DAMAGED if action.ref.checkpoint_id == 4 else RECORDS[3]}
+MINE = committable(scope(4)).transaction
+CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], Abandoned]] = {
+    "the sink has lost it": (
+        LOST,
+        ("warehouse",),
+        Abandoned(4, ("warehouse",), "the sink neither holds nor shows them", (MINE,), RECORDS[4].ranges),
+    ),
+    "its record cannot be read": (
+        UNREADABLE,
+        ("warehouse",),
+        Abandoned(
+            4,
+            ("warehouse",),
+            f"{DAMAGED.message}; what is prepared for it is rolled back, what is already committed stays",
+            (OLD.transaction,) if OLD.transaction else (),
+            {"orders": (OffsetRange("orders/0", 10, 20),)},
+            is_exact=False,
+        ),
+    ),
+    "its sink is not in the spec": (
+        {},
+        ("another",),
+        Abandoned(
+            4,
+            ("warehouse",),
+            "the spec no longer names the sink, so that what is still prepared there stays so, with its locks",
+            (MINE,),
+            RECORDS[4].ranges,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cannot_become_visible_is_named_and_refused(case: str) -> None:
+    answers, sinks, expected = CASES[case]
+    error, actions = run(Seen(9, HEAD), sinks, **answers)
+    assert isinstance(error, LostCommittableError)
+    assert str(expected) in error.message
+    for part in ("checkpoint 4", "orders/0[10, 20)", str(expected.transactions[0])):
+        assert part in error.message
+    assert "eos reset --abandon-lost" in error.remedy
+    assert changes(actions) == [], "a refusal has ended something"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_given_up_on_purpose_is_said_first(case: str) -> None:
+    answers, sinks, expected = CASES[case]
+    begun, actions = run(Seen(9, HEAD), sinks, abandon=True, **answers)
+    assert begun.abandoned == (expected,)
+    assert changes(actions)[0] == "Abandon"
+    assert next(each for each in actions if isinstance(each, messages.Abandon)).abandoned == (expected,)
+    assert begun.head.incarnation == "n" * 20
+
+
+def test_a_fenced_reset_does_not_take_a_pruned_record_for_a_damaged_one() -> None:
+    register = [Seen(9, HEAD), Seen(11, replace(HEAD, epoch=9))]
+    with pytest.raises(FencedError):
+        run(None, ReadHead=lambda _: register.pop(0), **UNREADABLE)
+
+
+def test_the_ranges_of_an_unreadable_record_are_bounded_by_its_neighbours() -> None:
+    value = replace(HEAD, completed=6, positions={"orders": {"orders/0": 50, "orders/1": 7}, "idle": {}})
+    others = [record(2, 0, 5), record(3, 5, 10), record(5, 30, 40), record(6, 40, 50)]
+    assert enclosing_ranges(value, 4, others) == {
+        "orders": (OffsetRange("orders/0", 10, 30), OffsetRange("orders/1", 0, 7)),
+        "idle": (),
+    }
+    assert enclosing_ranges(value, 4, ())["orders"][0] == OffsetRange("orders/0", 0, 50)
