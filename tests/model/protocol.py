@@ -1,9 +1,10 @@
-"""Exhaustive model of rules R1, R3, R5, R6, R7: every interleaving of drivers, every crash.
+"""Exhaustive model of rules R1, R2 (reset), R3, R5, R6, R7: every interleaving of drivers, every crash.
 
 Up to DRIVERS drivers run the same pipeline over CHECKPOINTS checkpoints against one head register and one sink.
 A new driver may start at any moment, while older ones are alive (zombies) or dead; any driver may die between
-any two steps. Checked in every reachable state: no checkpoint is committed under two transaction ids, no
-committable of a completed checkpoint is lost, and a driver that finishes leaves every checkpoint committed.
+any two steps. One of them may be a reset, which ends the life of the pipeline and begins another. Checked in every
+reachable state: no checkpoint is committed under two transaction ids, no committable of a completed checkpoint is lost,
+a life that has ended leaves nothing undone, and a driver that finishes leaves every checkpoint committed.
 Checked in every final state: where a driver has finished, nothing is left prepared; and one more driver, alone,
 finishes the work and leaves nothing prepared.
 
@@ -26,8 +27,12 @@ VARIANTS = (
     "no epoch in the id",
     "no permit",
     "permit without claim",
+    "reset without commit",
+    "reset without abort",
 )
 """Broken protocols: each must be caught."""
+
+ENDS = ("done", "fenced", "dead", "reset")
 
 Xid = tuple[int, int]  # (epoch, checkpoint)
 
@@ -36,6 +41,7 @@ Xid = tuple[int, int]  # (epoch, checkpoint)
 class Head:
     epoch: int = 0
     completed: tuple[Xid, ...] = ()  # completed[i] decides checkpoint i + 1
+    born: int = 0  # the epoch of the reset with which this life began
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,7 @@ class Driver:
     step: str = "read"
     head: Head = Head()  # what this driver believes head to be
     todo: tuple[Xid, ...] = ()
+    resets: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,7 @@ class World:
     claimed: int = 0  # the epoch in the sink's claim row
     permits: frozenset[Xid] = frozenset()  # rows in the sink that a preparing transaction must find
     drivers: tuple[Driver, ...] = (Driver(),)
+    ended: frozenset[Xid] = frozenset()  # what lives before this one had decided
 
 
 class Violation(Exception):
@@ -83,7 +91,8 @@ def advance(world: World, index: int, broken: str) -> World:
         if world.head != me.head:
             return go("read")
         head = replace(world.head, epoch=world.head.epoch + 1)
-        first = "recover-revoke" if broken == "abort before commit" else "recover-commit"
+        skips = me.resets and broken == "reset without commit"
+        first = "recover-revoke" if broken == "abort before commit" or skips else "recover-commit"
         return go(first, replace(world, head=head), head=head, todo=head.completed)
     if me.step == "recover-commit":  # R3, first half
         if me.todo:
@@ -95,7 +104,9 @@ def advance(world: World, index: int, broken: str) -> World:
         world = replace(world, claimed=mine)
         return go("recover-abort-list", replace(world, permits=frozenset(x for x in world.permits if x[0] == mine)))
     if me.step == "recover-abort-list":  # R3, second half
-        keep = () if broken == "abort before commit" else me.head.completed
+        if me.resets and broken == "reset without abort":
+            return go("permit")
+        keep = () if broken == "abort before commit" or me.resets else me.head.completed
         stale = tuple(sorted(x for x in world.prepared if x[0] < mine and x not in keep))
         if broken == "abort any epoch":
             stale = tuple(sorted(x for x in world.prepared if x not in keep))
@@ -106,6 +117,11 @@ def advance(world: World, index: int, broken: str) -> World:
         if broken == "abort before commit":
             return go("recover-commit", todo=me.head.completed)
         return go("permit")
+    if me.step == "permit" and me.resets:  # R2: nothing of the old life is left, so that another one may begin
+        if world.head != me.head:
+            return go("fenced")
+        head = Head(mine, born=mine)
+        return go("reset", replace(world, head=head, ended=world.ended | set(me.head.completed)), head=head)
     number = len(me.head.completed) + 1
     if me.step == "permit":
         if number > CHECKPOINTS:
@@ -136,7 +152,7 @@ def advance(world: World, index: int, broken: str) -> World:
 
 def successors(world: World, broken: str) -> Iterator[World]:
     for index, driver in enumerate(world.drivers):
-        if driver.step in ("done", "fenced", "dead"):
+        if driver.step in ENDS:
             continue
         yield advance(world, index, broken)
         drivers = list(world.drivers)
@@ -144,26 +160,36 @@ def successors(world: World, broken: str) -> Iterator[World]:
         yield replace(world, drivers=tuple(drivers))
     if len(world.drivers) < DRIVERS:
         yield replace(world, drivers=(*world.drivers, Driver()))
+        if not any(driver.resets for driver in world.drivers):
+            yield replace(world, drivers=(*world.drivers, Driver(resets=True)))
+
+
+def has_finished(world: World, driver: Driver) -> bool:
+    return driver.step == "done" and driver.head.born == world.head.born
 
 
 def check(world: World) -> None:
-    numbers = [number for _, number in world.committed]
+    given_up = world.ended - world.committed
+    left = [xid for xid in world.prepared if xid[0] <= world.head.born]
+    if given_up or left:
+        raise Violation(f"a life has ended with {sorted(given_up)} not committed and {sorted(left)} left prepared")
+    numbers = [number for _, number in world.committed - world.ended]
     if len(numbers) != len(set(numbers)):
         raise Violation(f"duplicated: {sorted(world.committed)}")
     for driver in world.drivers:
-        if driver.step == "done" and set(numbers) != set(range(1, CHECKPOINTS + 1)):
+        if has_finished(world, driver) and set(numbers) != set(range(1, CHECKPOINTS + 1)):
             raise Violation(f"finished with {sorted(world.committed)} committed")
 
 
 def final(world: World) -> bool:
-    return len(world.drivers) == DRIVERS and all(d.step in ("done", "fenced", "dead") for d in world.drivers)
+    return len(world.drivers) == DRIVERS and all(d.step in ENDS for d in world.drivers)
 
 
 def check_final(world: World, broken: str) -> None:
-    if world.prepared and any(d.step == "done" for d in world.drivers):
+    if world.prepared and any(has_finished(world, d) for d in world.drivers):
         raise Violation(f"left prepared: {sorted(world.prepared)}")
     after = replace(world, drivers=(*world.drivers, Driver()))
-    while after.drivers[-1].step not in ("done", "fenced"):
+    while after.drivers[-1].step not in ENDS:
         after = advance(after, len(after.drivers) - 1, broken)
     check(after)
     if after.prepared:

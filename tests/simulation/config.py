@@ -24,6 +24,7 @@ class Budget(NamedTuple):
     commits: int = 0  # that take their time: neither prepared nor visible
     aborters: int = 0  # processes that abort what another one is just deciding (H2)
     vandals: int = 0  # prepared transactions that an administrator rolls back by hand
+    outages: int = 0  # of a sink, which end the epoch of a driver that asks it
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Config:
     tasks: int = 2
     retained: int = 1
     tries: int = 1  # how often one epoch runs a checkpoint before it gives up
+    restarts: int = 0  # how many more drivers a run starts after a failure that a restart may cure
+    resets: int = 0  # `eos reset`, at any moment
     budget: Budget = field(default_factory=Budget)
     coordinator: Coordinator = REAL
     without: frozenset[str] = frozenset()  # kinds of moves that are left out

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-_ORDER = ("transitions", "ownership", "verify", "commits", "startup", "checkpoint")
+_ORDER = ("transitions", "ownership", "verify", "commits", "startup", "checkpoint", "reset")
 _numbers = itertools.count()
 
 
@@ -29,6 +29,7 @@ class Coordinator(NamedTuple):
     ownership: ModuleType
     startup: ModuleType
     checkpoint: ModuleType
+    reset: ModuleType
 
 
 REAL = Coordinator(*(importlib.import_module(f"twophase.{name}") for name in Coordinator._fields))

@@ -8,10 +8,14 @@ from tests.simulation import jobs
 from tests.simulation.config import Config
 from tests.simulation.operations import execute, swap
 from tests.simulation.processes import Processes
+from tests.simulation.sinks import AWAY
 from tests.simulation.world import FOREIGN, World, record_of
 from twophase import messages
 from twophase.ids import Scope
 from twophase.values import CommitOutcome
+
+ASKED = frozenset({"inspect", "claim", "revoke older", "permit", "revoke", "list", "commit", "abort", "prune"})
+"""Operations of sinks."""
 
 Move = tuple[str, tuple[object, ...], World]
 """Kind, what happened (in parts: few are ever read), and the world after it."""
@@ -42,10 +46,21 @@ class Moves:
         drivers = sum(each.make[0] == "driver" for each in world.processes)
         if drivers < self.config.drivers and (free or world.budget.switches):
             yield "start", (len(world.processes), "starts"), self.start(world if free else world.spend("switches"))
+        resets = sum(each.make[0] == "reset" for each in world.processes)
+        if world.version and resets < self.config.resets and (free or world.budget.switches):
+            born = self.reset(world if free else world.spend("switches"), len(world.processes))
+            yield "reset", (len(world.processes), "resets"), born
 
     def start(self, world: World, number: int | None = None) -> World:
-        """One more driver."""
-        born = self.processes.begin(("driver", len(world.processes) if number is None else number))
+        """One more run, with its first driver."""
+        return self._begin(world, ("driver", len(world.processes) if number is None else number))
+
+    def reset(self, world: World, number: int, *, abandon_lost: bool = False) -> World:
+        """One more `eos reset`."""
+        return self._begin(world, ("reset", number, abandon_lost))
+
+    def _begin(self, world: World, make: tuple[object, ...]) -> World:
+        born = self.processes.begin(make)
         return world._replace(processes=(*world.processes, born), current=len(world.processes))
 
     def _die(self, world: World, index: int) -> World:
@@ -70,6 +85,13 @@ class Moves:
             yield "step", (index, action), self._answered(world, index, ())
             return
         operation = whole[len(process.partial)]
+        if (
+            world.budget.outages
+            and process.make[0] == "driver"
+            and isinstance(operation[0], str)
+            and operation[0] in ASKED
+        ):
+            yield "outage", (index, operation, "is not answered"), self._result(world.spend("outages"), index, AWAY)
         if operation[0] == "commit":
             yield from self._commit(world, index, operation)
             return

@@ -1,6 +1,6 @@
 """The protocol with one rule broken at a time. Each must be caught by an exploration; see `test_mutants`.
 
-The names of the first seven are those of the exhaustive model (`tests.model`). A mutant is a patch of the real
+The names of the first nine are those of the exhaustive model (`tests.model`). A mutant is a patch of the real
 coordinator, or a rule that the simulated register, sinks or tasks break (`Config.broken`).
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.simulation.config import Budget, Config
 from tests.simulation.coordinator import Patch
-from tests.simulation.scenarios import SCENARIOS, WAKING
+from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
 
 ONE = Config(sinks=1, tasks=1, drivers=1)
 TWO = SCENARIOS["taking turns"][0]
@@ -18,6 +18,7 @@ RETRIES = Config(sinks=1, tasks=1, drivers=1, budget=Budget(retries=1))
 SWAPS = Config(sinks=1, tasks=1, checkpoints=1, drivers=1, budget=Budget(swaps=2))
 ABORTED = SCENARIOS["aborted by another process"][0]
 SLOW = SCENARIOS["commits that take their time"][0]
+RESET = SCENARIOS["a reset while others run"][0]
 VANDAL = Config(sinks=1, tasks=1, drivers=1, budget=Budget(vandals=1))
 FAILING = Config(sinks=1, tasks=1, drivers=1, tries=2, budget=Budget(retries=1, failures=1))
 
@@ -56,6 +57,10 @@ _LANDED = """            if found:
                 return
 """
 
+_END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True)\n"
+_SWAP = '    yield from owned.swap(Reset(incarnation), "reset")\n'
+_PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
+
 MUTANTS: dict[str, Mutant] = {
     "swap without compare": Mutant(TWO, "", broken="swap without compare"),
     "commit before decide": Mutant(
@@ -88,6 +93,39 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "no permit": Mutant(TWO, "leaves", broken="no permit"),
     "permit without claim": Mutant(TWO, "prepared", broken="permit without claim"),
+    "reset without commit": Mutant(
+        RESET,
+        "",
+        (Patch("reset", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
+    ),
+    "reset without abort": Mutant(
+        RESET, "a reset left", (Patch("reset", "    yield from _abort_prepared(old)\n", ""),)
+    ),
+    "a reset lists before the sinks are claimed (R3)": Mutant(RESET, "a reset left", (Patch("reset", _END, ""),)),
+    "the next life begins before the old one has ended": Mutant(
+        RESET,
+        "a reset left",
+        (Patch("reset", _SWAP, ""), Patch("reset", _END, _SWAP + _END)),
+    ),
+    "a reset leaves the sinks to the old life": Mutant(
+        RESET,
+        "a reset alone ends as",
+        (Patch("reset", "    yield messages.Claim(incarnation, owned.head.epoch, take_over=True)\n", ""),),
+    ),
+    "the epoch begins anew with the next life": Mutant(
+        RESET, "", (Patch("reset", "self.incarnation, head.epoch, head.nonces)", "self.incarnation, 1, head.nonces)"),)
+    ),
+    "a reset forgets witnesses before the new life has begun": Mutant(
+        RESET, "", (Patch("reset", _PRUNE, ""), Patch("reset", _SWAP, _PRUNE + _SWAP))
+    ),
+    "a run that was superseded goes on (R1)": Mutant(
+        RESTARTING, "has taken head back", (Patch("startup", "if follows is not None and head", "if False and head"),)
+    ),
+    "a run fences itself by a start that failed (R1)": Mutant(
+        SCENARIOS["a run that restarts"][0],
+        "never met another one",
+        (Patch("startup", "seen.epoch != mine.epoch and not by_this_run", "seen.epoch != mine.epoch"),),
+    ),
     "abort without a swap of its own (H2)": Mutant(
         ABORTED,
         "lost",

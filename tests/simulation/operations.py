@@ -14,20 +14,27 @@ from tests.simulation.config import Config
 from tests.simulation.world import FOREIGN, SHELF, Spark, World, head_of
 from twophase import messages
 from twophase.codec import encode_head, encode_record
+from twophase.head_value import HeadValue
 from twophase.ids import Scope
 
 Operation = tuple[Any, ...]
+
+FOLLOWS = "f"
+"""Ends the session of a driver that was told what its run has held before."""
 
 
 @dataclass(frozen=True)
 class ReadSpark:
     """Not of the protocol: Spark looks into its checkpoint folder. Answer: Spark."""
 
+    incarnation: str
+
 
 @dataclass(frozen=True)
 class Plan:
     """Not of the protocol: Spark writes offsets/N, or finds it there."""
 
+    incarnation: str
     checkpoint_id: int
 
 
@@ -35,6 +42,7 @@ class Plan:
 class MarkDone:
     """Not of the protocol: Spark writes commits/N."""
 
+    incarnation: str
     checkpoint_id: int
 
 
@@ -44,11 +52,11 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
     match action:
         case messages.Inspect():
             expected = [tuple(str(c.transaction) for c in action.expected.get(name, ())) for name in config.names]
-            return *(("inspect", n, action.incarnation, expected[n]) for n in every), ("spark",)
+            return *(("inspect", n, action.incarnation, expected[n]) for n in every), ("spark", action.incarnation)
         case messages.Swap():
             return (("swap", action.version, encode_head(action.value), action.point),)
         case messages.Claim():
-            raise_ = (("claim", n, action.incarnation, action.epoch) for n in every)
+            raise_ = (("claim", n, action.incarnation, action.epoch, action.take_over) for n in every)
             revoke = (("revoke older", n, action.incarnation, action.epoch) for n in every)
             return tuple(each for pair in zip(raise_, revoke, strict=True) for each in pair)
         case messages.Permit():
@@ -81,8 +89,8 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
     match operation:
         case ("inspect", int(n), incarnation, expected):
             return _at(world, n, sinks.inspect(world.sinks[n], incarnation, expected))
-        case ("claim", int(n), incarnation, epoch):
-            return _at(world, n, sinks.claim(world.sinks[n], incarnation, epoch))
+        case ("claim", int(n), incarnation, epoch, take_over):
+            return _at(world, n, sinks.claim(world.sinks[n], incarnation, epoch, take_over=take_over))
         case ("revoke older", int(n), incarnation, epoch):
             return _at(world, n, sinks.revoke_older(world.sinks[n], incarnation, epoch, broken))
         case ("permit", int(n), scope):
@@ -101,8 +109,8 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return swap(world, version, value, broken)
         case ("delete record", name):
             return None, world._replace(records=world.records - {name})
-        case ("spark",):
-            return world.spark, world
+        case ("spark", incarnation):
+            return world.spark_of(incarnation), world
         case (action,):
             return _execute_whole(world, action, broken)
     raise AssertionError(operation)
@@ -129,20 +137,22 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
             swept = {n for n in world.records if n not in kept and _epoch(n) < action.head.epoch}
             return None, world._replace(records=world.records - swept)
         case ReadSpark():
-            return world.spark, world
+            return world.spark_of(action.incarnation), world
         case Plan():
-            planned = max(world.spark.planned, action.checkpoint_id)
-            return None, world._replace(spark=Spark(planned, world.spark.committed, "query"))
+            spark = world.spark_of(action.incarnation)
+            planned = Spark(max(spark.planned, action.checkpoint_id), spark.committed, "query")
+            return None, world.with_spark(action.incarnation, planned)
         case MarkDone():
-            done = max(world.spark.committed, action.checkpoint_id)
-            return None, world._replace(spark=world.spark._replace(committed=done))
+            spark = world.spark_of(action.incarnation)
+            done = spark._replace(committed=max(spark.committed, action.checkpoint_id))
+            return None, world.with_spark(action.incarnation, done)
         case messages.CommitBack() | messages.Discard() | messages.Abandon():
             return None, world
     raise AssertionError(action)
 
 
 def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, World]:
-    """The head register. Remembers every decision that lands."""
+    """The head register. Remembers every decision that lands, also of lives that have ended, and who has claimed."""
     if world.version != expected and broken != "swap without compare":
         return False, world
     head = head_of(value)
@@ -151,7 +161,21 @@ def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, 
     decided = world.decided[: head.completed + 1]
     decided += tuple(named.get(n, "") for n in range(len(decided), head.completed + 1))
     wire = frozenset(entry for entry in world.wire if entry[0] > world.version or broken == "swap without compare")
+    world = _claimed(world, head)
+    before = head_of(world.head)
+    if before is not None and before.incarnation != head.incarnation:
+        ended = (*world.sparks, (before.incarnation, world.spark))
+        world = world._replace(past=world.past + world.decided, sparks=ended, spark=Spark())
     return True, world._replace(version=world.version + 1, head=value, decided=decided, wire=wire)
+
+
+def _claimed(world: World, head: HeadValue) -> World:
+    before = head_of(world.head)
+    if before is not None and before.epoch == head.epoch:
+        return world
+    run, session, _ = f"{head.nonces[-1]}.".split(".", 2)
+    usurps = session.endswith(FOLLOWS) and world.claimer != run
+    return world._replace(claimer=run, usurped=world.usurped or usurps)
 
 
 def _epoch(name: str) -> int:

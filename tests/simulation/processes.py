@@ -11,21 +11,24 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.simulation.answers import answer, offsets_log
-from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Config
-from tests.simulation.operations import MarkDone, Operation, Plan, ReadSpark, operations
-from tests.simulation.world import Process, Spark, head_of
-from twophase.errors import ConnectorError, FencedError, HeadFormatError, IdentityError, LostCommittableError
-from twophase.messages import Begin
-from twophase.values import StartingPoint
+from tests.simulation import runs
+from tests.simulation.answers import answer
+from tests.simulation.config import Config
+from tests.simulation.operations import Operation, operations
+from tests.simulation.sinks import AWAY
+from tests.simulation.world import Process
+from twophase.errors import (
+    ConnectorError,
+    FencedError,
+    HeadFormatError,
+    IdentityError,
+    LostCommittableError,
+    SinkUnavailableError,
+)
 
 Make = tuple[Any, ...]
 Path = tuple[tuple[Any, ...], ...]
 Steps = Generator[Any, Any, None]
-
-
-class RefusedError(Exception):
-    """A start that was refused, as against a driver that is stopped later."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Processes:
         return self._nodes[node]
 
     def begin(self, make: Make) -> Process:
-        """A new process: ("driver", number) or ("aborter", version, head, scope)."""
+        """A new process: ("driver", number), ("reset", number, abandon_lost) or ("aborter", version, head, scope)."""
         if make not in self._roots:
             self._roots[make] = len(self._nodes)
             self._add(make, (), self._born(make), None)
@@ -67,7 +70,7 @@ class Processes:
             node = self._nodes[process.node]
             self._children[key] = len(self._nodes)
             steps = self._running.pop(process.node, None) or self._replay(node)
-            self._add(node.make, (*node.path, results), steps, answer(node.action, results, self._config))
+            self._add(node.make, (*node.path, results), steps, node.action)
         number = self._children[key]
         end = self._nodes[number].end
         return Process(process.make, 0, (), None, end) if end else Process(process.make, number)
@@ -76,78 +79,51 @@ class Processes:
         """Why following these results ended the process."""
         return self._nodes[self._children[process.node, results]].reason
 
-    def _add(self, make: Make, path: Path, steps: Steps, last: object) -> None:
+    def _add(self, make: Make, path: Path, steps: Steps, last: Any) -> None:
         number = len(self._nodes)
-        if path and path[-1] and isinstance(path[-1][-1], tuple) and path[-1][-1][:1] == ("raise",):
-            self._nodes.append(Node(make, path, None, (), path[-1][-1][1]))
+        raised = _raised(path[-1]) if path else None
+        if raised is not None and raised != AWAY[1]:
+            self._nodes.append(Node(make, path, None, (), raised))
             return
         try:
-            action = steps.send(last)
+            action = self._go_on(steps, last, path[-1]) if path else next(steps)
         except StopIteration:
             self._nodes.append(Node(make, path, None, (), "done"))
-        except (ConnectorError, RefusedError) as error:
+        except (ConnectorError, runs.RefusedError) as error:
             self._nodes.append(Node(make, path, None, (), _end(error), str(error)))
         else:
             self._nodes.append(Node(make, path, action, operations(action, self._config), ""))
             self._running[number] = steps
 
+    def _go_on(self, steps: Steps, action: Any, results: tuple[Any, ...]) -> Any:
+        if _raised(results) is not None:
+            return steps.throw(SinkUnavailableError("the sink is away"))
+        return steps.send(answer(action, results, self._config))
+
     def _born(self, make: Make) -> Steps:
-        return _aborter(self._config, *make[1:]) if make[0] == "aborter" else _driver(self._config, make[1])
+        kinds = {"aborter": runs.aborter, "driver": runs.run, "reset": runs.reset}
+        return kinds[make[0]](self._config, *make[1:])
 
     def _replay(self, node: Node) -> Steps:
         steps = self._born(node.make)
         action = next(steps)
         for results in node.path:
-            action = steps.send(answer(action, results, self._config))
+            action = self._go_on(steps, action, results)
         return steps
+
+
+def _raised(results: tuple[Any, ...]) -> str | None:
+    """How the last operation ended the action, if it did."""
+    last = results[-1] if results else None
+    return str(last[1]) if isinstance(last, tuple) and last[:1] == ("raise",) else None
 
 
 def _end(error: Exception) -> str:
     kinds = {
-        RefusedError: "refused",
+        runs.RefusedError: "refused",
         FencedError: "fenced",
         LostCommittableError: "lost",
         HeadFormatError: "damaged",
         IdentityError: "stopped",
     }
     return next((name for kind, name in kinds.items() if isinstance(error, kind)), "failed")
-
-
-def _driver(config: Config, number: int) -> Steps:
-    """What the runner and Spark do around the protocol."""
-    protocol = config.coordinator
-    incarnation = f"incarnation{number:09d}"
-    try:
-        owned = yield from protocol.startup.start(PIPELINE, config.names, f"d{number}", incarnation, config.retained)
-    except IdentityError as error:
-        raise RefusedError(str(error)) from error
-    if SOURCE not in owned.head.initial:
-        began = StartingPoint({SPLIT: FIRST_OFFSET}, {})
-        yield from owned.swap(protocol.transitions.SetPositions(SOURCE, began), "positions")
-    tries = config.tries
-    while True:
-        spark: Spark = yield ReadSpark()
-        if spark.committed >= config.last:
-            return
-        batch = spark.planned if spark.planned > spark.committed else spark.planned + 1
-        yield Plan(batch)
-        if owned.head.query_id is None:
-            yield from owned.swap(protocol.transitions.SetQuery("query"), "query")
-        ends = {SOURCE: {SPLIT: 10 * (batch + 1)}}
-        begin = Begin(batch, ends, offsets_log(batch), at=0.0)
-        try:
-            yield from protocol.checkpoint.run_checkpoint(owned, begin, config.names, config.retained)
-        except ConnectorError as error:
-            tries -= 1
-            if not (error.retriable and tries):
-                raise
-            continue
-        yield MarkDone(batch)
-
-
-def _aborter(config: Config, version: int, head: bytes, scope: Any) -> Steps:
-    """Another process of the same epoch that Spark asks to abort what this epoch is just deciding (H2)."""
-    value = head_of(head)
-    assert value is not None
-    owned = config.coordinator.ownership.Ownership("aborter", version, value)
-    yield from config.coordinator.checkpoint._abort(owned, scope)

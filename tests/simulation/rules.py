@@ -18,9 +18,14 @@ def check(world: World, config: Config) -> None:
     head = head_of(world.head)
     committed = head.committed if head is not None else -1
     _check_decisions(world)
+    if world.usurped:
+        raise Violation("a run that was superseded has taken head back: two runs would do so for ever")
     for name, sink in zip(config.names, world.sinks, strict=True):
         decided = [decided_transactions(record, name) for record in world.decided]
-        _check_rows(name, sink, decided)
+        past = frozenset[str]().union(*(decided_transactions(record, name) for record in world.past))
+        _check_rows(name, sink, past.union(*decided))
+        if not past <= sink.committed and not world.vandalised:
+            raise Violation(f"a reset gave up what {name} was to show: {sorted(past - sink.committed)}")
         for number, transactions in enumerate(decided):
             missing = transactions - sink.committed
             if missing and number <= max(committed, world.spark.committed):
@@ -30,30 +35,36 @@ def check(world: World, config: Config) -> None:
                 raise Violation(f"lost: {name} neither holds nor shows {sorted(ended)} of checkpoint {number}")
         if head is not None:
             _check_closed(name, sink, head.epoch, committed)
+            _check_ended(name, sink, head.incarnation)
     for process in world.processes:
         if process.status == "lost" and not world.vandalised:
             raise Violation("a driver takes a committable for lost that is not")
         if process.status in ("stopped", "fenced") and len(world.processes) == 1:
             raise Violation(f"a driver that has never met another one is {process.status}")
-        if process.status in ("refused", "damaged"):
+        if process.status == "damaged" or (process.status == "refused" and not has_reset(world)):
             raise Violation(f"a driver is refused though nothing was tampered with ({process.status})")
 
 
-def _check_rows(name: str, sink: Sink, decided: list[frozenset[str]]) -> None:
-    early = sink.committed - frozenset().union(*decided)
+def has_reset(world: World) -> bool:
+    """A reset that is under way, or died half way, has claimed some sinks and not others."""
+    return any(process.make[0] == "reset" for process in world.processes)
+
+
+def _check_rows(name: str, sink: Sink, decided: frozenset[str]) -> None:
+    early = sink.committed - decided
     if early:
         raise Violation(f"{name} shows {sorted(early)}, which no decision names")
     for task, times in _tasks(sink.committed).items():
         if times > 1:
-            raise Violation(f"doubled: {name} shows (checkpoint, task) {task} {times} times")
+            raise Violation(f"doubled: {name} shows (life, checkpoint, task) {task} {times} times")
     if FOREIGN not in sink.prepared:
         raise Violation(f"a transaction of somebody else was ended in {name}")
 
 
 @cache
-def _tasks(transactions: frozenset[str]) -> Counter[tuple[int, int]]:
+def _tasks(transactions: frozenset[str]) -> Counter[tuple[str, int, int]]:
     ids = [parse(text) for text in transactions]
-    return Counter((t.scope.checkpoint_id, t.task) for t in ids if t is not None)
+    return Counter((t.scope.incarnation, t.scope.checkpoint_id, t.task) for t in ids if t is not None)
 
 
 def _check_closed(name: str, sink: Sink, epoch: int, committed: int) -> None:
@@ -62,6 +73,13 @@ def _check_closed(name: str, sink: Sink, epoch: int, committed: int) -> None:
         scope = _scope(text)
         if scope[0] == epoch and scope[1] <= committed:
             raise Violation(f"{name} still holds {text}, and head calls checkpoint {scope[1]} committed")
+
+
+def _check_ended(name: str, sink: Sink, incarnation: str) -> None:
+    """R2: of a life that a reset has ended nothing is left that could still become visible or hold a lock."""
+    left = [t for t in (sink.prepared - {FOREIGN}) | sink.permits | sink.open if not t.startswith(incarnation)]
+    if left:
+        raise Violation(f"a reset left {sorted(left)} in {name}")
 
 
 @cache
@@ -91,7 +109,8 @@ def _check_decisions(world: World) -> None:
 
 def check_end(world: World, config: Config) -> None:
     """Nobody lives any more. Where one has finished, nothing of ours is left prepared."""
-    if any(process.status == "done" and process.make[0] == "driver" for process in world.processes):
+    done = any(process.status == "done" and process.make[0] == "driver" for process in world.processes)
+    if done and world.spark.committed >= config.last:  # else it had finished a life that has ended
         left = [text for sink in world.sinks for text in sink.prepared - {FOREIGN}]
         if left and not world.vandalised:
             raise Violation(f"finished, and left prepared: {left}")
@@ -107,7 +126,10 @@ def check_finished(world: World, status: str, config: Config) -> None:
         raise Violation(f"finished with {len(world.decided)} checkpoints")
     for name, sink in zip(config.names, world.sinks, strict=True):
         wanted = {(n, t): 1 for n in range(config.checkpoints) for t in range(config.tasks)}
-        if dict(_tasks(sink.committed)) != wanted:
+        head = head_of(world.head)
+        assert head is not None
+        shown = {(n, t): times for (life, n, t), times in _tasks(sink.committed).items() if life == head.incarnation}
+        if shown != wanted:
             raise Violation(f"finished, and {name} shows {sorted(sink.committed)}")
         if sink.prepared != {FOREIGN} or sink.permits or sink.open:
             raise Violation(f"a fresh driver alone leaves {sorted(sink.prepared | sink.permits | sink.open)} in {name}")

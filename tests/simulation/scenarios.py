@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.simulation.config import Budget, Config
 
 
@@ -12,6 +14,9 @@ def small(budget: Budget, drivers: int = 2, checkpoints: int = 2) -> Config:
 
 WAKING = Config(sinks=1, tasks=1, budget=Budget(switches=1, swaps=1), without=frozenset({"crash", "straggler"}))
 """One driver is held up after a swap without an answer, the other one does all the work, then the first wakes up."""
+
+RESTARTING = replace(small(Budget(switches=1, outages=1), checkpoints=1), restarts=1)
+"""One run is superseded by another and then loses its sink: it must not take the pipeline back."""
 
 SCENARIOS: dict[str, tuple[Config, int]] = {
     # name: (what is covered, how many worlds there must be at least)
@@ -29,6 +34,13 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     ),
     "commits that take their time": (small(Budget(switches=1, commits=1)), 10_000),
     "transactions ended by hand": (small(Budget(switches=1, vandals=1)), 10_000),
+    "a reset of two sinks": (replace(small(Budget(), checkpoints=1), sinks=2, resets=1), 8_000),
+    "a reset while others run": (replace(small(Budget(switches=1), checkpoints=1), resets=1), 50_000),
+    "two resets": (replace(small(Budget(switches=2), drivers=1, checkpoints=1), resets=2), 60_000),
+    "a reset whose swaps are lost or late": (replace(small(Budget(swaps=1), drivers=1), resets=1), 4_000),
+    "transactions ended by hand before a reset": (replace(small(Budget(vandals=1), drivers=1), resets=1), 700),
+    "a run that restarts": (replace(small(Budget(outages=2), drivers=1, checkpoints=1), restarts=2), 1_500),
+    "two runs that restart": (RESTARTING, 20_000),
 }
 
 DEEP: dict[str, Config] = {
@@ -42,4 +54,7 @@ DEEP: dict[str, Config] = {
     ),
     "aborted by another process": small(Budget(switches=1, swaps=1, aborters=1), checkpoints=1),
     "commits that take their time": small(Budget(switches=2, commits=1)),
+    "two resets of two checkpoints": replace(small(Budget()), resets=2),
+    "a reset of two sinks while others run": replace(small(Budget(switches=2), checkpoints=1), sinks=2, resets=1),
+    "two runs that restart": replace(small(Budget(switches=2, outages=1)), restarts=1),
 }

@@ -14,6 +14,8 @@ from twophase.values import CommitOutcome
 
 FENCED = ("raise", "fenced")
 REFUSED = ("raise", "stopped")
+AWAY = ("raise", "unavailable")
+"""The sink does not answer: raised into the process, which may go on with another driver."""
 
 
 def inspect(sink: Sink, incarnation: str, expected: tuple[str, ...]) -> tuple[Any, Sink]:
@@ -23,12 +25,12 @@ def inspect(sink: Sink, incarnation: str, expected: tuple[str, ...]) -> tuple[An
     return (sink.claim, highest, tuple(text for text in expected if text not in sink.witnesses)), sink
 
 
-def claim(sink: Sink, incarnation: str, epoch: int) -> tuple[Any, Sink]:
-    """R3: raise the claim row."""
+def claim(sink: Sink, incarnation: str, epoch: int, *, take_over: bool) -> tuple[Any, Sink]:
+    """R3: raise the claim row; R2: take it over from another incarnation only on purpose."""
     if sink.claim is not None:
-        if sink.claim[0] != incarnation:
+        if sink.claim[0] != incarnation and not take_over:
             return REFUSED, sink
-        if sink.claim[1] > epoch:
+        if sink.claim[0] == incarnation and sink.claim[1] > epoch:
             return FENCED, sink
     return None, sink._replace(claim=(incarnation, epoch))
 

@@ -15,12 +15,12 @@ from tests.simulation.moves import Moves
 from tests.simulation.rules import check, check_end
 from tests.simulation.world import World, first_world
 
-MUCH = Budget(switches=99, swaps=20, retries=20, failures=4, commits=10)
-CONFIG = Config(drivers=8, checkpoints=5, retained=2, tries=3, budget=MUCH)
+MUCH = Budget(switches=99, swaps=20, retries=20, failures=4, commits=10, outages=5)
+CONFIG = Config(drivers=8, checkpoints=5, retained=2, tries=3, restarts=2, resets=3, budget=MUCH)
 
 _PLAIN = 0.9
 """How often a job goes the plain way."""
-_TROUBLE = ("lost answer", "late swap", "deliver", "straggler", "slow commit", "finish", "undo")
+_TROUBLE = ("lost answer", "late swap", "deliver", "straggler", "slow commit", "finish", "undo", "outage")
 
 seen: Counter[str] = Counter()
 """Over all histories: how much has happened at all."""
@@ -54,6 +54,12 @@ class Histories(RuleBasedStateMachine):
     def another_starts(self) -> None:
         self._go_if(self._of("start"), 0)
 
+    @rule(steps=st.integers(10, 60))
+    def somebody_resets(self, steps: int) -> None:
+        self._go_if(self._of("reset"), 0)
+        for _ in range(steps):
+            self._go_if(self._of("step")[:1], 0)
+
     @rule()
     def dies(self) -> None:
         self._go_if(self._of("crash"), 0)
@@ -78,7 +84,8 @@ class Histories(RuleBasedStateMachine):
 
     def _go(self, world: World) -> None:
         seen["moves"] += 1
-        seen["decisions"] += len(world.decided) - len(self.world.decided)
+        seen["decisions"] += len(world.decided + world.past) - len(self.world.decided + self.world.past)
+        seen["lives"] += world.sparks != self.world.sparks
         self.world = world
         check(world, CONFIG)
 
@@ -92,3 +99,4 @@ def test_random_longer_histories() -> None:
     )
     assert seen["moves"] > 1_500, "the histories were too short to show anything"
     assert seen["decisions"] > 10
+    assert seen["lives"] > 0, "no reset was ever done"

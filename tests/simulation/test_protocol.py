@@ -14,6 +14,7 @@ TROUBLE = {
     "commits": {"slow commit", "finish", "undo"},
     "aborters": {"aborter"},
     "vandals": {"vandal"},
+    "outages": {"outage"},
 }
 """By budget: the moves that must have been seen, so that an exploration that skips them cannot pass."""
 
@@ -29,9 +30,16 @@ def test_every_rule_holds_in_every_world(name: str) -> None:
         assert found.statuses["dead"] > 0
     if config.drivers > 1 and config.budget.switches:
         assert found.statuses["fenced"] > 0
+    if config.resets:
+        assert "reset" in found.kinds
     for kind, moves in TROUBLE.items():
         if getattr(config.budget, kind):
             assert moves <= set(found.kinds), f"{kind} never happened"
+
+
+def test_a_start_after_half_a_reset_is_refused() -> None:
+    found = explore(SCENARIOS["a reset of two sinks"][0])
+    assert found.statuses["refused"] > 0
 
 
 def test_somebody_who_rolls_back_by_hand_stops_the_pipeline() -> None:

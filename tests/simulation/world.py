@@ -59,6 +59,10 @@ class World(NamedTuple):
     spark: Spark = Spark()
     decided: tuple[str, ...] = ()  # name of the record that decided each checkpoint; remembered, whatever head says
     vandalised: bool = False
+    past: tuple[str, ...] = ()  # the same, of lives that a reset has ended
+    sparks: tuple[tuple[str, Spark], ...] = ()  # Spark's checkpoint folders of those lives, by incarnation
+    claimer: str = ""  # the run whose claim of head came last
+    usurped: bool = False  # a run has claimed head again after it was superseded
     processes: tuple[Process, ...] = ()
     current: int = 0
 
@@ -78,6 +82,16 @@ class World(NamedTuple):
         processes = list(self.processes)
         processes[index] = processes[index]._replace(**changes)
         return self._replace(processes=tuple(processes))
+
+    def spark_of(self, incarnation: str) -> Spark:
+        """Spark's checkpoint folder of one life."""
+        return dict(self.sparks).get(incarnation, self.spark)
+
+    def with_spark(self, incarnation: str, spark: Spark) -> World:
+        """The world with that folder changed."""
+        if incarnation not in dict(self.sparks):
+            return self._replace(spark=spark)
+        return self._replace(sparks=tuple((n, spark if n == incarnation else each) for n, each in self.sparks))
 
     def spend(self, kind: str) -> World:
         """The world with one trouble less to come."""

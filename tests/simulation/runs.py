@@ -1,0 +1,90 @@
+"""What the simulated processes do around the protocol: a run, with Spark; `eos reset`; a process that aborts."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from tests.simulation.answers import offsets_log
+from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Config
+from tests.simulation.operations import FOLLOWS, MarkDone, Plan, ReadSpark
+from tests.simulation.world import Spark, head_of
+from twophase.errors import ConnectorError, IdentityError
+from twophase.head_value import HeadValue
+from twophase.messages import Begin
+from twophase.values import StartingPoint
+
+Steps = Generator[Any, Any, None]
+
+
+class RefusedError(Exception):
+    """A start that was refused, as against a driver that is stopped later."""
+
+
+def run(config: Config, number: int) -> Steps:
+    """A run: one driver after another, while a restart may cure what ended the one before."""
+    held = None
+    for restart in range(config.restarts + 1):
+        session = f"d{number}.{restart}{FOLLOWS if held is not None else ''}"
+        try:
+            owned = yield from _start(config, session, _incarnation(number), held)
+            held = owned.head
+            yield from _checkpoints(config, owned)
+            return
+        except ConnectorError as error:
+            if not error.retriable or restart == config.restarts:
+                raise
+
+
+def _incarnation(number: int) -> str:
+    return f"incarnation{number:09d}"
+
+
+def _start(config: Config, session: str, incarnation: str, held: HeadValue | None) -> Generator[Any, Any, Any]:
+    start = config.coordinator.startup.start
+    try:
+        return (yield from start(PIPELINE, config.names, session, incarnation, config.retained, held))
+    except IdentityError as error:
+        raise RefusedError(str(error)) from error
+
+
+def reset(config: Config, number: int, abandon_lost: bool) -> Steps:
+    """`eos reset`."""
+    yield from config.coordinator.reset.reset(
+        PIPELINE, config.names, f"r{number}", _incarnation(number), abandon_lost=abandon_lost
+    )
+
+
+def _checkpoints(config: Config, owned: Any) -> Steps:
+    """What the runner and Spark do around the protocol, in one epoch."""
+    protocol, incarnation = config.coordinator, owned.head.incarnation
+    if SOURCE not in owned.head.initial:
+        began = StartingPoint({SPLIT: FIRST_OFFSET}, {})
+        yield from owned.swap(protocol.transitions.SetPositions(SOURCE, began), "positions")
+    tries = config.tries
+    while True:
+        spark: Spark = yield ReadSpark(incarnation)
+        if spark.committed >= config.last:
+            return
+        batch = spark.planned if spark.planned > spark.committed else spark.planned + 1
+        yield Plan(incarnation, batch)
+        if owned.head.query_id is None:
+            yield from owned.swap(protocol.transitions.SetQuery("query"), "query")
+        ends = {SOURCE: {SPLIT: 10 * (batch + 1)}}
+        begin = Begin(batch, ends, offsets_log(batch), at=0.0)
+        try:
+            yield from protocol.checkpoint.run_checkpoint(owned, begin, config.names, config.retained)
+        except ConnectorError as error:
+            tries -= 1
+            if not (error.retriable and tries):
+                raise
+            continue
+        yield MarkDone(incarnation, batch)
+
+
+def aborter(config: Config, version: int, head: bytes, scope: Any) -> Steps:
+    """Another process of the same epoch that Spark asks to abort what this epoch is just deciding (H2)."""
+    value = head_of(head)
+    assert value is not None
+    owned = config.coordinator.ownership.Ownership("aborter", version, value)
+    yield from config.coordinator.checkpoint._abort(owned, scope)
