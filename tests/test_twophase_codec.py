@@ -54,6 +54,7 @@ HEAD = HeadValue(
     identities={"orders": {"orders": "0b8zAAAAQACAAAAAAAAAAA"}},
     positions={"orders": {"orders/0": 250, "orders/1": 7}},
     records=(RecordRef(17, f"{SCOPE}-0123456789abcdef.json", "0" * 64),),
+    sinks=("Lager Süd", "empty"),
 )
 
 KINDS: dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes], Any]]] = {
@@ -165,6 +166,7 @@ heads = st.builds(
     st.dictionaries(names, st.dictionaries(names, names, max_size=3), max_size=3),
     positions,
     st.lists(st.builds(RecordRef, numbers, names, names), max_size=4).map(tuple),
+    st.lists(names, max_size=3).map(tuple),
 )
 
 

@@ -147,6 +147,32 @@ def test_what_is_given_up_on_purpose_is_said_first(case: str) -> None:
     assert begun.head.incarnation == "n" * 20
 
 
+UNDECIDED = Seen(9, replace(HEAD, committed=4, sinks=("gone", "warehouse")))
+
+
+def test_a_sink_that_left_the_spec_and_may_hold_something_is_named() -> None:
+    planned = {"Inspect": lambda _: Inspected(replace(SPARK, newest_planned=5), {})}
+    error, actions = run(UNDECIDED, **planned)
+    assert isinstance(error, LostCommittableError)
+    for part in ("checkpoint 5 in gone", "its locks", f"ids begin with {INCARNATION}", "(none known)"):
+        assert part in error.message
+    assert changes(actions) == []
+    begun, _ = run(UNDECIDED, abandon=True, **planned)
+    assert [(each.checkpoint_id, each.sinks) for each in begun.abandoned] == [(5, ("gone",))]
+    assert begun.head.sinks == ("warehouse",)
+
+
+def test_a_sink_that_left_the_spec_with_nothing_is_not_mentioned() -> None:
+    begun, _ = run(UNDECIDED)
+    assert begun.abandoned == ()
+
+
+def test_an_unfinished_reset_does_not_forget_a_sink() -> None:
+    _, actions = run(UNDECIDED)
+    claim = next(each for each in actions if isinstance(each, messages.Swap))
+    assert claim.value.sinks == ("gone", "warehouse")
+
+
 def test_a_fenced_reset_does_not_take_a_pruned_record_for_a_damaged_one() -> None:
     register = [Seen(9, HEAD), Seen(11, replace(HEAD, epoch=9))]
     with pytest.raises(FencedError):

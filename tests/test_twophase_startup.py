@@ -44,6 +44,7 @@ def names(actions: list[Any]) -> list[str]:
 
 def test_the_first_start_of_a_pipeline() -> None:
     owned, actions = run(None, Inspect=lambda _: Inspected(SparkState(), {"warehouse": SinkState()}))
+    assert owned.head.sinks == ("warehouse",)
     assert names(actions) == ["ReadHead", "Inspect", "Swap", "Claim", "ListPrepared", "Sweep"]
     assert (owned.version, owned.head.epoch, owned.head.incarnation) == (1, 1, "n" * 20)
     assert actions[2].version == 0
@@ -54,10 +55,20 @@ def test_what_is_decided_is_committed_before_anything_is_aborted() -> None:
     foreign = Prepared(None, "somebody else's")
     owned, actions = run(Seen(9, replace(HEAD, committed=3)), ListPrepared=lambda _: {"warehouse": (old, foreign)})
     rest = names(actions)[names(actions).index("Swap") :]
-    assert rest == ["Swap", "LoadRecord", "Commit", "Swap", "Claim", "ListPrepared", "AbortPrepared", "Sweep"]
-    assert actions[-2].prepared == {"warehouse": (old,)}
-    assert actions[-4] == messages.Claim(INCARNATION, 8)
+    assert rest == ["Swap", "LoadRecord", "Commit", "Claim", "ListPrepared", "AbortPrepared", "Swap", "Sweep"]
+    assert actions[-3].prepared == {"warehouse": (old,)}
+    assert actions[-5] == messages.Claim(INCARNATION, 8)
     assert (owned.head.epoch, owned.head.committed) == (8, 4)
+
+
+def test_a_claim_names_the_sinks_of_its_own_spec() -> None:
+    owned, _ = run(Seen(9, replace(HEAD, sinks=("gone", "warehouse"))))
+    assert owned.head.sinks == ("warehouse",)
+    with pytest.raises(IdentityError, match="sink gone, which the spec no longer names"):
+        run(
+            Seen(9, replace(HEAD, sinks=("gone", "warehouse"))),
+            Inspect=lambda _: Inspected(replace(SPARK, newest_planned=5), FITTING.sinks),
+        )
 
 
 def test_transactions_of_a_newer_epoch_fence() -> None:

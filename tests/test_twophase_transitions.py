@@ -18,6 +18,8 @@ from twophase.values import StartingPoint
 def test_a_claim_begins_the_next_epoch_and_forgets_tries() -> None:
     before = head(epoch=3, completed=5, committed=4, aborted_checkpoint=6, aborted_attempt=2)
     after = Claim().apply(before)
+    assert after.sinks == before.sinks
+    assert Claim(("a",)).apply(replace(before, sinks=("a", "b"))).sinks == ("a",)
     assert after == replace(before, epoch=4, aborted_checkpoint=-1, aborted_attempt=0)
     assert after.next_attempt(6) == 1
 

@@ -11,7 +11,7 @@ from tests.twophase_values import INCARNATION, committable, head, record, scope
 from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
 from twophase.values import CheckpointRecord, SinkState, SparkState
-from twophase.verify import verify
+from twophase.verify import may_be_under_way, verify
 
 HEAD = head(query_id="query", completed=4, committed=4, epoch=7)
 NEWEST = record(4)
@@ -81,9 +81,32 @@ def test_what_does_not_fit_is_refused(stores: dict[str, Any], said: str) -> None
 
 def test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it() -> None:
     left = {"other": SINK}
-    verify("orders", HEAD, NEWEST, SPARK, left)
+    with_both = replace(HEAD, sinks=("other", "warehouse"))
+    settled = replace(SPARK, newest_planned=4)
+    verify("orders", with_both, NEWEST, settled, left)
+    verify("orders", with_both, NEWEST, SPARK, {**left, "warehouse": SINK})
     with pytest.raises(IdentityError, match="4 is not yet committed to sink warehouse, which the spec no longer names"):
-        verify("orders", replace(HEAD, committed=3), NEWEST, SPARK, left)
+        verify("orders", replace(with_both, committed=3), NEWEST, settled, left)
+    said = "sink warehouse, which the spec no longer names, may hold prepared transactions of checkpoint 5"
+    with pytest.raises(IdentityError, match=said) as caught:
+        verify("orders", with_both, NEWEST, SPARK, left)
+    assert "put the sink back" in caught.value.remedy
+    assert "eos reset" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("of", "spark", "may_be"),
+    [
+        (HEAD, replace(SPARK, newest_planned=4), False),
+        (HEAD, SPARK, True),
+        (HEAD, SparkState(), True),  # Spark's checkpoint is gone: nobody knows
+        (head(query_id="query"), SparkState("other"), True),
+        (head(), SparkState("query"), False),  # killed before the first batch was planned
+        (head(), SparkState("query", 0), True),
+    ],
+)
+def test_what_spark_has_not_planned_nobody_has_prepared(of: HeadValue, spark: SparkState, *, may_be: bool) -> None:
+    assert may_be_under_way(of, spark) is may_be
 
 
 def test_every_sink_is_looked_at() -> None:

@@ -25,11 +25,11 @@ class Abandoned:
         """One line for people."""
         ranges = ", ".join(f"{r.split}[{r.start}, {r.end})" for each in self.ranges.values() for r in each)
         transactions = ", ".join(map(str, self.transactions))
-        return (
-            f"checkpoint {self.checkpoint_id} in {', '.join(self.sinks)}: {self.why}; "
-            f"its records {'are' if self.is_exact else 'lie within'} {ranges or '(none)'}; "
-            f"transactions: {transactions or '(none known)'}"
-        )
+        parts = [f"checkpoint {self.checkpoint_id} in {', '.join(self.sinks)}: {self.why}"]
+        if ranges:
+            parts.append(f"its records {'are' if self.is_exact else 'lie within'} {ranges}")
+        parts.append(f"transactions: {transactions or '(none known)'}")
+        return "; ".join(parts)
 
 
 def enclosing_ranges(

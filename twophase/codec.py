@@ -42,6 +42,7 @@ def encode_head(head: HeadValue) -> bytes:
             "identities": head.identities,
             "positions": head.positions,
             "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
+            "sinks": head.sinks,
         }
     )
 
@@ -64,6 +65,7 @@ def decode_head(content: bytes) -> HeadValue:
             identities=document["identities"],
             positions=document["positions"],
             records=tuple(RecordRef(*ref) for ref in document["records"]),
+            sinks=tuple(document["sinks"]),
         )
 
 

@@ -34,6 +34,7 @@ class HeadValue:
     identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # source -> topic -> its id (R6)
     positions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # source -> split -> end of `completed`
     records: tuple[RecordRef, ...] = ()  # ascending by checkpoint; contains all above `committed`
+    sinks: tuple[str, ...] = ()  # names as of the newest start: no other sink can hold anything prepared (R2)
 
     def next_attempt(self, checkpoint_id: int) -> int:
         """The try under which this epoch may run the checkpoint now."""

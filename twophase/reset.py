@@ -10,11 +10,12 @@ from twophase.abandoned import Abandoned, enclosing_ranges
 from twophase.commits import commit_what_can_be
 from twophase.errors import FencedError, HeadFormatError, LostCommittableError
 from twophase.head_value import HeadValue, RecordRef
-from twophase.messages import Seen, Steps
+from twophase.messages import Inspected, Seen, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.transitions import Claim
-from twophase.values import CheckpointRecord
+from twophase.values import CheckpointRecord, SparkState
+from twophase.verify import may_be_under_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,11 @@ class Reset:
     """
 
     incarnation: str
+    sinks: tuple[str, ...]
 
     def apply(self, head: HeadValue) -> HeadValue:
         """See transitions.Transition."""
-        return HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces)
+        return HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces, sinks=self.sinks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +49,20 @@ def reset(
 
     The three stores are not compared: a reset is how one goes on when they do not fit. Killed half way, it is run
     again. Sinks that another incarnation holds are taken over on purpose; what that one left prepared stays as it is,
-    because only its own head knows what is decided. Raises LostCommittableError, before anything is rolled back, when
-    decided rows cannot become visible: a sink has lost them, their record cannot be read, or the spec no longer names
-    their sink. With `abandon_lost` they are given up, and each is said first.
+    because only its own head knows what is decided.
+
+    Raises LostCommittableError, before anything is rolled back, when decided rows cannot become visible: a sink has
+    lost them, their record cannot be read, or the spec no longer names their sink; also for a sink that it no longer
+    names and that may hold something prepared. With `abandon_lost` they are given up, and each is said first.
     """
     seen: Seen | None = yield messages.ReadHead()
-    born = HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=())
+    born = HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=(), sinks=tuple(sinks))
     owned = Ownership(session, seen.version if seen else 0, seen.head if seen else born)
     yield from owned.swap(Claim(), "claim") if seen else _be_born(owned)
     old = owned.head
-    yield messages.Inspect(old.incarnation, {})  # makes the sinks' own tables where they are missing
+    inspected: Inspected = yield messages.Inspect(old.incarnation, {})  # makes the sinks' own tables, too
     abandoned = yield from _commit_decided(owned, sinks)
+    abandoned += _out_of_reach(old, sinks, inspected.spark)
     if abandoned:
         if not abandon_lost:
             raise _refused(pipeline, abandoned)
@@ -66,7 +71,7 @@ def reset(
     yield from _abort_prepared(old)
     if seen is None:
         return Begun(owned.head, None, abandoned)
-    yield from owned.swap(Reset(incarnation), "reset")
+    yield from owned.swap(Reset(incarnation, tuple(sinks)), "reset")
     yield messages.Claim(incarnation, owned.head.epoch, take_over=True)
     # From here on nobody asks for a record or a witness of the old life: its drivers are fenced, its head is gone.
     yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
@@ -128,13 +133,26 @@ def _unreadable(owned: Ownership, sinks: Sequence[str], ref: RecordRef, error: H
     )
 
 
+def _out_of_reach(old: HeadValue, sinks: Sequence[str], spark: SparkState) -> tuple[Abandoned, ...]:
+    """What is undecided in sinks that the spec no longer names: only they could list it and roll it back."""
+    gone = tuple(sorted(set(old.sinks) - set(sinks)))
+    if not gone or not may_be_under_way(old, spark):
+        return ()
+    why = (
+        "the spec no longer names the sink, so that what it may hold prepared stays so, with its locks; its "
+        f"transaction ids begin with {old.incarnation}"
+    )
+    return (Abandoned(old.completed + 1, gone, why, (), {}),)
+
+
 def _refused(pipeline: str, abandoned: Sequence[Abandoned]) -> LostCommittableError:
     lines = "\n".join(f"  {each}" for each in abandoned)
-    message = f"a reset of pipeline {pipeline} would give up rows that were decided:\n{lines}"
+    message = f"a reset of pipeline {pipeline} cannot bring this to its end:\n{lines}"
     return LostCommittableError(
         message,
         remedy="restore what is missing (the checkpoint location from a backup, a sink in the spec) and reset again; "
-        "or give these rows up with `eos reset --abandon-lost` and write them again yourself from those offsets",
+        "or give it up with `eos reset --abandon-lost`: then write the rows again from those offsets, and roll back by "
+        "hand what stays prepared",
     )
 
 

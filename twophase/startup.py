@@ -42,11 +42,13 @@ def start(
         follows: head as the driver before this one of the same run held it last; None at the first start of a run.
     """
     owned = yield from _claim_head(pipeline, sinks, session, incarnation, follows)
-    yield from _commit_decided(owned, retained)
+    yield from _commit_decided(owned)
     head = owned.head
     yield messages.Claim(head.incarnation, head.epoch)
     yield from _abort_leftovers(head)
-    yield messages.Sweep(head)
+    if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
+        yield from owned.swap(Committed(head.completed, retained), "committed")
+    yield messages.Sweep(owned.head)
     return owned
 
 
@@ -72,7 +74,7 @@ def _claim_head(
                 raise
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
         owned = Ownership(session, seen.version if seen else 0, head or _newborn(pipeline, incarnation), claims)
-        value = owned.stamped(Claim().apply(owned.head))
+        value = owned.stamped(Claim(tuple(sinks)).apply(owned.head))
         claims = owned.swaps
         if not (yield messages.Swap(owned.version, value, "claim")):
             landed: Seen | None = yield messages.ReadHead()
@@ -126,14 +128,12 @@ def _last_written(head: HeadValue | None) -> Steps[CheckpointRecord | None]:
     return None
 
 
-def _commit_decided(owned: Ownership, retained: int) -> Steps[None]:
+def _commit_decided(owned: Ownership) -> Steps[None]:
     """R3, first half: what is completed becomes visible, in order, before anything is aborted."""
     for ref in owned.head.records:
         if ref.checkpoint_id > owned.head.committed:
             record = yield from load(owned, ref)
             yield from commit_everywhere(owned, record)
-    if owned.head.committed < owned.head.completed:
-        yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 
 
 def _abort_leftovers(head: HeadValue) -> Steps[None]:

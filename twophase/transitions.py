@@ -25,9 +25,12 @@ class Transition(Protocol):
 class Claim:
     """R1: the next epoch begins. What older epochs of the same checkpoint aborted does not matter to new ids."""
 
+    sinks: tuple[str, ...] | None = None  # of this driver; None: it writes to none, so that those known stay
+
     def apply(self, head: HeadValue) -> HeadValue:
         """See Transition."""
-        return replace(head, epoch=head.epoch + 1, aborted_checkpoint=-1, aborted_attempt=0)
+        sinks = head.sinks if self.sinks is None else self.sinks
+        return replace(head, epoch=head.epoch + 1, sinks=sinks, aborted_checkpoint=-1, aborted_attempt=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def verify(
         message = f"the checkpoint location belongs to pipeline {head.pipeline!r}, the spec names {pipeline!r}"
         raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
     _check_spark(head, newest, spark)
-    _check_removed(head, newest, sinks)
+    _check_removed(head, spark, sinks)
     for name, sink in sinks.items():
         _check_sink(head, name, sink)
 
@@ -71,11 +71,34 @@ def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkS
         raise IdentityError(message, remedy=_RESTORE)
 
 
-def _check_removed(head: HeadValue, newest: CheckpointRecord | None, sinks: Mapping[str, SinkState]) -> None:
-    gone = sorted(newest.committables.keys() - sinks.keys()) if newest and head.committed < head.completed else []
-    if gone:
-        message = f"checkpoint {head.completed} is not yet committed to sink {gone[0]}, which the spec no longer names"
-        raise IdentityError(message, remedy="put the sink back until a run has committed it")
+def may_be_under_way(head: HeadValue, spark: SparkState) -> bool:
+    """Whether sinks may hold something prepared for the checkpoint after the newest completed one.
+
+    Spark's plan of a batch is on disk before the first permit for it, so that without a plan there is nothing. A driver
+    that still lives may plan at any moment: it is to be stopped before a sink is taken out of the spec.
+    """
+    return spark.newest_planned != head.completed or head.query_id not in (None, spark.query_id)
+
+
+def _check_removed(head: HeadValue, spark: SparkState, sinks: Mapping[str, SinkState]) -> None:
+    """Only a start that has the sink can commit or roll back there; nobody else would ever release its locks."""
+    gone = ", ".join(sorted(set(head.sinks) - sinks.keys()))
+    if not gone:
+        return
+    if head.committed < head.completed:
+        message = f"checkpoint {head.completed} is not yet committed to sink {gone}, which the spec no longer names"
+    elif may_be_under_way(head, spark):
+        message = (
+            f"sink {gone}, which the spec no longer names, may hold prepared transactions of checkpoint "
+            f"{head.completed + 1}, with their locks"
+        )
+    else:
+        return
+    raise IdentityError(
+        message,
+        remedy="put the sink back and run once to the end (`eos run --until-caught-up`), or end this life of the "
+        "pipeline with `eos reset`, which names what stays behind",
+    )
 
 
 def _check_sink(head: HeadValue, name: str, sink: SinkState) -> None:

@@ -36,7 +36,7 @@ class Mutant:
 _DECIDE = """    yield messages.PutRecord(ref, record)
     yield from owned.swap(Complete(record, ref), "decide")
 """
-_START = """    yield from _commit_decided(owned, retained)
+_START = """    yield from _commit_decided(owned)
     head = owned.head
     yield messages.Claim(head.incarnation, head.epoch)
     yield from _abort_leftovers(head)
@@ -57,8 +57,16 @@ _LANDED = """            if found:
                 return
 """
 
+_CLAIMED = "    head = owned.head\n    yield messages.Claim(head.incarnation, head.epoch)\n"
+_SAID = """    if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
+        yield from owned.swap(Committed(head.completed, retained), "committed")
+    yield messages.Sweep(owned.head)
+"""
+_SAYS = """    if owned.head.committed < owned.head.completed:
+        yield from owned.swap(Committed(owned.head.completed, retained), "committed")
+"""
 _END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True)\n"
-_SWAP = '    yield from owned.swap(Reset(incarnation), "reset")\n'
+_SWAP = '    yield from owned.swap(Reset(incarnation, tuple(sinks)), "reset")\n'
 _PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
 
 MUTANTS: dict[str, Mutant] = {
@@ -76,7 +84,7 @@ MUTANTS: dict[str, Mutant] = {
                 "startup",
                 _START,
                 "    head = owned.head\n    yield messages.Claim(head.incarnation, head.epoch)\n"
-                "    yield from _abort_leftovers(head)\n    yield from _commit_decided(owned, retained)\n",
+                "    yield from _abort_leftovers(head)\n    yield from _commit_decided(owned)\n",
             ),
         ),
     ),
@@ -92,7 +100,7 @@ MUTANTS: dict[str, Mutant] = {
         TWO, "", (Patch("checkpoint", "t.scope != scope or ", ""),), broken="no epoch in the id"
     ),
     "no permit": Mutant(TWO, "leaves", broken="no permit"),
-    "permit without claim": Mutant(TWO, "prepared", broken="permit without claim"),
+    "permit without claim": Mutant(TWO, "", broken="permit without claim"),
     "reset without commit": Mutant(
         RESET,
         "",
@@ -113,7 +121,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch("reset", "    yield messages.Claim(incarnation, owned.head.epoch, take_over=True)\n", ""),),
     ),
     "the epoch begins anew with the next life": Mutant(
-        RESET, "", (Patch("reset", "self.incarnation, head.epoch, head.nonces)", "self.incarnation, 1, head.nonces)"),)
+        RESET, "", (Patch("reset", "self.incarnation, head.epoch, head.nonces", "self.incarnation, 1, head.nonces"),)
     ),
     "a reset forgets witnesses before the new life has begun": Mutant(
         RESET, "", (Patch("reset", _PRUNE, ""), Patch("reset", _SWAP, _PRUNE + _SWAP))
@@ -217,6 +225,14 @@ MUTANTS: dict[str, Mutant] = {
     "the claim leaves older permits (H7)": Mutant(TWO, "leaves", broken="claim leaves permits"),
     "the sinks are not claimed (R3)": Mutant(
         ONE, "", (Patch("startup", "    yield messages.Claim(head.incarnation, head.epoch)\n", ""),)
+    ),
+    "a start says committed before it has closed (R9)": Mutant(
+        TWO,
+        "may be taken out of the spec",
+        (
+            Patch("startup", _SAID, "    yield messages.Sweep(owned.head)\n"),
+            Patch("startup", _CLAIMED, _SAYS + _CLAIMED),
+        ),
     ),
     "leftovers stay (R3)": Mutant(ONE, "leaves", (Patch("startup", "    yield from _abort_leftovers(head)\n", ""),)),
     "an unanswered swap is taken for refused (H20)": Mutant(

@@ -7,6 +7,8 @@ from functools import cache
 
 from tests.simulation.config import FIRST_OFFSET, SOURCE, SPLIT, Config
 from tests.simulation.world import FOREIGN, Sink, World, decided_transactions, head_of, parse, record_of
+from twophase.values import SparkState
+from twophase.verify import may_be_under_way
 
 
 class Violation(Exception):
@@ -108,12 +110,19 @@ def _check_decisions(world: World) -> None:
 
 
 def check_end(world: World, config: Config) -> None:
-    """Nobody lives any more. Where one has finished, nothing of ours is left prepared."""
+    """Nobody lives any more. Where one has finished, or a sink may be removed, nothing of ours is left prepared."""
     done = any(process.status == "done" and process.make[0] == "driver" for process in world.processes)
     if done and world.spark.committed >= config.last:  # else it had finished a life that has ended
         left = [text for sink in world.sinks for text in sink.prepared - {FOREIGN}]
         if left and not world.vandalised:
             raise Violation(f"finished, and left prepared: {left}")
+    head = head_of(world.head)
+    spark = SparkState(world.spark.query, world.spark.planned, world.spark.committed)
+    if head is not None and head.committed == head.completed and not may_be_under_way(head, spark):
+        for name, sink in zip(config.names, world.sinks, strict=True):
+            held = (sink.prepared - {FOREIGN}) | sink.permits | sink.open
+            if held:
+                raise Violation(f"{name} may be taken out of the spec, and holds {sorted(held)}")
 
 
 def check_finished(world: World, status: str, config: Config) -> None:
