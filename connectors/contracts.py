@@ -113,8 +113,11 @@ class Sink(Protocol):
         """Of an opened sink: the columns that a writer is given, in this order."""
 
     @property
-    def partition_by(self) -> Sequence[str]:
-        """Of an opened sink: rows with equal values here must come to one writer (a unique index, H15); empty: any."""
+    def partition_by(self) -> Sequence[str] | None:
+        """Of an opened sink: rows that are equal in all of these columns must come to one writer (unique keys, H15).
+
+        Empty: in no column are rows told apart, so that all of them come to one writer. None: any row to any writer.
+        """
 
     def writer(self, transaction: TransactionId) -> Writer:
         """In a task: a writer for this transaction. Opens the connection; raises PermitRevokedError if too late."""

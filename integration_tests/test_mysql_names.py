@@ -36,7 +36,7 @@ def test_any_name_of_a_table_and_a_column(database: str, name: str) -> None:
     quoted = name.replace("`", "``").replace("%", "%%")
     schema = pa.schema([(name, pa.int64()), ("raw", pa.binary()), ("bit", pa.bool_())])
     made = bench(database, f"`{quoted}` BIGINT PRIMARY KEY, raw BLOB, bit BIT(1)", schema, name=name, table=name)
-    assert tuple(made.sink.partition_by) == (name,)
+    assert made.sink.partition_by == (name,)
     rows = pa.record_batch(
         [pa.array(range(1000), pa.int64()), pa.array([b"\xff"] * 1000), pa.array([True] * 1000)], schema
     )

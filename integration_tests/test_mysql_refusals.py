@@ -183,24 +183,6 @@ def test_metadata_columns_are_written_where_the_table_has_them(database: str) ->
     assert made.sink.columns == ("id", "_key", "_offset")
 
 
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        ("id BIGINT PRIMARY KEY, a INT, b INT", ("id",)),
-        ("id BIGINT, a INT, b INT", ()),
-        ("id BIGINT, a INT, b INT, UNIQUE (b, a)", ("b", "a")),
-        ("id BIGINT, a INT, b INT, UNIQUE (b, a), UNIQUE (a, id)", ("a",)),
-        ("id BIGINT PRIMARY KEY, a INT, b INT, UNIQUE (a)", ("id",)),
-        ("id BIGINT, a INT, b INT, n INT AUTO_INCREMENT PRIMARY KEY", ()),
-        ("id BIGINT, a INT, b INT, n INT AUTO_INCREMENT PRIMARY KEY, UNIQUE (A)", ("a",)),
-    ],
-)
-def test_h15_rows_are_partitioned_by_the_unique_index(database: str, columns: str, expected: tuple[str, ...]) -> None:
-    schema = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.int32())])
-    made = bench(database, columns, schema)
-    assert tuple(made.sink.partition_by) == expected
-
-
 def test_a_server_without_local_infile_gets_inserts(database: str) -> None:
     """The choice is made before anything is written, by what the server says of itself."""
     plans = bench(database, "v INT", pa.schema([("v", pa.int32())])).sink.plans

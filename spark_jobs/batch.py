@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -40,8 +40,7 @@ class SparkBatch:
         task = WriteTask(scope, sink, self.pipeline.stateful, TOKEN)
         try:
             frame = self._hashed() if self.pipeline.stateful else self.frame
-            if sink.partition_by:
-                frame = frame.repartition(*map(_column, sink.partition_by))
+            frame = _partitioned(frame, sink.partition_by)
             with self._deadline():
                 rows = frame.mapInArrow(task, ACKNOWLEDGEMENT).collect()
         except _JOB_ERRORS as error:
@@ -84,6 +83,13 @@ class SparkBatch:
             yield
         finally:
             timer.cancel()
+
+
+def _partitioned(frame: DataFrame, by: Sequence[str] | None) -> DataFrame:
+    """Rows that are equal in these columns come to one task: all rows if there is no column (see Sink)."""
+    if by is None:
+        return frame
+    return frame.repartition(*map(_column, by)) if by else frame.repartition(1)
 
 
 def _column(name: str) -> Column:

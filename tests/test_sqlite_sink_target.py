@@ -35,7 +35,7 @@ def refusal(sink: SqliteSink, schema: pa.Schema = ROWS) -> str:
 def test_metadata_that_the_table_lacks_is_left_out(tmp_path: Path) -> None:
     sink = make(tmp_path, "CREATE TABLE t (_OFFSET INTEGER, Word TEXT, ID INTEGER, more TEXT)").open(ROWS)
     assert sink.columns == ("id", "word", "_offset")
-    assert sink.partition_by == ()
+    assert sink.partition_by is None
 
 
 def test_a_missing_table_gets_its_definition(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from connectors.sql import tables, xa
 from connectors.sql.address import is_verified, masked, parse
 from connectors.sql.engine import Session
 from connectors.sql.errors import ServerError, connector_error
+from connectors.sql.partitioning import REMEDY, Partitioning, partitioning_of_table
 from connectors.sql.target import read_target
 from twophase.errors import ConnectorError
 
@@ -20,14 +21,14 @@ _FEW_CONNECTIONS: Final = 50
 _GRANT_RECOVER: Final = "as an administrator: GRANT XA_RECOVER_ADMIN ON *.* TO <the pipeline's user>"
 
 
-def check(name: str, url: str, table: str, open_target: Callable[[], object] | None) -> Sequence[Finding]:
+def check(name: str, url: str, table: str, compare: Callable[[], Partitioning] | None) -> Sequence[Finding]:
     """Everything that can be asked without changing anything but creating the protocol's own tables.
 
     Args:
         name: the sink's.
         url: the sink's; a secret.
         table: the target.
-        open_target: compares the rows with the table, where the rows are known; raises ConnectorError.
+        compare: compares the rows with the table, where the rows are known; raises ConnectorError.
     """
     try:
         where = masked(url)
@@ -38,11 +39,11 @@ def check(name: str, url: str, table: str, open_target: Callable[[], object] | N
         problem = connector_error(f"connecting to {where}", error)
         return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
     with session:
-        return list(_findings(session, name, url, table, open_target))
+        return list(_findings(session, name, url, table, compare))
 
 
 def _findings(
-    session: Session, name: str, url: str, table: str, open_target: Callable[[], object] | None
+    session: Session, name: str, url: str, table: str, compare: Callable[[], Partitioning] | None
 ) -> Iterator[Finding]:
     yield Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
@@ -53,7 +54,7 @@ def _findings(
         "limits": lambda: _limits(session),
         "prepared transactions": lambda: _recover(session),
         "own tables": lambda: _own_tables(session),
-        "target": lambda: _target(session, table, open_target),
+        "target": lambda: _target(session, table, compare),
     }
     for what, run in checks.items():
         try:
@@ -148,10 +149,12 @@ def _own_tables(session: Session) -> Iterator[Finding]:
     yield Finding("own tables", True, "eos_claim, eos_permit and eos_witness are there")
 
 
-def _target(session: Session, table: str, open_target: Callable[[], object] | None) -> Iterator[Finding]:
+def _target(session: Session, table: str, compare: Callable[[], Partitioning] | None) -> Iterator[Finding]:
     target = read_target(session, table)
     remedy = f"ALTER TABLE {target} ENGINE = InnoDB"
     yield Finding("target", target.engine.lower() == "innodb", f"{target}, {target.engine}", remedy)
-    if open_target is not None:
-        open_target()
+    spread = partitioning_of_table(target)
+    if compare is not None:
+        spread = compare()
         yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit")
+    yield Finding("writers", not spread.one_writer, str(spread), REMEDY, fatal=False)

@@ -158,7 +158,10 @@ def connector_error(doing: str, error: ServerError) -> ConnectorError:
 
 def _remedy_of_waiting(number: int) -> str:
     if number == LOCK_WAIT_TIMEOUT:
-        return "another transaction holds the rows; `XA RECOVER` and SHOW PROCESSLIST show whose"
+        return (
+            "it is tried again; if that does not help, another program holds the row or its key: SHOW PROCESSLIST lists"
+            " whose connections are open, XA RECOVER what was prepared and never ended"
+        )
     return "see that the server is up and reachable; the pipeline goes on when it answers"
 
 

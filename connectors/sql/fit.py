@@ -6,7 +6,7 @@ a DATETIME); what the server reports (out of range, too long) is accepted here a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -75,23 +75,6 @@ def plan_columns(schema: pa.Schema, target: Target) -> tuple[tuple[ColumnPlan, .
     return tuple(plans), complaints
 
 
-def partition_columns(written: Sequence[str], target: Target) -> tuple[str, ...]:
-    """H15: rows that could be one row by a unique index must come to one writer.
-
-    Of several such indexes their common columns serve all of them; without any, the first (the primary key) is chosen.
-    """
-    names = {name.lower(): name for name in written}
-    covered = [
-        [names[column.lower()] for column in index]
-        for index in target.unique
-        if all(column.lower() in names for column in index)
-    ]
-    if not covered:
-        return ()
-    common = [name for name in covered[0] if all(name in index for index in covered)]
-    return tuple(common or covered[0])
-
-
 def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
     if column.generated:
         return f"column {column.name!r} of the table is generated and cannot be written"
@@ -105,11 +88,13 @@ def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
     return ColumnPlan(field.name, column.name, form, column.unsigned, column.fraction)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Strings of any layout."""
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
+def is_bytes(kind: pa.DataType) -> bool:
+    """Byte strings of any layout."""
     tests = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
     return any(test(kind) for test in tests)
 
@@ -122,11 +107,11 @@ def is_nested(kind: pa.DataType) -> bool:
 def _integer(kind: pa.DataType, _column: TargetColumn) -> Form | None:
     if types.is_integer(kind) or types.is_boolean(kind):
         return Form.PLAIN
-    return Form.INTEGER if types.is_decimal(kind) or _is_text(kind) else None
+    return Form.INTEGER if types.is_decimal(kind) or is_text(kind) else None
 
 
 def _decimal(kind: pa.DataType, _column: TargetColumn) -> Form | None:
-    tests = (types.is_integer, types.is_boolean, types.is_decimal, _is_text)
+    tests = (types.is_integer, types.is_boolean, types.is_decimal, is_text)
     return Form.PLAIN if any(test(kind) for test in tests) else None
 
 
@@ -151,15 +136,15 @@ def _text(kind: pa.DataType, _column: TargetColumn) -> Form | None:
         return Form.DATE
     if is_nested(kind):
         return Form.JSON
-    return Form.TEXT if _is_text(kind) or _is_bytes(kind) else None
+    return Form.TEXT if is_text(kind) or is_bytes(kind) else None
 
 
 def _choice(kind: pa.DataType, _column: TargetColumn) -> Form | None:
-    return Form.TEXT if _is_text(kind) else None
+    return Form.TEXT if is_text(kind) else None
 
 
 def _bytes(kind: pa.DataType, _column: TargetColumn) -> Form | None:
-    return Form.BYTES if _is_text(kind) or _is_bytes(kind) else None
+    return Form.BYTES if is_text(kind) or is_bytes(kind) else None
 
 
 def _date(kind: pa.DataType, _column: TargetColumn) -> Form | None:

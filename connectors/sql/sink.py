@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,11 +15,14 @@ from connectors.sql.address import masked
 from connectors.sql.committer import MySqlCommitter
 from connectors.sql.engine import Session, quote
 from connectors.sql.errors import translated
-from connectors.sql.fit import ColumnPlan, partition_columns, plan_columns
+from connectors.sql.fit import ColumnPlan, plan_columns
+from connectors.sql.partitioning import REMEDY, Partitioning, partitioning
 from connectors.sql.target import Target, read_target
 from connectors.sql.writer import MySqlWriter
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
+
+_log: Final = logging.getLogger("eos.sink")
 
 
 @dataclass(frozen=True)
@@ -34,11 +39,17 @@ class MySqlSink:
     url: str = field(repr=False)
     table: str
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
-    partition_by: Sequence[str] = field(default=(), repr=False)
+    partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
 
     def open(self, schema: pa.Schema) -> MySqlSink:
         """See Sink. One connection, a few queries. Raises TargetError, SinkUnavailableError."""
+        opened = self._compared(schema)
+        if opened.partitioning.one_writer:
+            _log.warning("sink %s, table %s: %s; %s", self.name, self.table, opened.partitioning, REMEDY)
+        return opened
+
+    def _compared(self, schema: pa.Schema) -> MySqlSink:
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
             target = read_target(session, self.table)
         plans, complaints = plan_columns(schema, target)
@@ -48,11 +59,10 @@ class MySqlSink:
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
             raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
-        written = [plan.name for plan in plans]
         return replace(
             self,
             plans=plans,
-            partition_by=partition_columns(written, target),
+            partitioning=partitioning(target, {plan.name: schema.field(plan.name).type for plan in plans}),
             target=f"{quote(target.schema)}.{quote(target.table)}",
         )
 
@@ -60,6 +70,11 @@ class MySqlSink:
     def columns(self) -> Sequence[str]:
         """See Sink."""
         return tuple(plan.name for plan in self.plans)
+
+    @property
+    def partition_by(self) -> Sequence[str] | None:
+        """See Sink."""
+        return self.partitioning.columns
 
     def writer(self, transaction: TransactionId) -> MySqlWriter:
         """See Sink. The writer connects at its first row, so that a task without rows costs nothing."""
@@ -71,7 +86,8 @@ class MySqlSink:
 
     def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
         """See Sink."""
-        return doctor.check(self.name, self.url, self.table, None if schema is None else lambda: self.open(schema))
+        compare = None if schema is None else lambda: self._compared(schema).partitioning
+        return doctor.check(self.name, self.url, self.table, compare)
 
 
 def _columns(target: Target) -> str:

@@ -56,9 +56,9 @@ class SqliteSink:
         return tuple(each.column for each in self.bindings)
 
     @property
-    def partition_by(self) -> Sequence[str]:
+    def partition_by(self) -> Sequence[str] | None:
         """See Sink. Any writer may have any row: nothing is locked before the one transaction."""
-        return ()
+        return None
 
     def writer(self, transaction: TransactionId) -> SqliteWriter:
         """See Sink."""

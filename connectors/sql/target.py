@@ -24,6 +24,8 @@ class TargetColumn:
     nullable: bool
     filled: bool  # by a default or by AUTO_INCREMENT, where the rows do not give it
     generated: bool
+    automatic: bool = False  # by AUTO_INCREMENT
+    collation: str = ""  # of text
     precision: int = 0  # decimal digits, or bits
     scale: int = 0
     fraction: int = 0  # digits of a second's fraction
@@ -35,6 +37,22 @@ class TargetColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyPart:
+    """One part of an index."""
+
+    column: str | None  # None: an expression
+    whole: bool = True  # False: only so many characters or bytes from its beginning
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueIndex:
+    """A unique index or the primary key."""
+
+    name: str
+    parts: tuple[KeyPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A table that exists."""
 
@@ -42,7 +60,7 @@ class Target:
     table: str
     engine: str
     columns: tuple[TargetColumn, ...]
-    unique: tuple[tuple[str, ...], ...]  # columns of each unique index on whole columns, the primary key first
+    unique: tuple[UniqueIndex, ...]  # the primary key first
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
@@ -74,37 +92,45 @@ def _readings(name: str, current: str | None) -> list[tuple[str, str]]:
 def _columns(session: Session, schema: str, table: str) -> tuple[TargetColumn, ...]:
     rows = session.execute(
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION,"
-        " COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0), COALESCE(DATETIME_PRECISION, 0)"
+        " COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0), COALESCE(DATETIME_PRECISION, 0), COLLATION_NAME"
         " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
         *(schema, table),
     )
+    no_default = (None, "NULL") if session.dialect.is_mariadb else (None,)  # there a string has quotes, NULL has none
     return tuple(
         TargetColumn(
             name=str(column),
             type=str(kind).lower(),
             declared=str(declared).lower(),
             nullable=nullable == "YES",
-            filled=default is not None or "auto_increment" in str(extra).lower(),
+            filled=default not in no_default or _is_automatic(extra),
             generated=bool(expression),
+            automatic=_is_automatic(extra),
+            collation=str(collation or "").lower(),
             precision=int(precision),
             scale=int(scale),
             fraction=int(fraction),
         )
-        for column, kind, declared, nullable, default, extra, expression, precision, scale, fraction in rows
+        for column, kind, declared, nullable, default, extra, expression, precision, scale, fraction, collation in rows
     )
 
 
-def _unique(session: Session, schema: str, table: str) -> tuple[tuple[str, ...], ...]:
+def _is_automatic(extra: object) -> bool:
+    return "auto_increment" in str(extra).lower()
+
+
+def _unique(session: Session, schema: str, table: str) -> tuple[UniqueIndex, ...]:
     rows = session.execute(
-        "SELECT INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS"
+        "SELECT INDEX_NAME, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND NON_UNIQUE = 0"
         " ORDER BY INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX",
         *(schema, table),
     )
-    indexes: dict[str, list[str | None]] = {}
-    for index, column in rows:
-        indexes.setdefault(str(index), []).append(column)  # None: an expression
-    return tuple(tuple(c for c in columns if c is not None) for columns in indexes.values() if None not in columns)
+    indexes: dict[str, list[KeyPart]] = {}
+    for index, column, characters in rows:
+        part = KeyPart(None if column is None else str(column), whole=characters is None)
+        indexes.setdefault(str(index), []).append(part)
+    return tuple(UniqueIndex(name, tuple(parts)) for name, parts in indexes.items())
 
 
 def _missing(session: Session, name: str, current: str | None) -> TargetError:

@@ -35,6 +35,12 @@ class Workload:
         self._add((self._next_id, None, "no word"))
         self.flush()
 
+    def produce_words(self, *words: str) -> None:
+        """Produce a record for each word, in turn to the partitions."""
+        for word in words:
+            self._add((self._next_id, word, "chosen"))
+        self.flush()
+
     def produce_bad(self, value: str, partition: int = 0) -> int:
         """Produce one record that no row can come of; returns its offset."""
         offsets: list[int] = []
