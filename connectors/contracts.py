@@ -6,7 +6,7 @@ connections are opened where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -36,6 +36,14 @@ class Finding:
     fatal: bool = True  # False: a warning; the run can go on
 
 
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """How far a source may be read now."""
+
+    ends: Positions  # of each split: the last stable offset
+    discovered: StartingPoint  # splits and topics that were not known, with the first offset that they have
+
+
 class Source(Protocol):
     """A replayable input. Lives on the driver, in Spark's planner process and in tasks: picklable, no side effects."""
 
@@ -49,18 +57,17 @@ class Source(Protocol):
         """The same source, reading only these columns of `schema` (in schema order)."""
 
     def starting_point(self, known: StartingPoint) -> StartingPoint:
-        """Where each split starts by `starting_offsets`, but for the topics that `known` has positions of.
+        """Where each split starts by `starting_offsets`, but for those that `known` says, or leaves to `horizon`.
 
         Called at each start of a query; the answer is stored, so that each split is resolved once in a pipeline's
-        life (R6). Raises SourceError if the service does not answer, OffsetOutOfRangeError like `latest`.
+        life (R6). Raises SourceError if the service does not answer, OffsetOutOfRangeError like `horizon`.
         """
 
-    def latest(self, identities: Mapping[str, str]) -> dict[str, int]:
-        """End of each split that may be planned now (the last stable offset), with splits discovered since the start.
+    def horizon(self, known: StartingPoint) -> Horizon:
+        """What may be planned now. Called once per checkpoint, in Spark's planner process.
 
-        A split that no position names starts at 0: it was made after the pipeline, so that 0 is its first offset.
         Raises SourceError if the service does not answer, OffsetOutOfRangeError if a topic is no longer the one of
-        `identities`: its offsets would name other records.
+        `known`: its offsets would name other records.
         """
 
     def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from connectors.kafka import KafkaSource, bad_records
 from integration_tests.conftest import TopicFactory
 from integration_tests.services import Services
 from twophase.errors import BadRecordError, SourceAccessError, SourceError
-from twophase.values import OffsetRange
+from twophase.values import OffsetRange, StartingPoint
 
 JSON = format_of("json", "id BIGINT NOT NULL, name STRING")
 
@@ -122,7 +122,7 @@ def test_a_refusal_is_told_without_the_password(services: Services) -> None:
         "in", services.kafka_bootstrap, ("t",), StringFormat(), properties=properties, connect_timeout_s=3.0
     )
     with pytest.raises(SourceAccessError) as refused:
-        source.latest({})
+        source.horizon(StartingPoint())
     assert "SASL" in str(refused.value)
     assert not refused.value.retriable
     for text in (str(refused.value), repr(refused.value), repr(source), repr(source.connection), str(source.check())):

@@ -20,7 +20,7 @@ from twophase.errors import OffsetOutOfRangeError, SourceError, UnknownTopicErro
 from twophase.values import OffsetRange, StartingPoint
 
 MakeSource = Callable[..., KafkaSource]
-NOWHERE = StartingPoint({}, {})  # nothing is known yet
+NOWHERE = StartingPoint()  # nothing is known yet
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ def test_every_range_over_transactions(
     def settled(end: int) -> None:
         """A marker is written after the producer's call has returned."""
         deadline = time.monotonic() + 20
-        while reader.latest({}) != {split: end}:
-            assert time.monotonic() < deadline, reader.latest({})
+        while reader.horizon(NOWHERE).ends != {split: end}:
+            assert time.monotonic() < deadline, reader.horizon(NOWHERE).ends
 
     plain(producer, name, [b"p0"])  # 0
     transaction(transactional, name, 2, commit=True)  # 1, 2, marker 3
@@ -129,13 +129,13 @@ def test_nothing_is_planned_past_an_open_transaction(
     plain(producer, name, [b"behind"])
     split = f"{name}/0"
     reader = source(name, starting_offsets="latest")
-    assert reader.latest({}) == {split: 2}
+    assert reader.horizon(NOWHERE).ends == {split: 2}
     assert reader.starting_point(NOWHERE).positions == {split: 2}
     assert offsets_read(reader, name, 0, 2) == [0, 1]
-    assert source(name, isolation_level="read_uncommitted").latest({}) == {split: 4}
+    assert source(name, isolation_level="read_uncommitted").horizon(NOWHERE).ends == {split: 4}
     transactional.commit_transaction(10)
     deadline = time.monotonic() + 20
-    while reader.latest({}) != {split: 5}:  # the marker is written after the producer's call has returned
+    while reader.horizon(NOWHERE).ends != {split: 5}:  # the marker is written after the producer's call has returned
         assert time.monotonic() < deadline
     assert offsets_read(reader, name, 0, 5) == [0, 1, 2, 3]
 
@@ -206,18 +206,18 @@ def test_a_compacted_topic(topic: TopicFactory, source: MakeSource, producer: Pr
 def test_an_unknown_topic(topic: TopicFactory, source: MakeSource) -> None:
     name = topic()
     with pytest.raises(UnknownTopicError, match=rf"topic {name}x does not exist on .*; nearest: .*{name}"):
-        source(f"{name}x").latest({})
+        source(f"{name}x").horizon(NOWHERE)
 
 
 def test_a_topic_deleted_under_a_reader(topic: TopicFactory, source: MakeSource, services: Services) -> None:
     name = topic()
     reader = source(name)
-    assert reader.latest({}) == {f"{name}/0": 0}
+    assert reader.horizon(NOWHERE).ends == {f"{name}/0": 0}
     admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
     for future in admin.delete_topics([name], operation_timeout=10).values():
         future.result(10)
     with pytest.raises(UnknownTopicError, match=name):
-        reader.latest({})
+        reader.horizon(NOWHERE)
     began = time.monotonic()
     with pytest.raises(UnknownTopicError, match=f"topic {name} does not exist"):
         offsets_read(reader, name, 0, 5)
@@ -241,16 +241,16 @@ def test_a_topic_made_again_is_not_read_on(
     reader = source(name)
     plain(producer, name, [b"old"])
     began = reader.starting_point(NOWHERE)
-    assert reader.latest(began.identities) == {f"{name}/0": 1}
+    assert reader.horizon(began).ends == {f"{name}/0": 1}
     admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
     for future in admin.delete_topics([name], operation_timeout=10).values():
         future.result(10)
     topic_again(services, name)
     plain(producer, name, [b"new", b"new"])
-    for ask in (lambda: reader.latest(began.identities), lambda: reader.starting_point(began)):
+    for ask in (lambda: reader.horizon(began), lambda: reader.starting_point(began)):
         with pytest.raises(OffsetOutOfRangeError, match=f"topic {name} was deleted and made again"):
             ask()
-    assert reader.latest(reader.starting_point(NOWHERE).identities) == {f"{name}/0": 2}
+    assert reader.horizon(reader.starting_point(NOWHERE)).ends == {f"{name}/0": 2}
 
 
 def test_partitions_added_later_are_found(topic: TopicFactory, source: MakeSource, services: Services) -> None:
@@ -258,15 +258,15 @@ def test_partitions_added_later_are_found(topic: TopicFactory, source: MakeSourc
 
     name = topic(1)
     reader = source(name)
-    assert list(reader.latest({})) == [f"{name}/0"]
+    assert list(reader.horizon(NOWHERE).ends) == [f"{name}/0"]
     admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
     for future in admin.create_partitions([NewPartitions(name, 3)]).values():
         future.result(10)
     deadline = time.monotonic() + 20
-    while len(reader.latest({})) < 3:
+    while len(reader.horizon(NOWHERE).ends) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert reader.latest({}) == {f"{name}/{partition}": 0 for partition in range(3)}
+    assert reader.horizon(NOWHERE).ends == {f"{name}/{partition}": 0 for partition in range(3)}
 
 
 def test_large_records_come_in_bounded_batches(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
@@ -335,7 +335,7 @@ def test_a_forked_worker_has_clients_of_its_own(topic: TopicFactory, source: Mak
 def test_an_unreachable_broker_is_told_in_time(source: MakeSource, services: Services) -> None:
     reader = KafkaSource("in", "127.0.0.1:9", ("t",), StringFormat(), connect_timeout_s=2.0, read_timeout_s=2.0)
     asking = (
-        lambda: reader.latest({}),
+        lambda: reader.horizon(NOWHERE),
         lambda: reader.starting_point(NOWHERE),
         lambda: list(reader.read(OffsetRange("t/0", 0, 1))),
     )

@@ -24,7 +24,7 @@ from spark_jobs.failures import translate
 from spark_jobs.incarnation import new_incarnation
 from spark_jobs.pipeline import Pipeline, build
 from spark_jobs.report import CheckpointReport, Listener
-from spark_jobs.spark_log import LocalSparkLog, planned_ends
+from spark_jobs.spark_log import LocalSparkLog, planned
 from twophase.driver import Driver
 from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
@@ -194,7 +194,9 @@ class _Epoch:
         offsets_log = self.log.offsets_log(incarnation, number)
         self.log.sync_offsets(incarnation, number)
         source = self.spec.sources[0].name
-        begin = Begin(number, planned_ends(offsets_log, [source]), offsets_log, time.time())
+        plan = planned(offsets_log, [source])
+        ends, began = {s: p.ends for s, p in plan.items()}, {s: p.began for s, p in plan.items()}
+        begin = Begin(number, ends, offsets_log, time.time(), began)
         replayed = number <= self.driver.owned.completed
         before_s = time.monotonic()
         record = self.driver.checkpoint(begin, batch)
@@ -218,7 +220,7 @@ class _Epoch:
         if latest is None:
             return None
         head = self.driver.owned
-        return sum(max(end - head.position(source, split), 0) for split, end in latest.items())
+        return sum(max(end - (head.position(source, split) or 0), 0) for split, end in latest.items())
 
 
 def _offsets(text: str) -> Mapping[str, int] | None:

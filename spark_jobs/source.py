@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from connectors.admission import admit
-from connectors.contracts import Source
+from connectors.contracts import Horizon, Source
 from spark_jobs.failures import TOKEN, carried
+from spark_jobs.source_offset import SourceOffset
 from twophase.errors import OffsetOutOfRangeError
-from twophase.values import OffsetRange, StartingPoint
+from twophase.values import OffsetRange, Positions, StartingPoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,50 +27,56 @@ class _Range(InputPartition):
 
 
 class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are `{split: next offset}`. The initial ones come from head, where they were stored before (R6, R10)."""
+    """Offsets are those of `SourceOffset`. The initial ones come from head, where they were stored before (R6, R10)."""
 
     def __init__(self, source: Source, began: StartingPoint, max_records: int | None, token: str) -> None:
         self._source = source
         self._token = token  # see failures.carried
         self._began = began
         self._max_records = max_records
-        self._target: dict[str, int] | None = None  # of a run until caught up: what there was at its start
-        self._latest: dict[str, int] | None = None
+        self._identities = dict(began.identities)  # and those that a plan of this query has made durable
+        self._target: Horizon | None = None  # of a run until caught up: what there was at its start
+        self._latest: Positions | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 Spark's name
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
         """Spark asks for this again after a crash in batch 0; head gives the same answer for ever (H3)."""
-        return dict(self._began.positions)
+        return SourceOffset(self._began.positions).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 Spark's name
         """Called once, before the first batch, when the query is to end when it has caught up."""
         with carried(self._token):
-            self._target = self._source.latest(self._began.identities)
+            self._target = self._source.horizon(self._began)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends. Called before every batch; asks the service.
 
         Raises OffsetOutOfRangeError for a split that ends before what was read: its next records would get offsets that
         count as done, and be left out (H23).
         """
         with carried(self._token):
-            identities = self._began.identities
-            self._latest = self._target if self._target is not None else self._source.latest(identities)
-            known = {**self._began.positions, **start}  # a topic added to the spec has a position in head alone
-            for split, offset in known.items():
-                end = self._latest.get(split, offset)
-                if end < offset:
-                    message = f"{split} ends at {end}, and the pipeline has read it up to {offset}: it was made again"
-                    raise OffsetOutOfRangeError(message, remedy="reset the pipeline to read what there is now")
-            return {**start, **admit(known, self._latest, self._max_records)}
+            before = SourceOffset.from_json(start)
+            self._identities |= before.began.identities
+            known = {**self._began.positions, **before.ends}  # a topic added to the spec has a position in head alone
+            horizon = self._target or self._source.horizon(StartingPoint(known, self._identities))
+            self._latest = horizon.ends
+            _check_not_shorter(known, horizon.ends)
+            starts = {**horizon.discovered.positions, **known}
+            ends = admit(starts, horizon.ends, self._max_records)
+            new = {split: starts[split] for split, end in ends.items() if split not in known and end > starts[split]}
+            ends = {**before.ends, **{split: end for split, end in ends.items() if split in known or split in new}}
+            if ends == before.ends:
+                return start  # to the letter, or Spark would run a batch of nothing
+            return SourceOffset(ends, StartingPoint(new, horizon.discovered.identities if new else {})).to_json()
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802 Spark's name
         """For the lag: what there was when the batch was planned."""
-        return self._latest
+        return dict(self._latest) if self._latest is not None else None
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One task for each split that has something new."""
-        known = {**self._began.positions, **start}
-        ranges = (OffsetRange(split, known.get(split, 0), offset) for split, offset in sorted(end.items()))
+        before, planned = SourceOffset.from_json(start), SourceOffset.from_json(end)
+        starts = {**self._began.positions, **planned.began.positions, **before.ends}
+        ranges = (OffsetRange(split, starts[split], offset) for split, offset in sorted(planned.ends.items()))
         return [_Range(each) for each in ranges if each.end > each.start]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -77,6 +84,13 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, _Range)
         with carried(self._token):
             yield from self._source.read(partition.offsets)
+
+
+def _check_not_shorter(known: Positions, ends: Positions) -> None:
+    for split, offset in known.items():
+        if ends.get(split, offset) < offset:
+            message = f"{split} ends at {ends[split]}, and the pipeline has read it up to {offset}: it was made again"
+            raise OffsetOutOfRangeError(message, remedy="reset the pipeline to read what there is now")
 
 
 def data_source(source: Source, schema: StructType, began: StartingPoint, max_records: int | None) -> type[DataSource]:

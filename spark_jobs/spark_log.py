@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError
 from twophase.values import SparkState
 
@@ -77,13 +78,20 @@ class LocalSparkLog:
                 _sync(path)
 
 
-def planned_ends(offsets_log: str, sources: Sequence[str]) -> dict[str, Mapping[str, int]]:
-    """Where each source's batch ends, from the content of `offsets/N`: a version, metadata, a line a source."""
+def planned(offsets_log: str, sources: Sequence[str]) -> dict[str, SourceOffset]:
+    """What each source's batch covers, from the content of `offsets/N`: a version, metadata, a line a source."""
     version, _, *lines = offsets_log.splitlines()
     if version != "v1" or len(lines) != len(sources):
         message = f"Spark's offsets log has version {version} and {len(lines)} sources; expected v1 and {len(sources)}"
         raise IdentityError(message, remedy="the sources of a pipeline cannot change; use `eos reset`")
-    return {source: ({} if line == "-" else json.loads(line)) for source, line in zip(sources, lines, strict=True)}
+    parts = zip(sources, lines, strict=True)
+    try:
+        return {
+            source: SourceOffset.from_json({"ends": {}} if line == "-" else json.loads(line)) for source, line in parts
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"Spark's offsets log does not hold offsets of ours: {error!r}"
+        raise IdentityError(message, remedy=_REMEDY) from error
 
 
 def _sync(path: Path) -> None:

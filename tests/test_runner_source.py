@@ -1,45 +1,94 @@
-"""The planner's half of a source: where a batch ends, and what it must not pass over."""
+"""Where batches begin and end, as Spark's planner process decides it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
 
+from connectors.contracts import Horizon
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.source import SourceReader
+from spark_jobs.source_offset import SourceOffset
 from twophase.errors import OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 
 
 class _Source:
-    def __init__(self, latest: dict[str, int]) -> None:
-        self._latest = latest
+    """A source whose topics are `t` and whatever else `ends` names."""
 
-    def latest(self, _identities: Mapping[str, str]) -> dict[str, int]:
-        return self._latest
+    def __init__(self, ends: Mapping[str, int], first: Mapping[str, int] | None = None) -> None:
+        self.ends, self.first = ends, first or {}
+
+    def horizon(self, known: StartingPoint) -> Horizon:
+        new = {split: self.first.get(split, 0) for split in self.ends if split not in known.positions}
+        topics = {split.partition("/")[0] for split in self.ends}
+        ids = {topic: f"id of {topic}" for topic in topics if topic not in known.identities}
+        return Horizon(self.ends, StartingPoint(new, ids))
 
 
-def _end(start: dict[str, int], latest: dict[str, int], initial: dict[str, int] | None = None) -> dict[str, int]:
-    reader = SourceReader(cast(Any, _Source(latest)), StartingPoint(initial or {}, {}), None, TOKEN)
+def _reader(source: _Source, initial: Mapping[str, int] | None = None, ids: Mapping[str, str] | None = None) -> Any:
+    return SourceReader(cast(Any, source), StartingPoint(initial or {}, ids or {}), None, TOKEN)
+
+
+def _next(reader: SourceReader, start: Mapping[str, Any]) -> dict[str, Any]:
+    """The next offset, as it comes back from Spark's log."""
     try:
-        return reader.latestOffset(start, cast(Any, None))
+        planned: dict[str, Any] = json.loads(json.dumps(reader.latestOffset(dict(start), cast(Any, None))))
     except CarriedError as error:
         raise translate(error, "planning") from error
+    return planned
 
 
-def test_a_new_split_joins_and_one_that_is_no_longer_asked_for_stays() -> None:
-    assert _end({"t/0": 5, "old/0": 7}, {"t/0": 5, "t/1": 2}) == {"t/0": 5, "old/0": 7, "t/1": 2}
+def _ranges(reader: SourceReader, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OffsetRange]:
+    return [cast(Any, each).offsets for each in reader.partitions(dict(start), dict(end))]
+
+
+def test_a_split_that_is_no_longer_asked_for_stays() -> None:
+    start = SourceOffset({"t/0": 5, "old/0": 7}).to_json()
+    assert _next(_reader(_Source({"t/0": 6})), start) == {"ends": {"t/0": 6, "old/0": 7}}
+
+
+def test_a_split_found_on_the_way_begins_at_its_first_record_whoever_plans_again() -> None:
+    source = _Source({"t/0": 5, "t/1": 20, "new/0": 9}, first={"t/1": 17, "new/0": 2})
+    reader = _reader(source, {"t/0": 0}, {"t": "id of t"})
+    start = SourceOffset({"t/0": 5}).to_json()
+    planned = _next(reader, start)
+    assert planned == {
+        "ends": {"t/0": 5, "t/1": 20, "new/0": 9},
+        "began": {"positions": {"t/1": 17, "new/0": 2}, "identities": {"new": "id of new"}},
+    }
+    expected = [OffsetRange("new/0", 2, 9), OffsetRange("t/1", 17, 20)]
+    source.first = {"t/1": 19, "new/0": 8}  # retention goes on
+    for again in (reader, _reader(source, {"t/0": 0}, {"t": "id of t"})):
+        assert _ranges(again, start, planned) == expected
+    source.ends = {"t/0": 5, "t/1": 21, "new/0": 9}
+    following = _next(reader, planned)
+    assert following == {"ends": {"t/0": 5, "t/1": 21, "new/0": 9}}
+    assert _ranges(reader, planned, following) == [OffsetRange("t/1", 20, 21)]
+
+
+def test_a_new_split_without_records_is_looked_at_again() -> None:
+    start = SourceOffset({"t/0": 5}).to_json()
+    reader = _reader(_Source({"t/0": 6, "t/1": 3}, first={"t/1": 3}), {"t/0": 0})
+    assert _next(reader, start) == {"ends": {"t/0": 6}}
+
+
+def test_nothing_new_is_the_same_offset_to_the_letter() -> None:
+    start = SourceOffset({"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id of t"})).to_json()
+    assert _next(_reader(_Source({"t/0": 5})), start) == start
 
 
 def test_a_topic_that_was_added_later_starts_where_head_says() -> None:
-    assert _end({"t/0": 5}, {"t/0": 5, "new/0": 9}, {"t/0": 0, "new/0": 8}) == {"t/0": 5, "new/0": 9}
-    reader = SourceReader(cast(Any, _Source({})), StartingPoint({"t/0": 0, "new/0": 8}, {}), None, TOKEN)
-    (planned,) = reader.partitions({"t/0": 5}, {"t/0": 5, "new/0": 9})
-    assert cast(Any, planned).offsets == OffsetRange("new/0", 8, 9)
+    reader = _reader(_Source({"t/0": 5, "new/0": 9}), {"t/0": 0, "new/0": 8})
+    start = SourceOffset({"t/0": 5}).to_json()
+    end = _next(reader, start)
+    assert end == {"ends": {"t/0": 5, "new/0": 9}}
+    assert _ranges(reader, start, end) == [OffsetRange("new/0", 8, 9)]
 
 
 def test_a_topic_that_was_made_again_is_not_passed_over() -> None:
     with pytest.raises(OffsetOutOfRangeError, match="t/1 ends at 3, and the pipeline has read it up to 9"):
-        _end({"t/0": 5, "t/1": 9}, {"t/0": 6, "t/1": 3})
+        _next(_reader(_Source({"t/0": 6, "t/1": 3})), SourceOffset({"t/0": 5, "t/1": 9}).to_json())

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.spark_log import LocalSparkLog, planned_ends
+from spark_jobs.source_offset import SourceOffset
+from spark_jobs.spark_log import LocalSparkLog, planned
 from twophase.errors import IdentityError
 from twophase.values import SparkState
 
-_OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"t/0": 7, "t/1": 0}'
+_OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"ends": {"t/0": 7, "t/1": 0}}'
 
 
 def _written(location: Path) -> LocalSparkLog:
@@ -42,11 +43,11 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
 
 
 def test_ends_by_source() -> None:
-    assert planned_ends(_OFFSETS, ["orders"]) == {"orders": {"t/0": 7, "t/1": 0}}
-    assert planned_ends("v1\n{}\n-", ["orders"]) == {"orders": {}}
+    assert planned(_OFFSETS, ["orders"]) == {"orders": SourceOffset({"t/0": 7, "t/1": 0})}
+    assert planned("v1\n{}\n-", ["orders"]) == {"orders": SourceOffset({})}
 
 
-@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}"])
+@pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}", 'v1\n{}\n{"t/0": 7}', "v1\n{}\n{"])
 def test_another_shape_is_refused(text: str) -> None:
     with pytest.raises(IdentityError):
-        planned_ends(text, ["orders"])
+        planned(text, ["orders"])

@@ -18,7 +18,7 @@ from twophase.errors import FencedError, IdentityError, LostCommittableError, Pr
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
-from twophase.values import CommitOutcome, Committable, SparkState
+from twophase.values import CommitOutcome, Committable, SparkState, StartingPoint
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ROWS = 10
@@ -63,7 +63,8 @@ class World:
     def run(self, driver: Driver, number: int, job: Job) -> None:
         self.planned = number
         ends = {"kafka": {"t/0": (number + 1) * ROWS}}
-        driver.checkpoint(Begin(number, ends, f"offsets {number}", at=0.0), job)
+        began = {"kafka": StartingPoint({"t/0": 0})}
+        driver.checkpoint(Begin(number, ends, f"offsets {number}", 0.0, began), job)
         driver.set_query("query")
 
     def check(self, checkpoints: int) -> None:

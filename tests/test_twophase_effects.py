@@ -25,7 +25,7 @@ from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
 from twophase.participants import Prepared
 from twophase.retry import Patience
-from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState
+from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState, StartingPoint
 
 BRIEF = Patience(deadline_s=0.1, first_wait_s=0.001, max_wait_s=0.01)
 
@@ -135,7 +135,8 @@ class Setting:
 
     def run(self, driver: Driver, number: int, error: PrepareError | None = None) -> CheckpointRecord:
         self.spark.planned = max(self.spark.planned, number)
-        begin = Begin(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", at=1.0)
+        began = {"orders": StartingPoint({"orders/0": 0})}
+        begin = Begin(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
         return driver.checkpoint(begin, Batch(self.sink, error))
 
 

@@ -25,7 +25,7 @@ def test_a_claim_begins_the_next_epoch_and_forgets_tries() -> None:
 
 
 def test_initial_positions_are_stored_once() -> None:
-    first = SetPositions("orders", StartingPoint({"t/0": 5}, {"t": "first"})).apply(head())
+    first = SetPositions("orders", StartingPoint({"t/0": 5}, {"t": "first"})).apply(head(positions={}))
     again = SetPositions("orders", StartingPoint({"t/0": 9, "t/1": 7}, {"t": "second", "u": "u"})).apply(first)
     assert again.initial == {"orders": {"t/0": 5, "t/1": 7}}
     assert again.positions == {"orders": {"t/0": 5, "t/1": 7}}
@@ -34,12 +34,17 @@ def test_initial_positions_are_stored_once() -> None:
 
 def test_initial_positions_do_not_move_what_was_read_since() -> None:
     stored = SetPositions("orders", StartingPoint({"orders/0": 5}, {}))
-    again = stored.apply(Complete(record(0, 5, 20), ref(0)).apply(stored.apply(head())))
+    again = stored.apply(Complete(record(0, 5, 20), ref(0)).apply(stored.apply(head(positions={}))))
     assert again.position("orders", "orders/0") == 20
 
 
-def test_a_split_that_nothing_names_starts_at_its_beginning() -> None:
-    assert head().position("orders", "new/7") == 0
+def test_a_split_that_no_store_knows_starts_where_its_first_checkpoint_says() -> None:
+    with pytest.raises(IdentityError, match="where it begins is not known"):
+        Complete(record(0, 5, 20), ref(0)).apply(head(positions={}))
+    began = {"orders": StartingPoint({"orders/0": 5}, {"orders": "id"})}
+    after = Complete(record(0, 5, 20), ref(0), began).apply(head(positions={}))
+    assert (after.initial, after.identities) == ({"orders": {"orders/0": 5}}, {"orders": {"orders": "id"}})
+    assert after.position("orders", "orders/0") == 20
 
 
 def test_the_query_is_set_once() -> None:

@@ -38,7 +38,8 @@ def ref(checkpoint_id: int) -> RecordRef:
 
 
 def head(**changes: Any) -> HeadValue:
-    values: dict[str, Any] = {"pipeline": "orders", "incarnation": INCARNATION, "epoch": 1, "nonces": ("a.1",)}
+    positions = {"orders": {"orders/0": 0}}
+    values = {"pipeline": "orders", "incarnation": INCARNATION, "epoch": 1, "nonces": ("a.1",), "positions": positions}
     return HeadValue(**{**values, **changes})
 
 

@@ -18,7 +18,7 @@ from twophase.messages import Acknowledged, Begin, Failed, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.transitions import Abort, Committed, Complete
-from twophase.values import CheckpointRecord, Committable, OffsetRange
+from twophase.values import CheckpointRecord, Committable, OffsetRange, StartingPoint
 
 
 def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -> Steps[CheckpointRecord]:
@@ -47,7 +47,7 @@ def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retaine
     record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at)
     ref = _reference(record)
     yield messages.PutRecord(ref, record)
-    yield from owned.swap(Complete(record, ref), "decide")
+    yield from owned.swap(Complete(record, ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
     yield from _finish(owned, record, retained)
     return record
@@ -115,17 +115,18 @@ def _belongs(prepared: Prepared, scope: Scope) -> bool:
 
 def _ranges(head: HeadValue, begin: Begin) -> dict[str, tuple[OffsetRange, ...]]:
     """What this checkpoint covers: from where the one before it ended to where Spark planned; empty ranges left out."""
-    return {
-        source: tuple(
-            _range(source, split, head.position(source, split), end)
-            for split, end in sorted(ends.items())
-            if end != head.position(source, split)
-        )
-        for source, ends in begin.ends.items()
-    }
+    covered: dict[str, tuple[OffsetRange, ...]] = {}
+    for source, ends in begin.ends.items():
+        starts = {**begin.began.get(source, StartingPoint()).positions, **head.positions.get(source, {})}
+        ranges = (_range(source, split, starts.get(split), end) for split, end in sorted(ends.items()))
+        covered[source] = tuple(each for each in ranges if each.end > each.start)
+    return covered
 
 
-def _range(source: str, split: str, start: int, end: int) -> OffsetRange:
+def _range(source: str, split: str, start: int | None, end: int) -> OffsetRange:
+    if start is None:
+        message = f"source {source}: Spark planned split {split}, and no starting point was stored for it"
+        raise IdentityError(message, remedy="Spark's checkpoint was changed by something else; restore it")
     if end < start:
         message = f"source {source}, split {split}: Spark planned up to {end}, but {start} is already completed"
         raise IdentityError(message, remedy="Spark's checkpoint was changed by something else; restore it")

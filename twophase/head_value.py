@@ -40,9 +40,9 @@ class HeadValue:
         """The try under which this epoch may run the checkpoint now."""
         return self.aborted_attempt + 1 if self.aborted_checkpoint == checkpoint_id else 1
 
-    def position(self, source: str, split: str) -> int:
-        """Next offset of a split. One that no position names was made after the pipeline, so that 0 is its first."""
-        return self.positions.get(source, {}).get(split, 0)
+    def position(self, source: str, split: str) -> int | None:
+        """Next offset of a split; None for one that no checkpoint has covered and no starting point names."""
+        return self.positions.get(source, {}).get(split)
 
     def record_of(self, checkpoint_id: int) -> RecordRef | None:
         """The record of a completed checkpoint, if it is still retained."""

@@ -19,7 +19,7 @@ for a crash between any two actions, so that nothing else needs to be thought of
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from twophase.abandoned import Abandoned
@@ -27,7 +27,7 @@ from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.participants import Prepared
-from twophase.values import CheckpointRecord, Committable, SinkState, SparkState
+from twophase.values import CheckpointRecord, Committable, SinkState, SparkState, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +219,7 @@ class Begin:
     ends: Mapping[str, Mapping[str, int]]  # source -> split -> end of what Spark planned
     offsets_log: str  # content of Spark's offsets/N
     at: float  # seconds since 1970
+    began: Mapping[str, StartingPoint] = field(default_factory=dict)  # source -> what was discovered for this batch
 
 
 T = TypeVar("T")

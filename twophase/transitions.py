@@ -6,7 +6,8 @@ the newer head (merge and retry); if another epoch came first, it is dropped (fe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from twophase.errors import IdentityError, PermitRevokedError
@@ -73,9 +74,12 @@ class Complete:
 
     record: CheckpointRecord
     ref: RecordRef
+    began: Mapping[str, StartingPoint] = field(default_factory=dict)  # what was discovered for this checkpoint
 
     def apply(self, head: HeadValue) -> HeadValue:
         """See Transition. Checkpoints follow one another, and each split goes on where it ended."""
+        for source, starting_point in self.began.items():
+            head = SetPositions(source, starting_point).apply(head)
         number = self.record.checkpoint_id
         _check_not_aborted(head, self.record)
         if number != head.completed + 1:
@@ -140,8 +144,7 @@ def _check_not_aborted(head: HeadValue, record: CheckpointRecord) -> None:
 def _check_continues(head: HeadValue, source: str, each: OffsetRange) -> None:
     before = head.position(source, each.split)
     if each.start != before or each.end < each.start:
-        message = (
-            f"source {source}, split {each.split}: this checkpoint covers [{each.start}, {each.end}), the one before "
-            f"it ended at {before}"
-        )
+        covers = f"this checkpoint covers [{each.start}, {each.end})"
+        known = f"the one before it ended at {before}" if before is not None else "where it begins is not known"
+        message = f"source {source}, split {each.split}: {covers}, {known}"
         raise IdentityError(message, remedy="the checkpoint location was changed by something else; restore it")

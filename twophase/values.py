@@ -23,10 +23,10 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """Where the splits of a source begin, and which topics they are of (R6)."""
+    """Where splits of a source begin, and which topics they are of (R6)."""
 
-    positions: Positions
-    identities: Mapping[str, str]  # topic -> its id, another one once the topic is deleted and made again
+    positions: Positions = field(default_factory=dict)
+    identities: Mapping[str, str] = field(default_factory=dict)  # topic -> id, another one once it is made again
 
 
 @dataclass(frozen=True, slots=True)

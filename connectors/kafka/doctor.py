@@ -15,13 +15,15 @@ from connectors.kafka.settings import Connection
 from twophase.errors import ConnectorError
 
 
-def findings(name: str, connection: Connection, topics: Sequence[str], group_id: str | None) -> list[Finding]:
-    """Check one source. Blocks for a few times `connect_timeout_s` at most; raises nothing that the cluster causes."""
+def findings(
+    name: str, connection: Connection, topics: Sequence[str], pattern: str | None, group_id: str | None
+) -> list[Finding]:
+    """Check one source of named topics or of a pattern's. Blocks for a few times `connect_timeout_s` at most; raises nothing that the cluster causes."""
     try:
         check_settings(connection)
         with shared_admin(connection) as admin:
             found = [_cluster(name, admin)]
-            for topic in topics:
+            for topic in topics if pattern is None else positions.matching_topics(admin, pattern):
                 found.extend(_topic(name, admin, topic))
             if group_id is not None:
                 found.append(_group(name, admin, group_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic, sleep
@@ -68,6 +69,16 @@ def describe(client: Client, names: Sequence[str]) -> list[Topic]:
     return topics
 
 
+def matching_topics(client: Client, pattern: str) -> list[str]:
+    """Names of the topics that a regular expression matches whole, without Kafka's own. Raises UnknownTopicError."""
+    known = _metadata(client, "the cluster's topics").topics
+    found = sorted(name for name in known if re.fullmatch(pattern, name) and not name.startswith("__"))
+    if not found:
+        message = f"no topic on {client.connection.bootstrap_servers} matches {pattern!r}"
+        raise UnknownTopicError(message, remedy="create one, or correct `topics_pattern`; it must match the whole name")
+    return found
+
+
 def _has_controller(client: Client) -> bool:
     """Whether the cluster names one of its brokers as controller, which is who describes topics.
 
@@ -124,6 +135,16 @@ def latest(client: Client, splits: Iterable[str]) -> dict[str, int]:
     planned up to it holds only records whose fate is known.
     """
     return _offsets(client, splits, OffsetSpec.latest)
+
+
+def at_time(client: Client, splits: Sequence[str], timestamp_ms: int) -> dict[str, int]:
+    """The first record of each split at or after a moment (milliseconds since 1970); the end where there is none.
+
+    Never past the end as `latest` tells it: what lies behind is not readable yet.
+    """
+    found = _offsets(client, splits, lambda: OffsetSpec.for_timestamp(timestamp_ms))
+    ends = latest(client, splits)
+    return {split: end if found[split] < 0 else min(found[split], end) for split, end in ends.items()}
 
 
 def _offsets(client: Client, splits: Iterable[str], spec: Callable[[], OffsetSpec]) -> dict[str, int]:

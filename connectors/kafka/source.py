@@ -8,16 +8,17 @@ from typing import Literal
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.contracts import Finding, Horizon
 from connectors.formats import Format
 from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
 from connectors.kafka.pool import borrowed_consumer, shared_admin
-from connectors.kafka.positions import Topic, describe, earliest, latest
+from connectors.kafka.positions import Topic, describe, earliest, latest, matching_topics
 from connectors.kafka.reader import OnBadRecord, read_range
 from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.splits import parse_split
+from connectors.kafka.starting import StartingOffsets, resolve
 from twophase import faults
 from twophase.errors import OffsetOutOfRangeError, SpecError
 from twophase.values import OffsetRange, Positions, StartingPoint
@@ -33,9 +34,10 @@ class KafkaSource:
 
     name: str
     bootstrap_servers: str
-    topics: tuple[str, ...]
+    topics: tuple[str, ...]  # empty where there is a pattern
     format: Format
-    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    topics_pattern: str | None = None  # a regular expression for whole names
+    starting_offsets: StartingOffsets = "earliest"
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     on_bad_record: OnBadRecord = "fail"
     group_id: str | None = None  # where committed positions are told, for lag tools; None: nowhere
@@ -92,26 +94,43 @@ class KafkaSource:
         return replace(self, columns=chosen)
 
     def starting_point(self, known: StartingPoint) -> StartingPoint:
-        """See Source: the first offset, or the last stable one. Partitions added to a known topic start at 0 (R6)."""
-        old = {parse_split(split)[0] for split in known.positions}
-        ask = earliest if self.starting_offsets == "earliest" else latest
+        """See Source. By `starting_offsets` for topics of which no split is known: those are new in the spec.
+
+        What was made since the pipeline began (partitions of a known topic, topics that a pattern finds later) is left
+        to `horizon`, which begins at the first record.
+        """
+        begun = {parse_split(split)[0] for split in known.positions}
         with shared_admin(self.connection) as admin:
             topics = self._topics(admin, known.identities)
-            positions = ask(admin, [s for topic in topics if topic.name not in old for s in topic.splits])
-        return StartingPoint(positions, {topic.name: topic.id for topic in topics if topic.id})
+            new = [topic for topic in topics if topic.name not in begun and not (begun and self.topics_pattern)]
+            splits = [split for topic in new for split in topic.splits]
+            positions = resolve(admin, self.starting_offsets, splits) if splits else {}
+        return StartingPoint(positions, {topic.name: topic.id for topic in new if topic.id})
 
-    def latest(self, identities: Mapping[str, str]) -> dict[str, int]:
-        """The last stable offset of every split there is now. Called once per checkpoint; asks the cluster twice."""
+    def horizon(self, known: StartingPoint) -> Horizon:
+        """See Source. Asks the cluster twice, and once more if there is a split that is not known."""
         with shared_admin(self.connection) as admin:
-            return latest(admin, [s for topic in self._topics(admin, identities) for s in topic.splits])
+            topics = self._topics(admin, known.identities)
+            splits = [split for topic in topics for split in topic.splits]
+            ends = latest(admin, splits)
+            new = [split for split in splits if split not in known.positions]
+            positions = earliest(admin, new) if new else {}
+        identities = {topic.name: topic.id for topic in topics if topic.id and topic.name not in known.identities}
+        return Horizon(ends, StartingPoint(positions, identities))
 
     def _topics(self, admin: Client, identities: Mapping[str, str]) -> list[Topic]:
-        topics = describe(admin, self.topics)
+        topics = describe(admin, self._names(admin, identities))
         for topic in topics:
             if topic.id and identities.get(topic.name, topic.id) != topic.id:
                 message = f"topic {topic.name} was deleted and made again since the pipeline began to read it"
                 raise OffsetOutOfRangeError(message, remedy="`eos reset` begins anew with what there is now")
         return topics
+
+    def _names(self, admin: Client, identities: Mapping[str, str]) -> Sequence[str]:
+        """The topics to read; of a pattern's also those that are gone, to notice it."""
+        if self.topics_pattern is None:
+            return self.topics
+        return sorted({*matching_topics(admin, self.topics_pattern), *identities})
 
     def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         """The records of a range in batches of bounded size. Called in a task; an empty range asks nobody.
@@ -140,4 +159,4 @@ class KafkaSource:
 
     def check(self) -> Sequence[Finding]:
         """What `eos doctor` wants to know: settings, cluster, each topic, the group. Raises nothing."""
-        return doctor.findings(self.name, self.connection, self.topics, self.group_id)
+        return doctor.findings(self.name, self.connection, self.topics, self.topics_pattern, self.group_id)

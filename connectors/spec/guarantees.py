@@ -73,8 +73,8 @@ def _of_source(spec: Spec) -> tuple[str, ...]:
     for source in spec.sources:
         if source.on_bad_record == "skip":
             limits.append("on_bad_record: skip: a record that does not decode is counted and left out")
-        if source.starting_offsets == "latest":
-            limits.append("starting_offsets: latest: what was in the topics before the very first start is not read")
+        if source.starting_offsets != "earliest":
+            limits.append(f"starting_offsets: the very first start begins at {source.starts_from}, not before")
         if source.isolation_level == "read_uncommitted":
             limits.append("isolation_level: read_uncommitted: records of aborted Kafka transactions are written, too")
     limits.append("Python steps must give the same rows for the same records: a failed task runs them again")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from connectors.spec.fields import NonEmpty, StepName, as_written, matching, without
 from connectors.spec.model import Strict, refuse, wrong
+from connectors.spec.starting import StartingOffsets
 from twophase.errors import SpecError
 
 _MAX_NESTING: Final = 64
@@ -36,6 +38,14 @@ Topic = Annotated[
     refuse({".": "'.' is not a topic", "..": "'..' is not a topic"}),
     matching(r"[A-Za-z0-9._-]{1,249}", "a topic's name (letters, digits, '.', '_' and '-'; no patterns)"),
 ]
+
+
+def _pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise wrong(f"'{pattern}' is not a regular expression: {error}", "for example 'orders-.*'") from None
+    return pattern
 
 
 def _schema(ddl: str) -> str:
@@ -78,24 +88,39 @@ class KafkaEntry(Strict):
     name: StepName
     connector: Literal["kafka"]
     bootstrap_servers: Annotated[NonEmpty, matching(r"\S+", "host:port, or several with commas and no blanks")]
-    topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)]
+    topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
+    topics_pattern: Annotated[NonEmpty, AfterValidator(_pattern)] | None = None
     format: Format
-    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    starting_offsets: StartingOffsets = "earliest"
     on_bad_record: Literal["fail", "skip"] = "fail"
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     group_id: NonEmpty | None = None
     properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _topics_or_pattern(self) -> KafkaEntry:
+        if (self.topics is None) == (self.topics_pattern is None):
+            found = "both topics and topics_pattern" if self.topics else "neither topics nor topics_pattern"
+            raise wrong(found, "topics: [orders]", "topics_pattern: 'orders-.*'", at="topics")
+        return self
+
+    @property
+    def starts_from(self) -> str:
+        """`starting_offsets` for people."""
+        return self.starting_offsets if isinstance(self.starting_offsets, str) else self.starting_offsets.words()
+
     def arguments(self) -> dict[str, object]:
         """What the connector is built with. `properties` may contain passwords."""
         from connectors.formats import format_of  # loads pyarrow
 
+        starting = self.starting_offsets
         schema = self.format.ddl if isinstance(self.format, JsonFormat) else None
         return {
             "name": self.name,
             "bootstrap_servers": self.bootstrap_servers,
-            "topics": tuple(self.topics),
-            "starting_offsets": self.starting_offsets,
+            "topics": tuple(self.topics or ()),
+            "topics_pattern": self.topics_pattern,
+            "starting_offsets": starting if isinstance(starting, str) else starting.resolvable(),
             "format": format_of(self.format.type, schema),
             "properties": dict(self.properties),
             "on_bad_record": self.on_bad_record,

@@ -84,7 +84,7 @@ class Pipeline:
 
     def prepared(self) -> list[str]:
         """What this pipeline has left prepared. Before its first start that is nothing."""
-        return self.table.prepared(self.head.incarnation) if self._was_born() else []
+        return self.table.prepared(self.head.incarnation) if self.was_born() else []
 
     def assert_exact(self, at_least: int) -> None:
         """Every record in the sink exactly once, no fewer than `at_least`, and nothing left prepared."""
@@ -97,7 +97,7 @@ class Pipeline:
         """Kill whatever still lives, and roll back what a failed test has left prepared."""
         for process in self.processes:
             process.kill()
-        if self._was_born():
+        if self.was_born():
             self.table.roll_back(self.head.incarnation)
 
     def __enter__(self) -> Self:
@@ -108,7 +108,8 @@ class Pipeline:
     ) -> None:
         self.close()
 
-    def _was_born(self) -> bool:
+    def was_born(self) -> bool:
+        """Whether a first start has made head."""
         return self.location.exists() and LocalHead(self.location).read() is not None
 
 

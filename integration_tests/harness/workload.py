@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 
 from confluent_kafka import Producer
@@ -29,6 +30,13 @@ class Workload:
         for number in range(self._next_id, self._next_id + count):
             self._add((number, _WORDS[number % len(_WORDS)], f"payload {number * 7919 % 100_003:>6} of {number}"))
         self.flush()
+
+    def direct(self, topic: str, partitions: int) -> None:
+        """Produce there from now on: to another topic, or to one that has grown. Returns when its producer knows it."""
+        self.topic, self._partitions = topic, partitions
+        deadline = time.monotonic() + _FLUSH_S
+        while len(self._producer.list_topics(topic, _FLUSH_S).topics[topic].partitions) < partitions:
+            assert time.monotonic() < deadline, f"{topic} does not come to {partitions} partitions"
 
     def produce_without_word(self) -> None:
         """Produce one record whose word is null."""

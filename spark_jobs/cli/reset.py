@@ -115,11 +115,13 @@ def _consequence(spec: Spec, head: HeadValue | None) -> str:
     done = sum(end - first.get(split, 0) for split, end in now.items())
     if source.starting_offsets == "earliest":
         effect = f"about {done:,} records that the sinks already hold will be written again"
+    elif source.starting_offsets != "latest":
+        effect = "what the sinks hold of records from there on is written again, and what lies before is not written"
     else:
         effect = "records that arrive before the next run's start, and are not yet read, will never be written"
     return (
         f"Pipeline {spec.pipeline!r} has completed checkpoint {head.completed}. The next run starts at "
-        f"{source.starting_offsets!r}: {effect}."
+        f"{source.starts_from}: {effect}."
     )
 
 

@@ -73,8 +73,8 @@ def _tree(spec: Spec) -> Tree:
 
 
 def _source(source: KafkaEntry) -> str:
-    topics = ", ".join(source.topics)
-    return f"kafka {source.bootstrap_servers}, {topics}, from {source.starting_offsets}, {source.format.type}"
+    topics = ", ".join(source.topics or [f"topics like {source.topics_pattern}"])
+    return f"kafka {source.bootstrap_servers}, {topics}, from {source.starts_from}, {source.format.type}"
 
 
 def _step(step: TransformStep) -> str:

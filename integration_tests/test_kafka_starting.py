@@ -1,0 +1,131 @@
+"""Where a pipeline begins to read, and what it finds on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from connectors.formats import StringFormat
+from connectors.kafka import KafkaSource
+from connectors.kafka.starting import FromGroup, FromOffsets, FromTimestamp
+from integration_tests import topics
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.workload import Workload
+from integration_tests.services import Services
+from twophase.errors import OffsetOutOfRangeError, SpecError, UnknownTopicError
+from twophase.values import StartingPoint
+
+_NOWHERE = StartingPoint()
+_DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def three(topic: TopicFactory, services: Services) -> str:
+    """A topic of two partitions: three records a day apart in the first, nothing in the second."""
+    name = topic(2)
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    for day in (1, 2, 3):
+        producer.produce(name, b"x", partition=0, timestamp=_DAY_MS * day)
+    assert producer.flush(30) == 0
+    return name
+
+
+def _source(services: Services, *names: str, **settings: object) -> KafkaSource:
+    return KafkaSource("in", services.kafka_bootstrap, names, StringFormat(), **settings)  # type: ignore[arg-type]
+
+
+def _begins(source: KafkaSource) -> dict[str, int]:
+    return dict(source.starting_point(_NOWHERE).positions)
+
+
+@pytest.mark.parametrize(("at_ms", "offset"), [(0, 0), (_DAY_MS, 0), (_DAY_MS + 1, 1), (3 * _DAY_MS, 2), (2**42, 3)])
+def test_from_a_moment(three: str, services: Services, at_ms: int, offset: int) -> None:
+    starting = FromTimestamp(at_ms)
+    assert _begins(_source(services, three, starting_offsets=starting)) == {f"{three}/0": offset, f"{three}/1": 0}
+
+
+def test_from_what_a_group_has_committed(three: str, services: Services) -> None:
+    group = f"group-{three}"
+    _source(services, three, group_id=group).commit_back({f"{three}/0": 2})
+    with pytest.raises(SpecError, match=f"group {group} has no offset of {three}/1"):
+        _begins(_source(services, three, starting_offsets=FromGroup(group)))
+    found = _begins(_source(services, three, starting_offsets=FromGroup(group, "latest")))
+    assert found == {f"{three}/0": 2, f"{three}/1": 0}
+
+
+def test_from_given_offsets(three: str, services: Services) -> None:
+    given = FromOffsets({f"{three}/0": 1, f"{three}/1": 0})
+    assert _begins(_source(services, three, starting_offsets=given)) == {f"{three}/0": 1, f"{three}/1": 0}
+    short = FromOffsets({f"{three}/0": 1})
+    with pytest.raises(SpecError, match=f"starting_offsets do not name {three}/1"):
+        _begins(_source(services, three, starting_offsets=short))
+    far = FromOffsets({f"{three}/0": 4}, "earliest")
+    with pytest.raises(OffsetOutOfRangeError, match=rf"{three}/0 cannot begin at offset 4: it has \[0, 3\)"):
+        _begins(_source(services, three, starting_offsets=far))
+
+
+def test_a_pattern_matches_whole_names(three: str, services: Services) -> None:
+    assert set(_begins(_source(services, topics_pattern=f"{three[:-1]}."))) == {f"{three}/0", f"{three}/1"}
+    with pytest.raises(UnknownTopicError, match=r"no topic on .* matches"):
+        _begins(_source(services, topics_pattern=three[:-1]))
+
+
+@pytest.fixture
+def later(services: Services) -> Iterator[list[str]]:
+    """Names of topics that the test makes itself; deleted at the end."""
+    made: list[str] = []
+    yield made
+    topics.delete(services.kafka_bootstrap, made)
+
+
+@pytest.mark.timeout(600)
+def test_partitions_and_topics_made_while_it_runs(pipeline: Pipeline, services: Services, later: list[str]) -> None:
+    """They are read from their first record, though the pipeline began at the end: also after a kill in between."""
+    workload = pipeline.workload
+    grown = workload.topic
+    first = Workload(services.kafka_bootstrap, workload.topic, 2)
+    first.produce(100)  # before the pipeline: not read
+    source = pipeline.source
+    del source["topics"]
+    source["topics_pattern"] = f"{workload.topic}(-more)?"
+    source["starting_offsets"] = "latest"
+    process = pipeline.start(until_caught_up=False, arm=["before-decide@1"])
+    _await(lambda: pipeline.was_born() and bool(pipeline.head.initial))
+    workload.produce(2 * CHECKPOINT_RECORDS)
+    process.await_point("before-decide@1")
+
+    admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
+    for future in admin.create_partitions([NewPartitions(workload.topic, 4)]).values():
+        future.result(30)
+    later.append(f"{workload.topic}-more")
+    topics.create(services.kafka_bootstrap, later[0], 1, {})
+    workload.direct(workload.topic, 4)
+    workload.produce(2 * CHECKPOINT_RECORDS)
+    workload.direct(later[0], 1)
+    workload.produce(CHECKPOINT_RECORDS)
+    process.kill()
+
+    process = pipeline.start(arm=["prepared@3"])
+    process.await_point("prepared@3")
+    process.kill()
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=5 * CHECKPOINT_RECORDS)
+    head = pipeline.head
+    assert head.initial["incoming"] == {
+        f"{name}/{n}": at
+        for name, n, at in ((grown, 0, 50), (grown, 1, 50), (grown, 2, 0), (grown, 3, 0), (later[0], 0, 0))
+    }
+    assert set(head.identities["incoming"]) == {grown, later[0]}
+
+
+def _await(condition: Callable[[], bool], timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

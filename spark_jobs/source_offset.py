@@ -1,0 +1,40 @@
+"""What Spark stores for a source in `offsets/N`: where the batch ends, and where splits begin that are new in it.
+
+The starting point of a split that is discovered while the query runs is so made durable with the plan that names it,
+before anything is read: a replay, also by another process, begins at the same offset (R6, R10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from twophase.values import Positions, StartingPoint
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """One source's part of a batch's plan."""
+
+    ends: Positions
+    began: StartingPoint = field(default_factory=StartingPoint)  # of splits that no earlier batch names
+
+    def to_json(self) -> dict[str, Any]:
+        """As Spark keeps it. Without discoveries, equal ends give equal JSON: that is how Spark sees that nothing came.
+
+        Plain dicts, sorted by Spark itself.
+        """
+        document: dict[str, Any] = {"ends": dict(self.ends)}
+        if self.began.positions:
+            document["began"] = {
+                "positions": dict(self.began.positions),
+                "identities": dict(self.began.identities),
+            }
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> SourceOffset:
+        """The inverse. Raises KeyError or TypeError for anything else."""
+        began = document.get("began", {"positions": {}, "identities": {}})
+        return cls(dict(document["ends"]), StartingPoint(dict(began["positions"]), dict(began["identities"])))
