@@ -18,6 +18,12 @@ from twophase.values import CheckpointRecord, Committable, OffsetRange
 
 FORMAT: Final = 1
 
+_RESTORE: Final = "restore the checkpoint location from a backup"
+_RESTORE_HEAD: Final = (
+    f"{_RESTORE}; without one, move it away and take the sinks over with `eos reset`: the pipeline begins anew, and "
+    "what its old life left prepared is listed, to be ended by hand"
+)
+
 
 def sha256_of(content: bytes) -> str:
     """Hex digest: the content half of a record's name."""
@@ -25,32 +31,35 @@ def sha256_of(content: bytes) -> str:
 
 
 def encode_head(head: HeadValue) -> bytes:
-    """Canonical JSON of head."""
-    return _dump(
-        {
-            "format": FORMAT,
-            "pipeline": head.pipeline,
-            "incarnation": head.incarnation,
-            "epoch": head.epoch,
-            "nonces": head.nonces,
-            "query_id": head.query_id,
-            "completed": head.completed,
-            "committed": head.committed,
-            "aborted_checkpoint": head.aborted_checkpoint,
-            "aborted_attempt": head.aborted_attempt,
-            "initial": head.initial,
-            "identities": head.identities,
-            "positions": head.positions,
-            "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
-            "sinks": head.sinks,
-        }
-    )
+    """Canonical JSON of head, with its own hash: unlike a record's, nothing else could tell that it was damaged."""
+    document = {
+        "format": FORMAT,
+        "pipeline": head.pipeline,
+        "incarnation": head.incarnation,
+        "epoch": head.epoch,
+        "nonces": head.nonces,
+        "query_id": head.query_id,
+        "completed": head.completed,
+        "committed": head.committed,
+        "aborted_checkpoint": head.aborted_checkpoint,
+        "aborted_attempt": head.aborted_attempt,
+        "initial": head.initial,
+        "identities": head.identities,
+        "positions": head.positions,
+        "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
+        "sinks": head.sinks,
+    }
+    return _dump({**document, "checksum": sha256_of(_dump(document))})
 
 
 def decode_head(content: bytes) -> HeadValue:
     """The head that `encode_head` wrote. Raises HeadFormatError."""
     document = _load(content, "head")
     with _Reading("head"):
+        checksum = document.pop("checksum")
+        if checksum != sha256_of(_dump(document)):
+            message = "this head is damaged: its content does not match its checksum"
+            raise HeadFormatError(message, remedy=_RESTORE_HEAD)
         return HeadValue(
             pipeline=document["pipeline"],
             incarnation=document["incarnation"],
@@ -93,7 +102,7 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
     """The record that `encode_record` wrote. Raises HeadFormatError, also when the content is not what head names."""
     if sha256 is not None and sha256_of(content) != sha256:
         message = "a checkpoint record does not match the hash that head holds: it is damaged"
-        raise HeadFormatError(message, remedy="restore the checkpoint location from a backup")
+        raise HeadFormatError(message, remedy=_RESTORE)
     document = _load(content, "record")
     with _Reading("record"):
         return CheckpointRecord(
@@ -153,7 +162,8 @@ class _Reading:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, KeyError | TypeError | ValueError | AttributeError):
             message = f"this {self._what} is damaged: {error!r}"
-            raise HeadFormatError(message, remedy="restore the checkpoint location from a backup") from error
+            remedy = _RESTORE_HEAD if self._what == "head" else _RESTORE
+            raise HeadFormatError(message, remedy=remedy) from error
 
 
 def _scope(text: str) -> Scope:
