@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import stat
@@ -82,6 +83,24 @@ def test_each_version_is_won_once_by_processes_that_race(kind: str, tmp_path: Pa
     assert seen == Versioned(versions[-1], f"{winner} {versions[-1]}".encode())
 
 
+def partials(folder: Path) -> list[Path]:
+    return list(folder.glob("*/.*.partial"))
+
+
+def write_slowly(folder: Path, call: str, pipe: Any) -> None:
+    """One process: stop before the file gets its name, until it is told to go on."""
+    link = os.link
+
+    def wait(*paths: Any) -> None:
+        pipe.send("written")
+        pipe.recv()
+        link(*paths)
+
+    os.link = wait  # type: ignore[assignment]
+    store = LocalHead(folder)
+    pipe.send(("done", store.swap(0, b"late") if call == "swap" else store.put_record("a.json", b"content") is None))
+
+
 class TestFiles:
     """What is particular to head in files."""
 
@@ -95,6 +114,63 @@ class TestFiles:
         assert store.list_records() == []
         assert store.swap(1, b"two")
         assert store.read() == Versioned(2, b"two")
+
+    def test_what_dead_drivers_were_writing_is_swept_with_the_claim(self, tmp_path: Path) -> None:
+        LocalHead(tmp_path).swap(0, b"one")
+        for folder in ("head", "records"):
+            (tmp_path / folder / ".0123456789abcdef.partial").write_bytes(b"{half")
+        store = LocalHead(tmp_path)
+        store.read()
+        assert not store.swap(0, b"refused")
+        assert len(partials(tmp_path)) == 2, "who does not own head deletes nothing"
+        assert store.swap(1, b"two")
+        assert partials(tmp_path) == []
+
+    @pytest.mark.parametrize("call", ["swap", "put_record"])
+    def test_what_a_living_driver_is_writing_stays(self, tmp_path: Path, call: str) -> None:
+        """Another process stands between writing and naming its file while this one claims."""
+        context = multiprocessing.get_context("fork")
+        mine, others = context.Pipe()
+        writer = context.Process(target=write_slowly, args=(tmp_path, call, others), daemon=True)
+        writer.start()
+        assert mine.recv() == "written"
+        store = LocalHead(tmp_path)
+        assert store.swap(0, b"claim")
+        assert len(partials(tmp_path)) == 1
+        mine.send("go on")
+        assert mine.recv() == ("done", call != "swap")
+        writer.join(10)
+        assert partials(tmp_path) == []
+        assert store.read() == Versioned(1, b"claim")
+
+    def test_what_a_driver_that_is_killed_was_writing_is_swept(self, tmp_path: Path) -> None:
+        context = multiprocessing.get_context("fork")
+        mine, others = context.Pipe()
+        writer = context.Process(target=write_slowly, args=(tmp_path, "put_record", others), daemon=True)
+        writer.start()
+        assert mine.recv() == "written"
+        writer.kill()
+        writer.join(10)
+        assert len(partials(tmp_path)) == 1
+        assert LocalHead(tmp_path).swap(0, b"claim")
+        assert partials(tmp_path) == []
+
+    def test_a_file_that_is_swept_before_it_is_locked_is_made_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = LocalHead(tmp_path)
+        lock, swept = fcntl.flock, []
+
+        def sweep_first(file: Any, how: int) -> None:
+            if not swept:
+                swept.extend(partials(tmp_path))
+                swept[0].unlink()
+            lock(file, how)
+
+        monkeypatch.setattr(fcntl, "flock", sweep_first)
+        assert store.swap(0, b"one")
+        assert len(swept) == 1
+        assert store.read() == Versioned(1, b"one")
 
     def test_a_refused_swap_leaves_no_file(self, tmp_path: Path) -> None:
         store = LocalHead(tmp_path)

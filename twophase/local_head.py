@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from twophase.errors import HeadError, HeadFormatError
 from twophase.head import Versioned
@@ -31,6 +32,7 @@ class LocalHead:
         self._folder = folder
         self._head = folder / "head"
         self._records = folder / "records"
+        self._is_swept = False
         with _naming(folder):
             for path in (self._head, self._records):
                 path.mkdir(parents=True, exist_ok=True)
@@ -52,15 +54,16 @@ class LocalHead:
         """See HeadStore. The link is the swap: it fails if the version exists, and appears with its whole content.
 
         A version is cleaned away only when the newest is more than _KEPT above it. So while the newest is near, the
-        link
-        made a version that never existed. Otherwise this swap came too late to tell: refused, and its file means
+        link made a version that never existed. Otherwise this swap came too late to tell: refused, and its file means
         nothing.
         """
         target = self._path(expected + 1)
-        partial = self._head / f".{secrets.token_hex(8)}.partial"
-        _write_synced(partial, value)
-        if not _link(partial, target):
+        if not _create(target, value):
             return False
+        if not self._is_swept:  # with the first swap, which is a driver's claim
+            self._is_swept = True
+            _sweep(self._head)
+            _sweep(self._records)
         newest = self._versions()[-1]
         if newest - (expected + 1) >= _KEPT:
             return False
@@ -70,9 +73,7 @@ class LocalHead:
     def put_record(self, name: str, content: bytes) -> None:
         """See HeadStore."""
         target = self._records / name
-        partial = self._records / f".{secrets.token_hex(8)}.partial"
-        _write_synced(partial, content)
-        if not _link(partial, target) and self.get_record(name) != content:
+        if not _create(target, content) and self.get_record(name) != content:
             message = f"record {target} exists with another content"
             raise HeadFormatError(message, remedy="restore the checkpoint location from a backup")
 
@@ -119,35 +120,63 @@ class LocalHead:
                 self._path(version).unlink(missing_ok=True)
 
 
-def _write_synced(path: Path, content: bytes) -> None:
+def _create(target: Path, content: bytes) -> bool:
+    """Give the content its name, whole and synced; False if the name is taken.
+
+    Either way the name is durable: who made it may not have lived to sync it. A folder that cannot be synced is a
+    HeadError and not an unknown swap: the name may be there and yet not survive a power cut, so that finding it proves
+    nothing. The next claim syncs the folder before anything is built on it.
+    """
+    partial, file = _open_partial(target.parent)
     try:
-        with path.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        message = f"cannot write {path}: {error.strerror}"
-        raise HeadError(message, remedy="free space or permissions at the checkpoint location") from error
+        with file:
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError as error:
+                message = f"cannot write {partial}: {error.strerror}"
+                raise HeadError(message, remedy="free space or permissions at the checkpoint location") from error
+            with _naming(target.parent):
+                linked = _link(partial, target)
+                _sync_folder(target.parent)
+                return linked
+    finally:
+        with suppress(OSError):  # what stays is swept
+            partial.unlink()
 
 
 def _link(partial: Path, target: Path) -> bool:
-    """Give the content its name; False if the name is taken. Either way the name is durable: who made it may not have
-    lived to sync it.
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        return False
+    return True
 
-    A folder that cannot be synced is a HeadError and not an unknown swap: the name may be there and yet not survive a
-    power cut, so that finding it proves nothing. The next claim syncs the folder before anything is built on it.
+
+def _open_partial(folder: Path) -> tuple[Path, BinaryIO]:
+    """A new file, locked for as long as it is open: so `_sweep` knows that its writer lives."""
+    while True:
+        path = folder / f".{secrets.token_hex(8)}.partial"
+        with _naming(folder):
+            file = path.open("xb")
+        with suppress(OSError):  # where there are no locks, nothing is swept either
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return path, file
+        file.close()  # swept in the moment between
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what drivers that died while they wrote have left.
+
+    A file that somebody still writes is locked, also by a driver in another container, and stays: the system lets go of
+    the lock when the process ends, however it ends. What cannot be deleted now is no reason to fail: it means nothing.
     """
-    with _naming(target.parent):
-        try:
-            os.link(partial, target)
-            linked = True
-        except FileExistsError:
-            linked = False
-        finally:
-            partial.unlink()
-        _sync_folder(target.parent)
-    return linked
+    for path in folder.glob(".*.partial"):
+        with suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 @contextmanager
