@@ -17,7 +17,6 @@ from twophase.head import Versioned
 _KEPT: Final = 16
 """How many old versions stay. A swap that comes later than that is refused (see `swap`)."""
 
-
 _VERSION: Final = re.compile(r"[0-9]{20}\.json")
 
 
