@@ -34,7 +34,7 @@ class Mutant:
 
 
 _DECIDE = """    yield messages.PutRecord(ref, record)
-    yield from owned.swap(Complete(record, ref), "decide")
+    yield from owned.swap(Complete(record, ref, begin.began), "decide")
 """
 _START = """    yield from _commit_decided(owned)
     head = owned.head
@@ -256,6 +256,6 @@ MUTANTS: dict[str, Mutant] = {
         ),
     ),
     "initial positions are not stored (H3)": Mutant(
-        ONE, "decided with", (Patch("transitions", "{**added, **head.positions", "{**head.positions"),)
+        ONE, "ends as 'stopped'", (Patch("transitions", "{**added, **head.positions", "{**head.positions"),)
     ),
 }
