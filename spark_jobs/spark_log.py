@@ -31,7 +31,7 @@ class LocalSparkLog:
         folder = self.folder(incarnation)
         planned = _numbers(folder / "offsets")
         return SparkState(
-            query_id=self.query_id(incarnation),
+            query_id=self._told_query_id(incarnation),
             newest_planned=planned[-1] if planned else -1,
             newest_committed=max(_numbers(folder / "commits"), default=-1),
             offsets_log={number: self.offsets_log(incarnation, number) for number in planned[-2:]},
@@ -47,6 +47,13 @@ class LocalSparkLog:
         except (ValueError, KeyError) as error:
             message = f"{path} is damaged: {error!r}"
             raise IdentityError(message, remedy=_REMEDY) from error
+
+    def _told_query_id(self, incarnation: str) -> str | None:
+        """Damage as an id that no query has: a start refuses it by that name, and a reset does not stumble over it."""
+        try:
+            return self.query_id(incarnation)
+        except IdentityError as error:
+            return f"unknown, since {error.message}"
 
     def offsets_log(self, incarnation: str, checkpoint_id: int) -> str:
         """Spark's `offsets/N` to the letter."""

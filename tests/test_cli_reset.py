@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.cli import output, run_command_line
+from spark_jobs.spark_log import LocalSparkLog
 from tests.test_cli_status import INCARNATION, SPEC, store
 
 
@@ -45,6 +46,19 @@ def test_a_new_life_and_nothing_left_of_the_old_one(spec: Path, capsys: pytest.C
     code, after = run(capsys, spec, "--yes")
     assert (code, after["ended"], after["left"]) == (0, facts["incarnation"], None)
     assert not folder.exists()
+
+
+def test_damage_in_sparks_checkpoint_is_what_a_reset_cures(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(spec.parent / "state")
+    folder = spec.parent / "state" / "spark" / INCARNATION
+    (folder / "offsets").mkdir(parents=True)
+    (folder / "metadata").write_text("{half")
+    assert LocalSparkLog(spec.parent / "state").state(INCARNATION).query_id == (
+        f"unknown, since {folder / 'metadata'} is damaged: "
+        "JSONDecodeError('Expecting property name enclosed in double quotes: line 1 column 2 (char 1)')"
+    )
+    next((spec.parent / "state" / "records").glob("5-*")).unlink()
+    assert run(capsys, spec, "--yes", "--abandon-lost")[0] == 0
 
 
 def test_what_is_given_up(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
