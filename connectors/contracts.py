@@ -48,6 +48,7 @@ class Source(Protocol):
     """A replayable input. Lives on the driver, in Spark's planner process and in tasks: picklable, no side effects."""
 
     name: str
+    split_above: int | None  # a range of more offsets than that is read by several tasks, in no order; None: never
 
     @property
     def schema(self) -> pa.Schema:
@@ -68,6 +69,12 @@ class Source(Protocol):
 
         Raises SourceError if the service does not answer, OffsetOutOfRangeError if a topic is no longer the one of
         `known`: its offsets would name other records.
+        """
+
+    def lost(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+        """What of these ranges the service no longer has, and `read` leaves out because the spec says so.
+
+        Called once per checkpoint, before it is read, for the user to be told. Empty where loss is an error.
         """
 
     def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connectors.contracts import Sink, Source
 from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
-from spark_jobs.plan import is_stateful, used_columns
-from spark_jobs.source import data_source
+from spark_jobs.plan import is_stateful, streaming_leaves, used_columns
+from spark_jobs.source import data_source, format_name
 from spark_jobs.writing import HASH_COLUMN
 from twophase.errors import SpecError
 from twophase.values import StartingPoint
@@ -31,26 +31,31 @@ class Pipeline:
     output_mode: str
 
 
-def build(spark: SparkSession, spec: Spec, source: Source, sink: Sink, began: StartingPoint) -> Pipeline:
+Began = Mapping[str, StartingPoint]
+"""Source -> where it began."""
+
+
+def build(spark: SparkSession, spec: Spec, sources: Sequence[Source], sink: Sink, began: Began) -> Pipeline:
     """Build the query. Called at every start of it; asks the sink's service for the target.
 
-    Built twice: the first time with every column of the source, to see which ones are used; then with only those.
+    Built twice: the first time with every column of the sources, to see which ones are used; then with only those.
 
     Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
     """
-    frame = _frame(spark, spec, source, began)
+    frame = _frame(spark, spec, sources, began)
     opened = sink.open(to_arrow_schema(frame.schema, timezone="UTC"))
     selected = frame.select(*[_quoted(name) for name in opened.columns])
-    used = used_columns(spark, selected, source.schema.names)
-    if used != source.schema.names:
+    _check_read_once(selected, sources)
+    narrow = [source.select(used_columns(spark, selected, source.schema.names)) for source in sources]
+    if narrow != list(sources):
         try:
-            narrow = _frame(spark, spec, source.select(used), began)
-            selected = narrow.select(*[_quoted(name) for name in opened.columns])
+            selected = _frame(spark, spec, narrow, began).select(*[_quoted(name) for name in opened.columns])
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
-            selected = _frame(spark, spec, source, began).select(*[_quoted(name) for name in opened.columns])
+            selected = _frame(spark, spec, sources, began).select(*[_quoted(name) for name in opened.columns])
     stateful = is_stateful(selected)
     if stateful:
         _check_hashable(selected)
+        _check_order(spec)
     modes = {step.output_mode for step in spec.transforms}
     return Pipeline(selected, opened, stateful, "update" if "update" in modes else "append")
 
@@ -63,16 +68,45 @@ def _check_hashable(frame: DataFrame) -> None:
             raise SpecError(message, remedy="turn a map into JSON with to_json(), and name no column _eos_hash")
 
 
-def rows_schema(spark: SparkSession, spec: Spec, source: Source) -> pa.Schema:
+def _check_order(spec: Spec) -> None:
+    """H22: several tasks read one partition in no order, and state that depends on it would differ when run again."""
+    sorts = any(isinstance(step, PythonStep) and step.sorts_by_offset for step in spec.transforms)
+    for index, entry in enumerate(spec.sources):
+        if entry.split_above is not None and not sorts:
+            message = f"sources[{index}].split_above: the records of a partition reach a stateful step in no order"
+            remedy = (
+                "remove it; or sort by _partition and _offset in the step, which says so by `sorts_by_offset: true`"
+            )
+            raise SpecError(message, remedy=remedy)
+
+
+def _check_read_once(frame: DataFrame, sources: Sequence[Source]) -> None:
+    """Spark would read a source that stands twice in a query twice, each with positions of its own."""
+    leaves = streaming_leaves(frame)
+    for index, source in enumerate(sources):
+        times = leaves.count(format_name(source))
+        if times != 1:
+            message = f"sources[{index}] ({source.name}): the steps read it {times} times"
+            remedy = (
+                "remove it" if times == 0 else "read it once; or give it a second entry in sources, with another name"
+            )
+            raise SpecError(message, remedy=remedy)
+
+
+def rows_schema(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> pa.Schema:
     """The schema of the rows that reach the sink, without asking any service."""
-    return to_arrow_schema(_frame(spark, spec, source, StartingPoint({}, {})).schema, timezone="UTC")
+    return to_arrow_schema(_frame(spark, spec, sources, {}).schema, timezone="UTC")
 
 
-def _frame(spark: SparkSession, spec: Spec, source: Source, began: StartingPoint) -> DataFrame:
-    reader = data_source(source, from_arrow_schema(source.schema), began, spec.checkpoint.max_records_per_checkpoint)
-    spark.dataSource.register(reader)
-    frames = {source.name: spark.readStream.format(reader.name()).load()}
-    frames[source.name].createOrReplaceTempView(source.name)
+def _frame(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> DataFrame:
+    frames: dict[str, DataFrame] = {}
+    for source in sources:
+        cap = spec.checkpoint.max_records_per_checkpoint
+        share = max(cap // len(sources), 1) if cap is not None else None
+        schema = from_arrow_schema(source.schema)
+        spark.dataSource.register(data_source(source, schema, began.get(source.name, StartingPoint()), share))
+        frames[source.name] = spark.readStream.format(format_name(source)).load()
+        frames[source.name].createOrReplaceTempView(source.name)
     for index, step in enumerate(spec.transforms):
         try:
             frame = _step(spark, spec, step, frames)

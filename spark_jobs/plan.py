@@ -47,6 +47,14 @@ def used_columns(spark: SparkSession, frame: DataFrame, available: list[str]) ->
     return [name for name in available if name in used] or available[:1]
 
 
+def streaming_leaves(frame: DataFrame) -> list[str]:
+    """The names of the streaming sources that a frame reads, as often as Spark would read them."""
+    leaves = {
+        node.hashCode(): node for node in _nodes(_analyzed(frame)) if node.isStreaming() and node.children().isEmpty()
+    }
+    return [leaf.sourceName() for leaf in leaves.values()]
+
+
 def _analyzed(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 

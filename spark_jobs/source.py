@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -13,11 +15,14 @@ from connectors.admission import admit
 from connectors.contracts import Horizon, Source
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.source_offset import SourceOffset
-from twophase.errors import OffsetOutOfRangeError
+from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, Positions, StartingPoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_NOTHING = StartingPoint()
 
 
 class _Range(InputPartition):
@@ -40,7 +45,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
         """Spark asks for this again after a crash in batch 0; head gives the same answer for ever (H3)."""
-        return SourceOffset(self._began.positions).to_json()
+        return self._offset(self._began.positions)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 Spark's name
         """Called once, before the first batch, when the query is to end when it has caught up."""
@@ -54,7 +59,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         count as done, and be left out (H23).
         """
         with carried(self._token):
-            before = SourceOffset.from_json(start)
+            before = self._parsed(start)
             self._identities |= before.began.identities
             known = {**self._began.positions, **before.ends}  # a topic added to the spec has a position in head alone
             horizon = self._target or self._source.horizon(StartingPoint(known, self._identities))
@@ -66,24 +71,42 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = {**before.ends, **{split: end for split, end in ends.items() if split in known or split in new}}
             if ends == before.ends:
                 return start  # to the letter, or Spark would run a batch of nothing
-            return SourceOffset(ends, StartingPoint(new, horizon.discovered.identities if new else {})).to_json()
+            return self._offset(ends, StartingPoint(new, horizon.discovered.identities if new else {}))
 
-    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802 Spark's name
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 Spark's name
         """For the lag: what there was when the batch was planned."""
-        return dict(self._latest) if self._latest is not None else None
+        return self._offset(self._latest) if self._latest is not None else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One task for each split that has something new."""
-        before, planned = SourceOffset.from_json(start), SourceOffset.from_json(end)
-        starts = {**self._began.positions, **planned.began.positions, **before.ends}
-        ranges = (OffsetRange(split, starts[split], offset) for split, offset in sorted(planned.ends.items()))
-        return [_Range(each) for each in ranges if each.end > each.start]
+        before, planned = self._parsed(start), self._parsed(end)
+        ranges = planned.ranges({**self._began.positions, **before.ends})
+        return [_Range(piece) for each in ranges for piece in _pieces(each, self._source.split_above)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
         assert isinstance(partition, _Range)
         with carried(self._token):
             yield from self._source.read(partition.offsets)
+
+    def _offset(self, ends: Positions, began: StartingPoint = _NOTHING) -> dict[str, Any]:
+        return SourceOffset(self._source.name, ends, began).to_json()
+
+    def _parsed(self, offset: dict[str, Any]) -> SourceOffset:
+        parsed = SourceOffset.from_json(offset)
+        if parsed.source != self._source.name:
+            message = f"Spark takes the offsets of source {parsed.source} for those of {self._source.name}"
+            raise IdentityError(
+                message, remedy="the steps name the sources in another order than before: change it back"
+            )
+        return parsed
+
+
+def _pieces(whole: OffsetRange, most: int | None) -> Iterator[OffsetRange]:
+    """A range in pieces of about equal size, none of them larger than `most`; nothing for an empty range."""
+    count = -(-(whole.end - whole.start) // (most or sys.maxsize))
+    cuts = [whole.start + (whole.end - whole.start) * number // max(count, 1) for number in range(count + 1)]
+    return (OffsetRange(whole.split, start, end) for start, end in pairwise(cuts))
 
 
 def _check_not_shorter(known: Positions, ends: Positions) -> None:
@@ -93,13 +116,18 @@ def _check_not_shorter(known: Positions, ends: Positions) -> None:
             raise OffsetOutOfRangeError(message, remedy="reset the pipeline to read what there is now")
 
 
+def format_name(source: Source) -> str:
+    """The name under which Spark knows a source."""
+    return f"eos_{source.name}"
+
+
 def data_source(source: Source, schema: StructType, began: StartingPoint, max_records: int | None) -> type[DataSource]:
     """A data source class for this one source.
 
     The configuration travels inside the class, by value, and not in Spark's options: those are shown in plans and in
     the UI, and it may hold passwords.
     """
-    source_name, token = f"eos_{source.name}", TOKEN
+    source_name, token = format_name(source), TOKEN
 
     class ConfiguredSource(DataSource):
         @classmethod

@@ -1,4 +1,6 @@
-"""What Spark stores for a source in `offsets/N`: where the batch ends, and where splits begin that are new in it.
+"""What Spark stores for a source in `offsets/N`: its name, where the batch ends, and where splits begin that are new.
+
+Spark knows sources by their order in the query, which a change of the query can change: the name tells.
 
 The starting point of a split that is discovered while the query runs is so made durable with the plan that names it,
 before anything is read: a replay, also by another process, begins at the same offset (R6, R10).
@@ -10,22 +12,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from twophase.values import Positions, StartingPoint
+from twophase.values import OffsetRange, Positions, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
     """One source's part of a batch's plan."""
 
+    source: str
     ends: Positions
     began: StartingPoint = field(default_factory=StartingPoint)  # of splits that no earlier batch names
+
+    def ranges(self, positions: Positions) -> list[OffsetRange]:
+        """What the batch reads if `positions` is how far the batches before it came; without empty ranges."""
+        starts = {**self.began.positions, **positions}
+        ranges = (OffsetRange(split, starts[split], end) for split, end in sorted(self.ends.items()))
+        return [each for each in ranges if each.end > each.start]
 
     def to_json(self) -> dict[str, Any]:
         """As Spark keeps it. Without discoveries, equal ends give equal JSON: that is how Spark sees that nothing came.
 
         Plain dicts, sorted by Spark itself.
         """
-        document: dict[str, Any] = {"ends": dict(self.ends)}
+        document: dict[str, Any] = {"source": self.source, "ends": dict(self.ends)}
         if self.began.positions:
             document["began"] = {
                 "positions": dict(self.began.positions),
@@ -35,6 +44,10 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> SourceOffset:
-        """The inverse. Raises KeyError or TypeError for anything else."""
+        """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
         began = document.get("began", {"positions": {}, "identities": {}})
-        return cls(dict(document["ends"]), StartingPoint(dict(began["positions"]), dict(began["identities"])))
+        return cls(
+            document["source"],
+            dict(document["ends"]),
+            StartingPoint(dict(began["positions"]), dict(began["identities"])),
+        )

@@ -86,19 +86,24 @@ class LocalSparkLog:
 
 
 def planned(offsets_log: str, sources: Sequence[str]) -> dict[str, SourceOffset]:
-    """What each source's batch covers, from the content of `offsets/N`: a version, metadata, a line a source."""
+    """What the batch covers of each source, from the content of `offsets/N`: a version, metadata, a line a source.
+
+    Args:
+        offsets_log: the content.
+        sources: those that it must name, each once. A line is `-` until a source has its first records.
+    """
     version, _, *lines = offsets_log.splitlines()
-    if version != "v1" or len(lines) != len(sources):
-        message = f"Spark's offsets log has version {version} and {len(lines)} sources; expected v1 and {len(sources)}"
-        raise IdentityError(message, remedy="the sources of a pipeline cannot change; use `eos reset`")
-    parts = zip(sources, lines, strict=True)
     try:
-        return {
-            source: SourceOffset.from_json({"ends": {}} if line == "-" else json.loads(line)) for source, line in parts
-        }
+        offsets = [SourceOffset.from_json(json.loads(line)) for line in lines if line != "-"]
     except (ValueError, KeyError, TypeError) as error:
         message = f"Spark's offsets log does not hold offsets of ours: {error!r}"
         raise IdentityError(message, remedy=_REMEDY) from error
+    found = {offset.source: offset for offset in offsets}
+    if version != "v1" or len(lines) != len(sources) or len(found) < len(offsets) or not found.keys() <= set(sources):
+        names = ", ".join(offset.source for offset in offsets)
+        message = f"Spark's offsets log has version {version} and {len(lines)} sources ({names}); expected v1 and "
+        raise IdentityError(message + ", ".join(sources), remedy="the sources of a pipeline cannot change; `eos reset`")
+    return found
 
 
 def _sync(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from connectors.spec import load_spec
 from spark_jobs import runner, session
 from spark_jobs.plan import is_stateful
-from spark_jobs.runner import Runner, starting_point
+from spark_jobs.runner import Runner, starting_points
 from twophase.errors import ConnectorError, IdentityError, LostCommittableError, PrepareError, SinkUnavailableError
 from twophase.head_value import HeadValue
 from twophase.transitions import SetPositions
@@ -65,16 +65,18 @@ class _Driver:
 
 def test_initial_positions_are_asked_for_once() -> None:
     driver = _Driver({})
-    assert starting_point(cast(Any, driver), cast(Any, _Source())) == StartingPoint({"t/0": 7}, {"t": "id"})
+    assert starting_points(cast(Any, driver), cast(Any, [_Source()])) == {
+        "orders": StartingPoint({"t/0": 7}, {"t": "id"})
+    }
     assert driver.owned.initial == {"orders": {"t/0": 7}}
     again = _Driver({"orders": {"t/0": 3}})
-    assert starting_point(cast(Any, again), cast(Any, _Source())) == StartingPoint({"t/0": 3}, {})
+    assert starting_points(cast(Any, again), cast(Any, [_Source()])) == {"orders": StartingPoint({"t/0": 3}, {})}
 
 
 def test_a_source_under_another_name_is_refused() -> None:
     driver = _Driver({"sales": {"t/0": 3}})
-    with pytest.raises(IdentityError, match="positions of source sales, the spec names orders"):
-        starting_point(cast(Any, driver), cast(Any, _Source()))
+    with pytest.raises(IdentityError, match="positions of sales; the spec's sources are orders"):
+        starting_points(cast(Any, driver), cast(Any, [_Source()]))
     assert driver.owned.initial == {"sales": {"t/0": 3}}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -12,12 +13,15 @@ from connectors.contracts import Horizon
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.source import SourceReader
 from spark_jobs.source_offset import SourceOffset
-from twophase.errors import OffsetOutOfRangeError
+from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 
 
 class _Source:
     """A source whose topics are `t` and whatever else `ends` names."""
+
+    name = "s"
+    split_above: int | None = None
 
     def __init__(self, ends: Mapping[str, int], first: Mapping[str, int] | None = None) -> None:
         self.ends, self.first = ends, first or {}
@@ -47,16 +51,17 @@ def _ranges(reader: SourceReader, start: Mapping[str, Any], end: Mapping[str, An
 
 
 def test_a_split_that_is_no_longer_asked_for_stays() -> None:
-    start = SourceOffset({"t/0": 5, "old/0": 7}).to_json()
-    assert _next(_reader(_Source({"t/0": 6})), start) == {"ends": {"t/0": 6, "old/0": 7}}
+    start = SourceOffset("s", {"t/0": 5, "old/0": 7}).to_json()
+    assert _next(_reader(_Source({"t/0": 6})), start) == {"source": "s", "ends": {"t/0": 6, "old/0": 7}}
 
 
 def test_a_split_found_on_the_way_begins_at_its_first_record_whoever_plans_again() -> None:
     source = _Source({"t/0": 5, "t/1": 20, "new/0": 9}, first={"t/1": 17, "new/0": 2})
     reader = _reader(source, {"t/0": 0}, {"t": "id of t"})
-    start = SourceOffset({"t/0": 5}).to_json()
+    start = SourceOffset("s", {"t/0": 5}).to_json()
     planned = _next(reader, start)
     assert planned == {
+        "source": "s",
         "ends": {"t/0": 5, "t/1": 20, "new/0": 9},
         "began": {"positions": {"t/1": 17, "new/0": 2}, "identities": {"new": "id of new"}},
     }
@@ -66,29 +71,44 @@ def test_a_split_found_on_the_way_begins_at_its_first_record_whoever_plans_again
         assert _ranges(again, start, planned) == expected
     source.ends = {"t/0": 5, "t/1": 21, "new/0": 9}
     following = _next(reader, planned)
-    assert following == {"ends": {"t/0": 5, "t/1": 21, "new/0": 9}}
+    assert following == {"source": "s", "ends": {"t/0": 5, "t/1": 21, "new/0": 9}}
     assert _ranges(reader, planned, following) == [OffsetRange("t/1", 20, 21)]
 
 
 def test_a_new_split_without_records_is_looked_at_again() -> None:
-    start = SourceOffset({"t/0": 5}).to_json()
+    start = SourceOffset("s", {"t/0": 5}).to_json()
     reader = _reader(_Source({"t/0": 6, "t/1": 3}, first={"t/1": 3}), {"t/0": 0})
-    assert _next(reader, start) == {"ends": {"t/0": 6}}
+    assert _next(reader, start) == {"source": "s", "ends": {"t/0": 6}}
 
 
 def test_nothing_new_is_the_same_offset_to_the_letter() -> None:
-    start = SourceOffset({"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id of t"})).to_json()
+    start = SourceOffset("s", {"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id of t"})).to_json()
     assert _next(_reader(_Source({"t/0": 5})), start) == start
 
 
 def test_a_topic_that_was_added_later_starts_where_head_says() -> None:
     reader = _reader(_Source({"t/0": 5, "new/0": 9}), {"t/0": 0, "new/0": 8})
-    start = SourceOffset({"t/0": 5}).to_json()
+    start = SourceOffset("s", {"t/0": 5}).to_json()
     end = _next(reader, start)
-    assert end == {"ends": {"t/0": 5, "new/0": 9}}
+    assert end == {"source": "s", "ends": {"t/0": 5, "new/0": 9}}
     assert _ranges(reader, start, end) == [OffsetRange("new/0", 8, 9)]
 
 
 def test_a_topic_that_was_made_again_is_not_passed_over() -> None:
     with pytest.raises(OffsetOutOfRangeError, match="t/1 ends at 3, and the pipeline has read it up to 9"):
-        _next(_reader(_Source({"t/0": 6, "t/1": 3})), SourceOffset({"t/0": 5, "t/1": 9}).to_json())
+        _next(_reader(_Source({"t/0": 6, "t/1": 3})), SourceOffset("s", {"t/0": 5, "t/1": 9}).to_json())
+
+
+def test_offsets_of_another_source_are_refused() -> None:
+    with pytest.raises(IdentityError, match="takes the offsets of source other for those of s"):
+        _next(_reader(_Source({"t/0": 6})), SourceOffset("other", {"t/0": 5}).to_json())
+
+
+@pytest.mark.parametrize(
+    ("most", "cuts"), [(None, [10, 31]), (21, [10, 31]), (20, [10, 20, 31]), (6, [10, 15, 20, 25, 31])]
+)
+def test_a_large_range_in_pieces(most: int | None, cuts: list[int]) -> None:
+    source = _Source({"t/0": 31, "t/1": 4})
+    source.split_above = most
+    start, end = (SourceOffset("s", ends).to_json() for ends in ({"t/0": 10, "t/1": 4}, {"t/0": 31, "t/1": 4}))
+    assert _ranges(_reader(source), start, end) == [OffsetRange("t/0", a, b) for a, b in pairwise(cuts)]

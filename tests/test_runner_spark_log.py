@@ -11,7 +11,9 @@ from spark_jobs.spark_log import LocalSparkLog, planned
 from twophase.errors import IdentityError
 from twophase.values import SparkState
 
-_OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"ends": {"t/0": 7, "t/1": 0}}'
+_OFFSETS = (
+    'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"source": "orders", "ends": {"t/0": 7, "t/1": 0}}'
+)
 
 
 def _written(location: Path) -> LocalSparkLog:
@@ -41,9 +43,23 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
     assert "metadata is damaged" in str(log.state("inc").query_id)
 
 
+def test_sources_are_told_by_name_not_by_order() -> None:
+    two = f'{_OFFSETS}\n{{"source": "users", "ends": {{"u/0": 1}}}}'
+    for names in (["orders", "users"], ["users", "orders"]):
+        assert planned(two, names) == {
+            "orders": SourceOffset("orders", {"t/0": 7, "t/1": 0}),
+            "users": SourceOffset("users", {"u/0": 1}),
+        }
+    for names in (["orders"], ["orders", "clicks"], ["orders", "users", "clicks"]):
+        with pytest.raises(IdentityError, match="sources of a pipeline cannot change"):
+            planned(two, names)
+    with pytest.raises(IdentityError):
+        planned(f"{_OFFSETS}\n{_OFFSETS.splitlines()[-1]}", ["orders", "users"])
+
+
 def test_ends_by_source() -> None:
-    assert planned(_OFFSETS, ["orders"]) == {"orders": SourceOffset({"t/0": 7, "t/1": 0})}
-    assert planned("v1\n{}\n-", ["orders"]) == {"orders": SourceOffset({})}
+    assert planned(_OFFSETS, ["orders"]) == {"orders": SourceOffset("orders", {"t/0": 7, "t/1": 0})}
+    assert planned("v1\n{}\n-", ["orders"]) == {}
 
 
 @pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}", 'v1\n{}\n{"t/0": 7}', "v1\n{}\n{"])

@@ -20,6 +20,7 @@ from twophase.errors import (
     UnknownTopicError,
 )
 
+_MARGIN_S: Final = 5.0  # the client ends a question by itself; this is for the case that it does not
 _AWAY: Final = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -95,6 +96,16 @@ class Client:
             f"{doing}: no answer from Kafka at {self.connection.bootstrap_servers} within {waited_s:g} s{reason}",
             remedy="see that the broker runs and that its advertised address can be reached from here",
         )
+
+    def result_of(self, future: Any, doing: str) -> Any:
+        """The answer to a question, or its failure in our words. Blocks for `connect_timeout_s` and some seconds."""
+        timeout_s = self.connection.connect_timeout_s + _MARGIN_S
+        try:
+            return future.result(timeout_s)
+        except KafkaException as error:
+            raise self.failure(error.args[0], doing) from None
+        except TimeoutError:
+            raise self.no_answer(doing, timeout_s) from None
 
 
 def _denied(doing: str, text: str) -> SourceAccessError:

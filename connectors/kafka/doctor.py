@@ -7,23 +7,26 @@ from collections.abc import Iterator, Sequence
 from confluent_kafka import KafkaException
 
 from connectors.contracts import Finding
-from connectors.kafka import positions
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.group import group_offsets
 from connectors.kafka.pool import shared_admin
+from connectors.kafka.positions import earliest, latest
 from connectors.kafka.settings import Connection
+from connectors.kafka.topics import describe, matching_topics
 from twophase.errors import ConnectorError
 
 
 def findings(
     name: str, connection: Connection, topics: Sequence[str], pattern: str | None, group_id: str | None
 ) -> list[Finding]:
-    """Check one source of named topics or of a pattern's. Blocks for a few times `connect_timeout_s` at most; raises nothing that the cluster causes."""
+    """Check one source of named topics or of a pattern's.
+
+    Blocks for a few times `connect_timeout_s` at most; raises nothing that the cluster causes."""
     try:
         check_settings(connection)
         with shared_admin(connection) as admin:
             found = [_cluster(name, admin)]
-            for topic in topics if pattern is None else positions.matching_topics(admin, pattern):
+            for topic in topics if pattern is None else matching_topics(admin, pattern):
                 found.extend(_topic(name, admin, topic))
             if group_id is not None:
                 found.append(_group(name, admin, group_id))
@@ -50,9 +53,9 @@ def _cluster(name: str, admin: Client) -> Finding:
 def _topic(name: str, admin: Client, topic: str) -> Iterator[Finding]:
     check = f"{name}: topic {topic}"
     try:
-        (found,) = positions.describe(admin, [topic])
-        first = positions.earliest(admin, found.splits)
-        end = positions.latest(admin, found.splits)
+        (found,) = describe(admin, [topic])
+        first = earliest(admin, found.splits)
+        end = latest(admin, found.splits)
     except ConnectorError as error:
         yield _failed(check, error)
         return

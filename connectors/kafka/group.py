@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from confluent_kafka import ConsumerGroupTopicPartitions
 
 from connectors.kafka.client import Client
-from connectors.kafka.positions import result_of
 from connectors.kafka.splits import at, split_name
 
 
@@ -18,7 +17,7 @@ def commit_to_group(client: Client, group_id: str, positions: Mapping[str, int])
     doing = f"commit to group {group_id}"
     timeout_s = client.connection.connect_timeout_s
     for future in client.handle.alter_consumer_group_offsets(request, request_timeout=timeout_s).values():
-        for partition in result_of(client, future, doing).topic_partitions:
+        for partition in client.result_of(future, doing).topic_partitions:
             if partition.error is not None:
                 split = split_name(partition.topic, partition.partition)
                 raise client.failure(partition.error, f"{doing}, {split}")
@@ -30,6 +29,6 @@ def group_offsets(client: Client, group_id: str) -> dict[str, int]:
     timeout_s = client.connection.connect_timeout_s
     found: dict[str, int] = {}
     for future in client.handle.list_consumer_group_offsets(request, request_timeout=timeout_s).values():
-        answer = result_of(client, future, f"offsets of group {group_id}")
+        answer = client.result_of(future, f"offsets of group {group_id}")
         found |= {split_name(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
     return found

@@ -7,6 +7,7 @@ has emptied are never delivered. So a range is over when a record at or past its
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Iterator
 from time import monotonic
@@ -16,11 +17,12 @@ from confluent_kafka import KafkaError, Message
 
 from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
-from connectors.kafka.positions import end_of, existing
+from connectors.kafka.positions import earliest, end_of, existing
 from connectors.kafka.splits import at, offset_of
 from twophase.errors import ConnectorError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
+_log: Final = logging.getLogger(__name__)
 _MAX_MESSAGES: Final = 10_000
 _MAX_CHUNK_BYTES: Final = 8 * 1024 * 1024
 _FIRST_MESSAGES: Final = 1_000  # while the size of a record is not known yet
@@ -28,10 +30,15 @@ _POLL_S: Final = 0.2
 _ASK_EVERY_S: Final = 3.0  # while nothing comes
 
 
-def messages(client: Client, offsets: OffsetRange) -> Iterator[list[Message]]:
+def messages(client: Client, offsets: OffsetRange, *, skip_lost: bool = False) -> Iterator[list[Message]]:
     """Yield the records that exist in `[start, end)`, in order, in lists of bounded number and size.
 
     Called once per task. Blocks while records come, and for `read_timeout_s` while none do.
+
+    Args:
+        client: a consumer with nothing assigned.
+        offsets: the range.
+        skip_lost: begin at the first record that there is, with a warning, where retention has deleted `start`.
 
     Raises:
         OffsetOutOfRangeError: the service no longer has `start`, or lost what the range was planned over.
@@ -40,7 +47,13 @@ def messages(client: Client, offsets: OffsetRange) -> Iterator[list[Message]]:
     reading = _Reading(client, offsets)
     client.handle.assign([at(offsets.split, offsets.start)])
     while reading.position < offsets.end:
-        records = reading.take(_chunk(client, reading.chunk_messages))
+        try:
+            records = reading.take(_chunk(client, reading.chunk_messages))
+        except OffsetOutOfRangeError:
+            if not skip_lost or not reading.skip_lost():
+                raise
+            client.handle.assign([at(offsets.split, reading.position)])
+            continue
         if records:
             yield records
 
@@ -78,6 +91,20 @@ class _Reading:
         else:
             self._wait()
         return chunk
+
+    def skip_lost(self) -> bool:
+        """Move the position to the first record that retention has left, and say so; False if it took none of these."""
+        with shared_admin(self._client.connection) as admin:
+            first = earliest(admin, [self._range.split])[self._range.split]
+        lost_end = min(first, self._range.end)
+        if lost_end <= self.position:
+            return False
+        _log.warning(
+            "left out what retention has deleted: %s, offsets [%d, %d)", self._range.split, self.position, lost_end
+        )
+        self.position = lost_end
+        self._progress_at = monotonic()
+        return True
 
     def _wait(self) -> None:
         """Nothing new: ask now and then whether there still is something to wait for, and give up in the end."""

@@ -22,24 +22,30 @@ _MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 def read_range(
-    client: Client, offsets: OffsetRange, decoder: Format, schema: pa.Schema, on_bad_record: OnBadRecord
+    client: Client,
+    offsets: OffsetRange,
+    decoder: Format,
+    schema: pa.Schema,
+    on_bad_record: OnBadRecord,
+    *,
+    skip_lost: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the range's records as batches of `schema` (columns of the format, then of METADATA), in offset order.
 
     A batch has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is larger. Every value
     is decoded whole: whether a record is bad does not depend on the columns that are wanted.
     """
-    for group in _gathered(client, offsets):
+    for group in _gathered(messages(client, offsets, skip_lost=skip_lost)):
         batch = _batch(group, decoder, schema, on_bad_record)
         if batch.num_rows:
             yield batch
 
 
-def _gathered(client: Client, offsets: OffsetRange) -> Iterator[list[Message]]:
+def _gathered(chunks: Iterator[list[Message]]) -> Iterator[list[Message]]:
     """Join small chunks and halve large ones. A failed read gives up what is gathered: the range is read again."""
     gathered: list[Message] = []
     size_bytes = 0
-    for chunk in messages(client, offsets):
+    for chunk in chunks:
         chunk_bytes = sum(map(len, chunk))
         if gathered and (len(gathered) + len(chunk) > _MAX_ROWS or size_bytes + chunk_bytes > _MAX_BYTES):
             yield gathered

@@ -14,11 +14,12 @@ from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
 from connectors.kafka.pool import borrowed_consumer, shared_admin
-from connectors.kafka.positions import Topic, describe, earliest, latest, matching_topics
+from connectors.kafka.positions import earliest, latest
 from connectors.kafka.reader import OnBadRecord, read_range
 from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.splits import parse_split
 from connectors.kafka.starting import StartingOffsets, resolve
+from connectors.kafka.topics import Topic, describe, matching_topics
 from twophase import faults
 from twophase.errors import OffsetOutOfRangeError, SpecError
 from twophase.values import OffsetRange, Positions, StartingPoint
@@ -42,6 +43,8 @@ class KafkaSource:
     on_bad_record: OnBadRecord = "fail"
     group_id: str | None = None  # where committed positions are told, for lag tools; None: nowhere
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    fail_on_data_loss: bool = True  # False: what retention has deleted is left out, with a warning
+    split_above: int | None = None
     columns: tuple[str, ...] | None = None  # of the schema, in its order; None: all
     connect_timeout_s: float = 15.0
     read_timeout_s: float = 60.0
@@ -132,6 +135,15 @@ class KafkaSource:
             return self.topics
         return sorted({*matching_topics(admin, self.topics_pattern), *identities})
 
+    def lost(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+        """See Source. Asks the cluster once, and only where loss is allowed: else the task that meets it fails."""
+        if self.fail_on_data_loss or not ranges:
+            return []
+        with shared_admin(self.connection) as admin:
+            first = earliest(admin, [each.split for each in ranges])
+        lost = (OffsetRange(each.split, each.start, min(first[each.split], each.end)) for each in ranges)
+        return [each for each in lost if each.end > each.start]
+
     def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         """The records of a range in batches of bounded size. Called in a task; an empty range asks nobody.
 
@@ -145,7 +157,8 @@ class KafkaSource:
             return
         with borrowed_consumer(self.connection) as client:
             first = True
-            for batch in read_range(client, offsets, self.format, self.schema, self.on_bad_record):
+            skip_lost = not self.fail_on_data_loss
+            for batch in read_range(client, offsets, self.format, self.schema, self.on_bad_record, skip_lost=skip_lost):
                 if first:
                     faults.point("reading")
                     first = False

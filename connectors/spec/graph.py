@@ -103,7 +103,6 @@ def _way(start: _Entry, goal: _Entry, by_name: dict[str, _Entry], seen: frozense
 
 
 def _check_numbers(document: Document) -> None:
-    for group in ("sources", "sinks"):
-        items = document.root.get(group)
-        if isinstance(items, Items) and len(items) > 1:
-            document.report((group, 1), f"not built yet: several {group}", (f"one entry in {group}",))
+    items = document.root.get("sinks")
+    if isinstance(items, Items) and len(items) > 1:
+        document.report(("sinks", 1), "not built yet: several sinks", ("one entry in sinks",))

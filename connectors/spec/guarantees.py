@@ -75,6 +75,8 @@ def _of_source(spec: Spec) -> tuple[str, ...]:
             limits.append("on_bad_record: skip: a record that does not decode is counted and left out")
         if source.starting_offsets != "earliest":
             limits.append(f"starting_offsets: the very first start begins at {source.starts_from}, not before")
+        if not source.fail_on_data_loss:
+            limits.append("fail_on_data_loss: false: records that retention deletes before they are read are left out")
         if source.isolation_level == "read_uncommitted":
             limits.append("isolation_level: read_uncommitted: records of aborted Kafka transactions are written, too")
     limits.append("Python steps must give the same rows for the same records: a failed task runs them again")

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from connectors.spec.fields import NonEmpty, StepName, as_written, matching, without
+from connectors.spec.fields import AtLeastOne, NonEmpty, StepName, as_written, matching, without
 from connectors.spec.model import Strict, refuse, wrong
 from connectors.spec.starting import StartingOffsets
 from twophase.errors import SpecError
@@ -95,6 +95,8 @@ class KafkaEntry(Strict):
     on_bad_record: Literal["fail", "skip"] = "fail"
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     group_id: NonEmpty | None = None
+    fail_on_data_loss: bool = True  # false: what retention has deleted is left out, and told
+    split_above: AtLeastOne | None = None  # a partition's share of a checkpoint above this is read by several tasks
     properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -126,4 +128,6 @@ class KafkaEntry(Strict):
             "on_bad_record": self.on_bad_record,
             "group_id": self.group_id,
             "isolation_level": self.isolation_level,
+            "fail_on_data_loss": self.fail_on_data_loss,
+            "split_above": self.split_above,
         }

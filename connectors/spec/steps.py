@@ -71,6 +71,7 @@ class PythonStep(Step):
     from_: Annotated[list[str], BeforeValidator(_names), Field(min_length=1), AfterValidator(_several)] = Field(
         alias="from"
     )
+    sorts_by_offset: bool = False  # each key's rows by partition and offset: needed above a source with split_above
     options: Annotated[dict[str, Any], BeforeValidator(_plain), AfterValidator(_keywords)] = Field(default_factory=dict)
 
 

@@ -24,6 +24,8 @@ class Native:
     def up(self) -> Services:
         """Start whatever does not run yet and wait until both servers answer."""
         with self._state.locked():
+            if not any(map(self._running, self._processes())):
+                self._forget_ports()  # somebody else may listen there by now, and would be taken for ours
             ports = self._ports()
             for name, server in (("kafka", self._kafka(ports)), ("mariadb", self._mariadb(ports))):
                 if not self._running(name):
@@ -70,7 +72,7 @@ class Native:
         return Services(self.kind, kafka.bootstrap, mariadb.url, mariadb.admin_url, kafka.server, found, self)
 
     def _ports(self) -> dict[str, int]:
-        """Return the ports chosen at the first start: a server comes back where its clients know it."""
+        """Return the ports, chosen when the first server started: one comes back where its clients know it."""
         state = self._state.load()
         if "ports" not in state:
             wanted = {
@@ -82,6 +84,11 @@ class Native:
             self._state.save(state)
         ports: dict[str, int] = state["ports"]
         return ports
+
+    def _forget_ports(self) -> None:
+        state = self._state.load()
+        if state.pop("ports", None) is not None:
+            self._state.save(state)
 
     def _kafka(self, ports: dict[str, int]) -> KafkaNative:
         return KafkaNative(self._state, data_folder(), ports["kafka"], ports["controller"])

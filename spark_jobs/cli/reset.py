@@ -110,18 +110,19 @@ def _clear(spec: Spec, begun: Begun) -> Path | None:
 def _consequence(spec: Spec, head: HeadValue | None) -> str:
     if head is None:
         return f"Pipeline {spec.pipeline!r} never ran here; a reset takes its sinks over from any other copy of it."
-    source = spec.sources[0]
-    first, now = head.initial.get(source.name, {}), head.positions.get(source.name, {})
-    done = sum(end - first.get(split, 0) for split, end in now.items())
-    if source.starting_offsets == "earliest":
+    starts = [source.starts_from for source in spec.sources]
+    done = sum(
+        end - head.initial[name].get(split, 0) for name, now in head.positions.items() for split, end in now.items()
+    )
+    if set(starts) == {"earliest"}:
         effect = f"about {done:,} records that the sinks already hold will be written again"
-    elif source.starting_offsets != "latest":
+    elif set(starts) != {"latest"}:
         effect = "what the sinks hold of records from there on is written again, and what lies before is not written"
     else:
         effect = "records that arrive before the next run's start, and are not yet read, will never be written"
     return (
         f"Pipeline {spec.pipeline!r} has completed checkpoint {head.completed}. The next run starts at "
-        f"{source.starts_from}: {effect}."
+        f"{', '.join(dict.fromkeys(starts))}: {effect}."
     )
 
 
