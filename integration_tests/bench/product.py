@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,13 +92,15 @@ class Product:
     def pause(self) -> None:
         """Stop every process of the run, so that records pile up without being read."""
         for process in self.tree():
-            process.suspend()
+            with suppress(psutil.NoSuchProcess):  # a worker may end of itself
+                process.suspend()
 
     def resume(self) -> float:
         """Let them go on; the time at which they did."""
         at = time.time()
         for process in self.tree():
-            process.resume()
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
         return at
 
     def _measure_memory(self) -> None:
