@@ -7,7 +7,8 @@ import json
 import secrets
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy
@@ -17,7 +18,7 @@ from integration_tests.bench import raw, topic
 from integration_tests.bench.product import Product
 from integration_tests.services import Services, obtain
 
-_PRIMING = 1000
+_FEW = 10  # see that the pipeline waits for records
 
 
 def main() -> None:
@@ -80,34 +81,43 @@ def _raw(services: Services, name: str, url: str, rows: int, _folder: Path) -> t
 def _cold(services: Services, name: str, url: str, rows: int, folder: Path) -> tuple[float, float]:
     """From the start of the process to the last row visible."""
     topic.produce(services.kafka_bootstrap, name, 0, rows)
-    with Product(folder, services.kafka_bootstrap, name, url, "bench") as product:
-        at = product.wait_for(lambda: _count(url), rows)
+    with Product(folder, services.kafka_bootstrap, name, url, "bench") as product, _visible(url) as visible:
+        at = product.wait_for(visible, rows)
     _check(url, rows)
     return rows / (at - product.started_at), product.peak_rss_mb
 
 
 def _warm(services: Services, name: str, url: str, rows: int, folder: Path) -> tuple[float, float]:
-    """From the moment a running pipeline may read the records, all there, to the last row visible."""
-    topic.produce(services.kafka_bootstrap, name, 0, _PRIMING)
-    with Product(folder, services.kafka_bootstrap, name, url, "bench") as product:
-        product.wait_for(lambda: _count(url), _PRIMING)
-        topic.produce(services.kafka_bootstrap, name, _PRIMING, 10)
-        product.wait_for(lambda: _count(url), _PRIMING + 10)
+    """A running pipeline that has moved as many records before: from when it may read them to the last one visible."""
+    topic.produce(services.kafka_bootstrap, name, 0, rows)
+    with Product(folder, services.kafka_bootstrap, name, url, "bench") as product, _visible(url) as visible:
+        product.wait_for(visible, rows)
+        topic.produce(services.kafka_bootstrap, name, rows, _FEW)
+        product.wait_for(visible, rows + _FEW)
         product.pause()
-        topic.produce(services.kafka_bootstrap, name, _PRIMING + 10, rows)
+        topic.produce(services.kafka_bootstrap, name, rows + _FEW, rows)
         resumed_at = product.resume()
-        at = product.wait_for(lambda: _count(url), _PRIMING + 10 + rows)
-    _check(url, _PRIMING + 10 + rows)
+        at = product.wait_for(visible, 2 * rows + _FEW)
+    _check(url, 2 * rows + _FEW)
     return rows / (at - resumed_at), product.peak_rss_mb
 
 
-def _count(url: str) -> int:
-    """Rows visible now, from the witnesses: counting millions of rows again and again would slow what is measured."""
-    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+@contextmanager
+def _visible(url: str) -> Iterator[Callable[[], int]]:
+    """Tells the rows visible now, from the witnesses: counting rows again and again would slow what is measured."""
+    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
+
+    def rows() -> int:
+        with connection.begin():
+            try:
+                return int(connection.scalar(total) or 0)
+            except sqlalchemy.exc.ProgrammingError:  # the table is not there yet
+                return 0
+
+    total = sqlalchemy.text("SELECT SUM(row_count) FROM eos_witness")
     with engine.connect() as connection:
-        if not sqlalchemy.inspect(connection).has_table("eos_witness"):
-            return 0
-        return int(connection.scalar(sqlalchemy.text("SELECT COALESCE(SUM(row_count), 0) FROM eos_witness")) or 0)
+        yield rows
+    engine.dispose()
 
 
 def _check(url: str, rows: int) -> None:
