@@ -21,6 +21,9 @@ _END_S = 300.0
 _POLL_S = 0.02
 _TAIL_LINES = 40
 
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that lives for some seconds: compiling well costs more than it gives back."""
+
 _EOS = "import sys; from spark_jobs.cli import main; sys.argv[0] = 'eos'; main()"
 """What the console script `eos` does, of this work tree and no other."""
 
@@ -28,7 +31,13 @@ _EOS = "import sys; from spark_jobs.cli import main; sys.argv[0] = 'eos'; main()
 def child_environment(added: Mapping[str, str]) -> dict[str, str]:
     """What a process of this work tree inherits: nothing that this run's own settings could change."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("EOS_", "PYSPARK_"))}
-    return {**inherited, "PYTHONPATH": str(PROJECT), "PYTHONUNBUFFERED": "1", **added}
+    return {
+        **inherited,
+        "PYTHONPATH": str(PROJECT),
+        "PYTHONUNBUFFERED": "1",
+        "JDK_JAVA_OPTIONS": _SHORT_LIVED,
+        **added,
+    }
 
 
 class PipelineProcess:
