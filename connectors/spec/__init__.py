@@ -7,6 +7,7 @@ Imports neither Spark nor a database nor pyarrow, so that `eos validate` answers
 from __future__ import annotations
 
 from connectors.spec.guarantees import Guarantee, guarantees
+from connectors.spec.json_schema import json_schema
 from connectors.spec.loader import load_spec
 from connectors.spec.mistakes import Mistake, SpecMistakesError
 from connectors.spec.secrets import Url, mask
@@ -29,6 +30,7 @@ __all__ = [
     "TransformStep",
     "Url",
     "guarantees",
+    "json_schema",
     "load_spec",
     "mask",
 ]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from connectors.spec.document import Section
 from connectors.spec.model import shown, wrong
@@ -25,13 +25,30 @@ def _number(value: object) -> object:
     return value
 
 
+_REFERENCE: Final = {"type": "string", "pattern": r"\$\{"}
+"""In the schema for editors: a value that comes from elsewhere, which only loading the spec can judge."""
+
+
+def _written(kind: str, least: float, most: float) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": kind, "minimum": least, "maximum": most}, _REFERENCE]})
+
+
 _LARGEST: Final = 2**31 - 1
-Count = Annotated[int, BeforeValidator(_number), Field(ge=0, le=_LARGEST)]
-AtLeastOne = Annotated[int, BeforeValidator(_number), Field(ge=1, le=_LARGEST)]
-Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False)]
-Factor = Annotated[float, BeforeValidator(_number), Field(ge=1, le=100, allow_inf_nan=False)]
+Count = Annotated[int, BeforeValidator(_number), Field(ge=0, le=_LARGEST), _written("integer", 0, _LARGEST)]
+AtLeastOne = Annotated[int, BeforeValidator(_number), Field(ge=1, le=_LARGEST), _written("integer", 1, _LARGEST)]
+Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False), _written("number", 0, 1)]
+Factor = Annotated[
+    float, BeforeValidator(_number), Field(ge=1, le=100, allow_inf_nan=False), _written("number", 1, 100)
+]
 
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?([a-zµ]+)", re.ASCII | re.IGNORECASE)
+_DURATION_EXAMPLES: Final = ["500ms", "2s", "10min", "1h"]
+_DURATION_SCHEMA: Final = WithJsonSchema(
+    {
+        "anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?(ms|s|min|h|d)$"}, _REFERENCE],
+        "examples": _DURATION_EXAMPLES,
+    }
+)
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATIONS: Final = ("a number and a unit: 500ms, 2s, 10min, 1h, 1d",)
 
@@ -56,10 +73,15 @@ def _positive(value: float) -> float:
     return value
 
 
-Duration = Annotated[float, BeforeValidator(_duration)]
+Duration = Annotated[float, BeforeValidator(_duration), _DURATION_SCHEMA]
 """Seconds, 0 included."""
 
-PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+PositiveDuration = Annotated[Duration, AfterValidator(_positive), _DURATION_SCHEMA]
+
+
+def is_duration(schema: Mapping[str, object]) -> bool:
+    """Whether a JSON schema is that of a duration."""
+    return schema.get("examples") == _DURATION_EXAMPLES
 
 
 def matching(pattern: str, what: str) -> AfterValidator:
@@ -105,7 +127,7 @@ def database_url(example: str, accepts: Callable[[str], bool] = bool) -> PlainVa
             raise wrong(f"'{url.scheme}' is not a driver for this", example)
         return url
 
-    return PlainValidator(check)
+    return PlainValidator(check, json_schema_input_type=str)
 
 
 def _as_written(value: object) -> object:
@@ -114,7 +136,7 @@ def _as_written(value: object) -> object:
     return {key: value[key] if value[key] is None else value.texts.get(key, value[key]) for key in value}
 
 
-as_written: Final = BeforeValidator(_as_written)
+as_written: Final = BeforeValidator(_as_written, json_schema_input_type=dict[str, str | int | float | bool])
 """Another system's settings as text, each scalar as it was written: `1.10` stays `1.10`."""
 
 

@@ -38,7 +38,12 @@ class Strict(BaseModel):
     """Base of all models: immutable, no conversions, no unknown keys, and no secret in its repr."""
 
     model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        populate_by_name=True,
+        use_attribute_docstrings=True,  # the texts below the fields stand in `eos schema`
     )
 
     not_built: ClassVar[Mapping[str, str]] = {}

@@ -42,22 +42,32 @@ def local_path(value: object, info: ValidationInfo) -> Path:
     return Path(folder, path.expanduser() if str(path).startswith("~/") else path)
 
 
-LocalPath = Annotated[Path, PlainValidator(local_path)]
+LocalPath = Annotated[Path, PlainValidator(local_path, json_schema_input_type=str)]
 
 
 class CheckpointSettings(Strict):
     """`checkpoint`: where the pipeline's memory is, and how often it decides."""
 
     location: LocalPath
+    """Folder of decisions, positions and Spark's state, on a local disk; from the spec's folder. Keep it."""
     head: Annotated[Url, database_url("mysql+pymysql://user:password@host/database")] | None = None
+    """A database to keep the decisions in, as an SQLAlchemy URL; without it they are files at `location`."""
     interval_s: Duration = Field(2.0, alias="interval")
+    """How often a checkpoint begins; `0s`: as fast as it goes. Rows become visible with their checkpoint."""
     timeout_s: PositiveDuration = Field(600.0, alias="timeout")
+    """A checkpoint that takes longer is aborted and run again."""
     retained: AtLeastOne = 10
+    """How many checkpoints `eos status` can still show."""
     mode: Annotated[Literal["exactly-once"], later("at-least-once")] = "exactly-once"
+    """What is promised."""
     max_records_per_checkpoint: AtLeastOne | None = None
+    """Bounds memory, transactions and recovery after an outage; without it a checkpoint takes all that is there."""
     min_pause_s: Annotated[Duration, only(0.0, "0s")] = Field(0.0, alias="min_pause")
+    """Reserved."""
     max_concurrent: Annotated[Count, only(1, "1")] = 1
+    """Reserved."""
     tolerable_failures: Annotated[Count, only(0, "0")] = 0
+    """Reserved."""
 
 
 class NoRestartSettings(Strict):
@@ -75,7 +85,9 @@ class FixedDelaySettings(Strict):
 
     kind: Literal["fixed-delay"] = Field(alias="strategy")
     attempts: Count
+    """Restarts before the run gives up."""
     delay_s: Duration = Field(alias="delay")
+    """Before each restart."""
 
     def strategy(self) -> RestartStrategy:
         """A new strategy, with no failure behind it."""
@@ -87,11 +99,17 @@ class ExponentialDelaySettings(Strict):
 
     kind: Literal["exponential-delay"] = Field("exponential-delay", alias="strategy")
     initial_delay_s: PositiveDuration = Field(1.0, alias="initial_delay")
+    """Before the first restart."""
     max_delay_s: PositiveDuration = Field(60.0, alias="max_delay")
+    """No delay is longer."""
     multiplier: Factor = 2.0
+    """Each delay is so many times the one before it."""
     jitter: Share = 0.1
+    """Share of a delay by which it varies, so that several pipelines do not restart at once."""
     reset_after_s: PositiveDuration = Field(3600.0, alias="reset_after")
+    """After so long without a failure the delays begin anew."""
     attempts: Count | None = None
+    """Restarts before the run gives up; without it there is no end."""
 
     @model_validator(mode="after")
     def _delays_in_order(self) -> ExponentialDelaySettings:
@@ -136,6 +154,8 @@ class SparkSettings(Strict):
     """`spark`: the session that the pipeline runs in."""
 
     master: NonEmpty = "local[*]"
+    """Where Spark runs, as Spark writes it: `local[4]`, `spark://host:7077`."""
     conf: Annotated[dict[str, str], as_written, without(_REFUSED_CONF), AfterValidator(_without_speculation)] = Field(
         default_factory=dict
     )
+    """Spark's own settings, as in spark-defaults.conf."""

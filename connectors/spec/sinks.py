@@ -21,11 +21,16 @@ class MySqlEntry(Strict):
     """`connector: mysql`: a table of MySQL or MariaDB."""
 
     name: Title
+    """Stands in transaction ids: do not change it while the pipeline lives."""
     connector: Literal["mysql"]
     from_: NonEmpty = Field(alias="from")
+    """The step or source whose rows are written."""
     url: Annotated[Url, database_url(_MYSQL_URL, _MYSQL_DRIVERS.__contains__)]
+    """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`."""
     table: Title
+    """The target; exists beforehand. `database.table` for another database of the server."""
     commit: Annotated[Literal["two-phase"], later("upsert", "write-ahead-log")]
+    """How rows become visible: as prepared transactions (XA), committed once the checkpoint is decided."""
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with. Contains the password."""
@@ -37,15 +42,20 @@ class SqliteEntry(Strict):
     """`connector: sqlite`: a table of a SQLite file on this machine."""
 
     name: Title
+    """Stands in transaction ids: do not change it while the pipeline lives."""
     connector: Literal["sqlite"]
     from_: NonEmpty = Field(alias="from")
+    """The step or source whose rows are written."""
     path: LocalPath
+    """The database's file; exists beforehand."""
     table: Title
+    """The target; exists beforehand."""
     commit: Annotated[
         Literal["write-ahead-log"],
         refuse({"two-phase": _SQLITE_TWO_PHASE}),
         later("upsert"),
     ]
+    """How rows become visible: they wait in a log and are applied in one transaction for each checkpoint."""
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; its log lies below the checkpoint `location`."""

@@ -64,7 +64,8 @@ class JsonFormat(Strict):
     """`format: {type: json, schema: …}`: each value is one JSON object with these columns."""
 
     type: Literal["json"]
-    ddl: Annotated[NonEmpty, AfterValidator(_schema)] = Field(alias="schema")  # "id BIGINT, name STRING"
+    ddl: Annotated[NonEmpty, AfterValidator(_schema)] = Field(alias="schema")
+    """Columns and types as Spark SQL writes them: `id BIGINT NOT NULL, name STRING, at TIMESTAMP`."""
 
 
 class StringFormat(Strict):
@@ -86,18 +87,30 @@ class KafkaEntry(Strict):
     """`connector: kafka`."""
 
     name: StepName
+    """The view under which steps read it. Positions are kept by it: do not change it while the pipeline lives."""
     connector: Literal["kafka"]
     bootstrap_servers: Annotated[NonEmpty, matching(r"\S+", "host:port, or several with commas and no blanks")]
+    """`host:port`, or several with commas."""
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
+    """Names of topics; or give `topics_pattern`."""
     topics_pattern: Annotated[NonEmpty, AfterValidator(_pattern)] | None = None
+    """A regular expression for whole names of topics, also of those that are made later."""
     format: Format
+    """How a record's value becomes columns."""
     starting_offsets: StartingOffsets = "earliest"
+    """Where the very first start begins."""
     on_bad_record: Literal["fail", "skip"] = "fail"
+    """What a record that does not decode does: stop the pipeline, or be left out and counted."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    """Whether records of aborted Kafka transactions are left out."""
     group_id: NonEmpty | None = None
-    fail_on_data_loss: bool = True  # false: what retention has deleted is left out, and told
-    split_above: AtLeastOne | None = None  # a partition's share of a checkpoint above this is read by several tasks
+    """A consumer group that is told how far the pipeline is, for lag tools only."""
+    fail_on_data_loss: bool = True
+    """`false`: what retention has deleted before it was read is left out, and told."""
+    split_above: AtLeastOne | None = None
+    """A partition's share of a checkpoint above this is read by several tasks, in no order."""
     properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)
+    """librdkafka's own settings, such as `security.protocol` and `sasl.password`."""
 
     @model_validator(mode="after")
     def _topics_or_pattern(self) -> KafkaEntry:

@@ -22,14 +22,22 @@ class Spec(Strict):
 
     not_built: ClassVar = {"dead_letter": "'dead_letter'; see on_bad_record of the source"}
 
-    version: Literal[1] = 1  # of the spec's format
+    version: Literal[1] = 1
+    """Of the spec's format."""
     pipeline: Title
+    """The pipeline's identity: it stands in transaction ids, witnesses and claim rows."""
     checkpoint: CheckpointSettings
+    """Where the pipeline's memory is, and how often it decides."""
     sources: Annotated[list[KafkaEntry], Field(min_length=1)]
+    """What is read; each is a view for the steps."""
     transforms: list[TransformStep] = Field(default_factory=list)
+    """Steps between sources and sinks, in order."""
     sinks: Annotated[list[SinkEntry], Field(min_length=1)]
+    """What is written."""
     restart: RestartSettings = ExponentialDelaySettings()
+    """What follows a failure that a restart can cure."""
     spark: SparkSettings = SparkSettings()
+    """The session that the pipeline runs in."""
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
 

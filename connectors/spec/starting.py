@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag
+from pydantic import BeforeValidator, Discriminator, Field, NonNegativeInt, PlainValidator, Tag
 
 from connectors.spec.fields import NonEmpty
 from connectors.spec.model import Strict, shown, wrong
@@ -54,7 +54,8 @@ def _offsets(value: object) -> dict[str, int]:
 class FromTimestamp(Strict):
     """The first record at or after a moment."""
 
-    timestamp_ms: Annotated[int, PlainValidator(_moment)] = Field(alias="timestamp")
+    timestamp_ms: Annotated[int, PlainValidator(_moment, json_schema_input_type=str)] = Field(alias="timestamp")
+    """With its time zone: `2026-01-31T12:00:00Z`."""
 
     def resolvable(self) -> Resolvable:
         """For the connector."""
@@ -72,7 +73,9 @@ class FromGroup(Strict):
     """What a consumer group has committed."""
 
     group: NonEmpty
+    """The group's name."""
     otherwise: Edge | None = None
+    """Where partitions begin for which the group has committed nothing."""
 
     def resolvable(self) -> Resolvable:
         """For the connector."""
@@ -88,8 +91,10 @@ class FromGroup(Strict):
 class FromOffsets(Strict):
     """Exact offsets."""
 
-    offsets: Annotated[dict[str, int], PlainValidator(_offsets)]
+    offsets: Annotated[dict[str, int], PlainValidator(_offsets, json_schema_input_type=dict[str, NonNegativeInt])]
+    """The first offset to read, for each `topic/partition`."""
     otherwise: Edge | None = None
+    """Where partitions begin that are not named."""
 
     def resolvable(self) -> Resolvable:
         """For the connector."""

@@ -47,32 +47,45 @@ class Watermark(Strict):
     """`watermark`: how late records of a time column may come."""
 
     column: NonEmpty
+    """The time column."""
     delay_s: Duration = Field(alias="delay")
+    """Later records than that are left out."""
 
 
 class Step(Strict):
     """What all steps have."""
 
     name: StepName
+    """The view under which later steps and sinks read it."""
     watermark: Watermark | None = None
+    """How late records of a time column may come: when a stateful step may forget."""
     output_mode: Annotated[Literal["append", "update"], refuse({"complete": _COMPLETE})] = "append"
+    """Whether a stateful step gives a result once, when it is final, or at every change."""
 
 
 class SqlStep(Step):
     """`sql`: a query over the views of earlier steps. Which ones it names is Spark's to find out."""
 
     sql: NonEmpty
+    """Spark SQL over the names of sources and earlier steps."""
 
 
 class PythonStep(Step):
     """`python`: a function of DataFrames, called once when the query is built, with `options` as keyword arguments."""
 
     python: Annotated[str, matching(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", "'module:function'")]
-    from_: Annotated[list[str], BeforeValidator(_names), Field(min_length=1), AfterValidator(_several)] = Field(
-        alias="from"
-    )
-    sorts_by_offset: bool = False  # each key's rows by partition and offset: needed above a source with split_above
+    """`module:function`, from beside the spec or installed: from DataFrames to a DataFrame."""
+    from_: Annotated[
+        list[str],
+        BeforeValidator(_names, json_schema_input_type=str | list[str]),
+        Field(min_length=1),
+        AfterValidator(_several),
+    ] = Field(alias="from")
+    """The sources or earlier steps that the function gets, in this order."""
+    sorts_by_offset: bool = False
+    """The step sorts each key's rows by partition and offset, as needed above a source with `split_above`."""
     options: Annotated[dict[str, Any], BeforeValidator(_plain), AfterValidator(_keywords)] = Field(default_factory=dict)
+    """Keyword arguments of the function."""
 
 
 SQL: Final = "<sql>"

@@ -12,10 +12,12 @@ import typer
 from typer.main import get_command
 
 from spark_jobs.cli.doctor import doctor
+from spark_jobs.cli.init import init
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
 from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
+from spark_jobs.cli.schema import schema
 from spark_jobs.cli.status import status
 from spark_jobs.cli.validate import validate
 from twophase.errors import ConnectorError, SpecError
@@ -28,6 +30,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(init)
+app.command()(schema)
 app.command()(validate)
 app.command()(doctor)
 app.command()(run)
@@ -57,8 +61,8 @@ def eos(
 ) -> None:
     """Exactly-once pipelines from Kafka to databases, on Spark, from one YAML file.
 
-    Start with `eos validate SPEC`, which says what is wrong with a spec and what it guarantees;
-    then `eos doctor SPEC`, which asks the real services; then `eos run SPEC`.
+    Start with `eos init`, which writes a spec to begin with, and `eos validate SPEC`, which says what is wrong with it
+    and what it guarantees; then `eos doctor SPEC`, which asks the real services; then `eos run SPEC`.
 
     Exit codes: 0 done, 1 a run failed or a check found something fatal, 2 the spec or the command line is wrong.
     """
