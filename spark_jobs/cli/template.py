@@ -49,7 +49,7 @@ checkpoint:
   interval: 2s  # how often rows become visible; 0s: as fast as it goes
   max_records_per_checkpoint: 500000  # bounds memory, transactions and recovery after an outage
 
-# What follows a failure that a restart can cure; or {{strategy: fixed-delay, attempts: 10, delay: 1s}}, {{strategy: none}}.
+# What follows a failure that a restart can cure. Or: {{strategy: fixed-delay, attempts: 10, delay: 1s}}.
 restart: {{strategy: exponential-delay, initial_delay: 1s, max_delay: 1min}}
 
 sources:
