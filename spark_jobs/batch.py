@@ -12,8 +12,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
 
+from connectors.contracts import Sink
+from spark_jobs.columns import quoted
 from spark_jobs.failures import TOKEN, translate
-from spark_jobs.pipeline import Pipeline
 from spark_jobs.writing import ACKNOWLEDGEMENT, HASH_COLUMN, WriteTask, count_rows
 from twophase.codec import decode_committable
 from twophase.errors import ConnectorError, PrepareError
@@ -30,16 +31,18 @@ class SparkBatch:
 
     frame: DataFrame  # what Spark hands over
     checkpoint_id: int
-    pipeline: Pipeline
+    sink: Sink  # opened
+    stateful: bool
     timeout_s: float
+    run_id: str  # of the query: Spark groups its jobs under it
     _cancelled: str = field(default="", init=False)
 
     def run_writers(self, scope: Scope) -> Acknowledged | Failed:
         """One Spark job. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
-        sink = self.pipeline.sink
-        task = WriteTask(scope, sink, self.pipeline.stateful, TOKEN)
+        sink = self.sink
+        task = WriteTask(scope, sink, self.stateful, TOKEN)
         try:
-            frame = self._hashed() if self.pipeline.stateful else self.frame
+            frame = self._hashed() if self.stateful else self.frame
             frame = _partitioned(frame, sink.partition_by)
             with self._deadline():
                 rows = frame.mapInArrow(task, ACKNOWLEDGEMENT).collect()
@@ -50,7 +53,7 @@ class SparkBatch:
 
     def discard(self) -> Mapping[str, tuple[int, int]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
-        if not self.pipeline.stateful:
+        if not self.stateful:
             return None
         try:
             with self._deadline():
@@ -58,12 +61,12 @@ class SparkBatch:
         except _JOB_ERRORS as error:
             raise self._reason(error) from error
         counted = sum(row.rows for row in rows), sum(int(row.digest) for row in rows) % 2**64
-        return {self.pipeline.sink.name: counted}
+        return {self.sink.name: counted}
 
     def cancel(self, reason: str) -> None:
         """End the running job; the checkpoint is then aborted. May be called from any thread."""
         self._cancelled = self._cancelled or reason
-        self.frame.sparkSession.sparkContext.cancelAllJobs()
+        self.frame.sparkSession.sparkContext.cancelJobGroup(self.run_id)
 
     def _hashed(self) -> DataFrame:
         return self.frame.withColumn(HASH_COLUMN, functions.xxhash64(*map(_column, self.frame.columns)))
@@ -93,4 +96,4 @@ def _partitioned(frame: DataFrame, by: Sequence[str] | None) -> DataFrame:
 
 
 def _column(name: str) -> Column:
-    return functions.col("`" + name.replace("`", "``") + "`")
+    return functions.col(quoted(name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
@@ -16,14 +15,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from connectors.contracts import Source
 from connectors.spec import Spec
 from spark_jobs.batch import SparkBatch
+from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.failures import translate
 from spark_jobs.pipeline import Pipeline
-from spark_jobs.report import CheckpointReport, Listener
+from spark_jobs.query import run_of
+from spark_jobs.report import Listener
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
 from twophase.driver import Driver
-from twophase.messages import Begin
 
 _log = logging.getLogger("eos.runner")
 
@@ -83,39 +83,20 @@ class Epoch:
 
     def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:
         """Spark's thread. Returning lets Spark write `commits/N`; raising ends the query."""
-        batch = SparkBatch(frame, checkpoint_id, self.pipeline, self.spec.checkpoint.timeout_s)
+        pipeline = self.pipeline
+        batch = SparkBatch(
+            frame, checkpoint_id, pipeline.sink, pipeline.stateful, self.spec.checkpoint.timeout_s, run_of(frame)
+        )
+        checkpoints = Checkpoints(self.driver, self.log, self.listeners, self._plan, self._tell_lost, self._lag)
         try:
             with self.control.checkpoint(batch):
-                self._checkpoint(batch)
+                checkpoints.complete(batch)
         except BaseException as error:
             self.failure = error
             raise
 
-    def _checkpoint(self, batch: SparkBatch) -> None:
-        number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
-        query_id = self.log.query_id(incarnation)
-        assert query_id is not None  # Spark writes it before the first batch
-        self.driver.set_query(query_id)
-        offsets_log = self.log.offsets_log(incarnation, number)
-        self.log.sync_offsets(incarnation, number)
-        plan = planned(offsets_log, [source.name for source in self.spec.sources])
-        ends, began = {s: p.ends for s, p in plan.items()}, {s: p.began for s, p in plan.items()}
-        begin = Begin(number, ends, offsets_log, time.time(), began)
-        replayed = number <= self.driver.owned.completed
-        if not replayed:
-            self._tell_lost(plan)
-        before_s = time.monotonic()
-        record = self.driver.checkpoint(begin, batch)
-        report = CheckpointReport(
-            record=record,
-            epoch=self.driver.owned.epoch,
-            replayed=replayed,
-            duration_s=time.monotonic() - before_s,
-            durations_s=dict(self.driver.durations_s),
-            lag=self._lag(),
-        )
-        for listener in self.listeners:
-            listener.checkpoint(report)
+    def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:
+        return planned(offsets_log, [source.name for source in self.spec.sources])
 
     def _tell_lost(self, plan: Mapping[str, SourceOffset]) -> None:
         for source in self.sources:

@@ -36,6 +36,7 @@ def carried(token: str) -> Iterator[None]:
 _CARRIED: Final = re.compile(rf"eos:{TOKEN}:(?P<content>[A-Za-z0-9+/=]+)")
 _PYTHON: Final = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Fault\w*)\b(?:: [^\n]*)?)$", re.MULTILINE)
 _NOISE: Final = ("org.apache.spark", "java.", "scala.", "py4j.", "pyspark.")
+_MISSING: Final = "the workers' Python does not have it: set PYSPARK_PYTHON to one that has this package and its own"
 
 
 def translate(error: BaseException, doing: str) -> ConnectorError:
@@ -65,4 +66,5 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
         return kind(message, remedy=remedy)
     python = [m["error"] for m in _PYTHON.finditer(text) if not m["error"].startswith(_NOISE)]
     cause = python[-1] if python else next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
-    return PrepareError(f"{doing} failed: {cause}", remedy="`--debug` shows Spark's whole report")
+    remedy = _MISSING if cause.startswith("ModuleNotFoundError") else "`--debug` shows Spark's whole report"
+    return PrepareError(f"{doing} failed: {cause}", remedy=remedy)

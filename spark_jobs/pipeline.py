@@ -14,9 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connectors.contracts import Sink, Source
 from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
+from spark_jobs.columns import check_hashable, quoted
 from spark_jobs.plan import is_stateful, streaming_leaves, used_columns
 from spark_jobs.source import data_source, format_name
-from spark_jobs.writing import HASH_COLUMN
 from twophase.errors import SpecError
 from twophase.values import StartingPoint
 
@@ -44,28 +44,20 @@ def build(spark: SparkSession, spec: Spec, sources: Sequence[Source], sink: Sink
     """
     frame = _frame(spark, spec, sources, began)
     opened = sink.open(to_arrow_schema(frame.schema, timezone="UTC"))
-    selected = frame.select(*[_quoted(name) for name in opened.columns])
+    selected = frame.select(*[quoted(name) for name in opened.columns])
     _check_read_once(selected, sources)
     narrow = [source.select(used_columns(spark, selected, source.schema.names)) for source in sources]
     if narrow != list(sources):
         try:
-            selected = _frame(spark, spec, narrow, began).select(*[_quoted(name) for name in opened.columns])
+            selected = _frame(spark, spec, narrow, began).select(*[quoted(name) for name in opened.columns])
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
-            selected = _frame(spark, spec, sources, began).select(*[_quoted(name) for name in opened.columns])
+            selected = _frame(spark, spec, sources, began).select(*[quoted(name) for name in opened.columns])
     stateful = is_stateful(selected)
     if stateful:
-        _check_hashable(selected)
+        check_hashable(selected)
         _check_order(spec)
     modes = {step.output_mode for step in spec.transforms}
     return Pipeline(selected, opened, stateful, "update" if "update" in modes else "append")
-
-
-def _check_hashable(frame: DataFrame) -> None:
-    """R4 compares rows by a hash that Spark makes in a column of its own; Spark does not hash maps."""
-    for column in frame.schema.fields:
-        if "map<" in column.dataType.simpleString() or column.name == HASH_COLUMN:
-            message = f"column {column.name} ({column.dataType.simpleString()}) cannot be a row of a stateful pipeline"
-            raise SpecError(message, remedy="turn a map into JSON with to_json(), and name no column _eos_hash")
 
 
 def _check_order(spec: Spec) -> None:
@@ -117,7 +109,9 @@ def _frame(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Be
             raise SpecError(message, remedy="see the steps before it for the columns there are") from error
         frame.createOrReplaceTempView(step.name)
         frames[step.name] = frame
-    return frames[spec.sinks[0].from_]
+    last = spec.sinks[0].from_
+    assert last is not None  # a spec with sources says so
+    return frames[last]
 
 
 def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -138,10 +132,6 @@ def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[
         message = f"step {step.name}: {step.python} returned {type(result).__name__}, not a DataFrame"
         raise SpecError(message, remedy="return the transformed DataFrame")
     return result
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _first_line(error: Exception) -> str:

@@ -27,7 +27,12 @@ _STATEFUL: Final = frozenset(
 
 def is_stateful(frame: DataFrame) -> bool:
     """Whether a step keeps state from batch to batch, so that a replayed batch must run again (R4)."""
-    for node in _nodes(_analyzed(frame)):
+    return is_stateful_plan(_analyzed(frame))
+
+
+def is_stateful_plan(plan: Any) -> bool:
+    """The same for an analyzed plan of Spark's."""
+    for node in _nodes(plan):
         name = node.getClass().getSimpleName()
         streaming_join = name == "Join" and all(child.isStreaming() for child in _children(node))
         if (name in _STATEFUL or streaming_join) and node.isStreaming():

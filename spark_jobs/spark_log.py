@@ -85,6 +85,15 @@ class LocalSparkLog:
                 _sync(path)
 
 
+@dataclass(frozen=True, slots=True)
+class JobSparkLog(LocalSparkLog):
+    """The checkpoint folder of a query that somebody else has started, which is `location` itself."""
+
+    def folder(self, incarnation: str) -> Path:
+        """See LocalSparkLog."""
+        return self.location
+
+
 def planned(offsets_log: str, sources: Sequence[str]) -> dict[str, SourceOffset]:
     """What the batch covers of each source, from the content of `offsets/N`: a version, metadata, a line a source.
 

@@ -26,6 +26,7 @@ def check_graph(document: Document) -> None:
     _check_names(document, entries)
     _check_references(document, entries)
     _check_numbers(document)
+    _check_inputs(document)
 
 
 def _entries(root: Section) -> Iterator[_Entry]:
@@ -106,3 +107,19 @@ def _check_numbers(document: Document) -> None:
     items = document.root.get("sinks")
     if isinstance(items, Items) and len(items) > 1:
         document.report(("sinks", 1), "not built yet: several sinks", ("one entry in sinks",))
+
+
+def _check_inputs(document: Document) -> None:
+    """A pipeline's sinks say what they write; without sources, the rows are those of somebody's own job."""
+    root = document.root
+    if "sources" not in root and "transforms" in root:
+        document.report(("transforms",), "there are no sources to read from", ("with sources, or not at all",))
+    sinks = root.get("sinks")
+    for index, sink in enumerate(sinks if isinstance(sinks, Items) else ()):
+        path: Path = ("sinks", index, "from")
+        if not isinstance(sink, Section):
+            continue
+        if "sources" in root and "from" not in sink and path not in document.meant:
+            document.report(path, "missing key 'from'")
+        elif "sources" not in root and "from" in sink:
+            document.report(path, "there are no sources and steps to take rows from", ("with sources, or not at all",))

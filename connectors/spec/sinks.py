@@ -23,7 +23,7 @@ class MySqlEntry(Strict):
     name: Title
     """Stands in transaction ids: do not change it while the pipeline lives."""
     connector: Literal["mysql"]
-    from_: NonEmpty = Field(alias="from")
+    from_: NonEmpty | None = Field(None, alias="from")
     """The step or source whose rows are written."""
     url: Annotated[Url, database_url(_MYSQL_URL, _MYSQL_DRIVERS.__contains__)]
     """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`."""
@@ -44,7 +44,7 @@ class SqliteEntry(Strict):
     name: Title
     """Stands in transaction ids: do not change it while the pipeline lives."""
     connector: Literal["sqlite"]
-    from_: NonEmpty = Field(alias="from")
+    from_: NonEmpty | None = Field(None, alias="from")
     """The step or source whose rows are written."""
     path: LocalPath
     """The database's file; exists beforehand."""

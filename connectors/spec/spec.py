@@ -28,8 +28,8 @@ class Spec(Strict):
     """The pipeline's identity: it stands in transaction ids, witnesses and claim rows."""
     checkpoint: CheckpointSettings
     """Where the pipeline's memory is, and how often it decides."""
-    sources: Annotated[list[KafkaEntry], Field(min_length=1)]
-    """What is read; each is a view for the steps."""
+    sources: Annotated[list[KafkaEntry], Field(min_length=1)] = Field(default_factory=list)
+    """What is read; each is a view for the steps. Left out where a job of one's own writes by `ExactlyOnce`."""
     transforms: list[TransformStep] = Field(default_factory=list)
     """Steps between sources and sinks, in order."""
     sinks: Annotated[list[SinkEntry], Field(min_length=1)]

@@ -44,13 +44,19 @@ class PipelineProcess:
     """A driver in a session of its own, with its JVM and workers. `log` has all that it prints."""
 
     def __init__(
-        self, arguments: Sequence[str], folder: Path, log: Path, faults: Faults, environment: Mapping[str, str]
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        log: Path,
+        faults: Faults,
+        environment: Mapping[str, str],
+        program: Sequence[str] = ("-c", _EOS),
     ) -> None:
         self.faults = faults
         self.log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _EOS, *arguments],
+                [sys.executable, *program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

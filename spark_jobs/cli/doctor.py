@@ -55,7 +55,7 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
         for finding in source.check():
             yield f"source {name}", finding
     for entry in spec.sinks:
-        feeding = sources.get(entry.from_)  # behind a step, only Spark knows the columns
+        feeding = sources.get(entry.from_ or "")  # behind a step, only Spark knows the columns
         for finding in build_sink(spec, entry).check(feeding.schema if feeding else None):
             yield f"sink {entry.name}", finding
 

@@ -9,6 +9,7 @@ import typer
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug, SpecPath
 from spark_jobs.cli.output import out
+from twophase.errors import SpecError
 
 UntilCaughtUp = Annotated[
     bool,
@@ -31,6 +32,9 @@ def run(spec: SpecPath, until_caught_up: UntilCaughtUp = False, debug: Debug = F
         eos run orders.yaml --until-caught-up
     """
     loaded = out.load(spec)
+    if not loaded.sources:
+        message = f"{spec} names no sources"
+        raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos run` needs sources")
     log_to_stderr()
     from spark_jobs.cli.run import run_pipeline  # imports Spark, which takes a second: not before the spec is right
 

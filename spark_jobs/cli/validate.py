@@ -68,7 +68,7 @@ def _tree(spec: Spec) -> Tree:
     for step in spec.transforms:
         tree.add(out.text(f"step {step.name}: {_step(step)}"))
     for sink in spec.sinks:
-        tree.add(out.text(f"sink {sink.name} from {sink.from_}: {_sink(sink)}"))
+        tree.add(out.text(f"sink {sink.name} from {sink.from_ or 'a job of your own'}: {_sink(sink)}"))
     return tree
 
 

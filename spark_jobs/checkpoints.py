@@ -1,0 +1,52 @@
+"""From a batch of Spark's to a checkpoint of the protocol: what `foreachBatch` does, whoever started the query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_jobs.batch import SparkBatch
+from spark_jobs.report import CheckpointReport, Listener
+from spark_jobs.source_offset import SourceOffset
+from spark_jobs.spark_log import LocalSparkLog
+from twophase.driver import Driver
+from twophase.messages import Begin
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """The checkpoints of one query under one epoch. Used by Spark's thread, one batch at a time."""
+
+    driver: Driver
+    log: LocalSparkLog
+    listeners: Sequence[Listener]
+    plan: Callable[[str], Mapping[str, SourceOffset]]  # of the content of `offsets/N`; empty where sources are not ours
+    tell_lost: Callable[[Mapping[str, SourceOffset]], None]  # before a batch is read
+    lag: Callable[[], int | None]
+
+    def complete(self, batch: SparkBatch) -> None:
+        """Blocks until the checkpoint is committed everywhere. Raising: Spark must not mark the batch done (R8)."""
+        number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
+        query_id = self.log.query_id(incarnation)
+        assert query_id is not None  # Spark writes it before the first batch
+        self.driver.set_query(query_id)
+        offsets_log = self.log.offsets_log(incarnation, number)
+        self.log.sync_offsets(incarnation, number)
+        plan = self.plan(offsets_log)
+        ends, began = {s: p.ends for s, p in plan.items()}, {s: p.began for s, p in plan.items()}
+        replayed = number <= self.driver.owned.completed
+        if not replayed:
+            self.tell_lost(plan)
+        before_s = time.monotonic()
+        record = self.driver.checkpoint(Begin(number, ends, offsets_log, time.time(), began), batch)
+        report = CheckpointReport(
+            record=record,
+            epoch=self.driver.owned.epoch,
+            replayed=replayed,
+            duration_s=time.monotonic() - before_s,
+            durations_s=dict(self.driver.durations_s),
+            lag=self.lag(),
+        )
+        for listener in self.listeners:
+            listener.checkpoint(report)

@@ -1,0 +1,21 @@
+"""Columns of a frame as the sink's writers get them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from spark_jobs.writing import HASH_COLUMN
+from twophase.errors import SpecError
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's expressions take it, whatever it holds."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def check_hashable(frame: DataFrame) -> None:
+    """Raise SpecError for rows that R4 cannot compare: Spark hashes them in a column of its own, and hashes no map."""
+    for column in frame.schema.fields:
+        if "map<" in column.dataType.simpleString() or column.name == HASH_COLUMN:
+            message = f"column {column.name} ({column.dataType.simpleString()}) cannot be a row of a stateful pipeline"
+            raise SpecError(message, remedy="turn a map into JSON with to_json(), and name no column _eos_hash")

@@ -1,0 +1,104 @@
+"""Exactly once from any streaming query of Spark's: `df.writeStream.foreachBatch(ExactlyOnce("sinks.yaml"))`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import ExitStack
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from connectors.contracts import Sink
+from connectors.registry import build_sink, open_head
+from connectors.spec import Spec, load_spec
+from spark_jobs.batch import SparkBatch
+from spark_jobs.checkpoints import Checkpoints
+from spark_jobs.columns import check_hashable, quoted
+from spark_jobs.incarnation import new_incarnation
+from spark_jobs.query import Query, query_of, run_of
+from spark_jobs.report import LogListener
+from spark_jobs.spark_log import JobSparkLog
+from twophase.driver import Driver
+from twophase.errors import ConnectorError, SpecError
+
+
+class ExactlyOnce:
+    """Writes each row of a streaming query into the sink of a spec exactly once.
+
+    The spec names `pipeline`, `checkpoint.location` (where decisions are kept) and `sinks`, without `from`; sources and
+    steps are the job's own. Any source of Spark's that gives the same records for the same offsets will do. Each run of
+    a query is one epoch: its first batch claims head and sink, so that an earlier run that still lives is fenced. The
+    object may serve one query after another, never two at once.
+
+    Raises out of `foreachBatch`, so that the query ends and Spark runs the same batch again at the next start:
+    IdentityError where head, Spark's checkpoint and the sink do not tell one story; what the sink raises otherwise.
+    """
+
+    def __init__(self, spec: str | Path) -> None:
+        """Reads the spec, and touches no service. Raises SpecError with all mistakes."""
+        self._spec: Spec = load_spec(Path(spec), os.environ)
+        if self._spec.sources:
+            message = f"{spec} has sources and steps of its own"
+            raise SpecError(message, remedy="run it with `eos run`; for a query of your own, leave `sources` out")
+        self._run: _Run | None = None
+
+    def __call__(self, frame: DataFrame, checkpoint_id: int) -> None:
+        """One batch. Called by Spark; blocks until the checkpoint is committed."""
+        if not hasattr(frame, "_jdf"):
+            raise SpecError("ExactlyOnce needs Spark's classic Python API", remedy="do not use Spark Connect")
+        try:
+            if self._run is None or self._run.query.run_id != run_of(frame):
+                self.close()
+                self._run = _Run(self._spec, frame)
+            self._run.complete(frame, checkpoint_id)
+        except ConnectorError as error:  # Spark shows it in logs and in the UI
+            message, remedy = self._spec.mask(error.message), self._spec.mask(error.remedy)
+            raise type(error)(message, remedy=remedy) from None
+
+    def close(self) -> None:
+        """Let go of connections. What is decided stays decided; the next batch opens what it needs."""
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+
+
+class _Run:
+    """One run of a query: one epoch."""
+
+    def __init__(self, spec: Spec, frame: DataFrame) -> None:
+        self.query: Query = query_of(frame)
+        self._spec = spec
+        self._sink: Sink = build_sink(spec, spec.sinks[0]).open(to_arrow_schema(frame.schema, timezone="UTC"))
+        if self.query.stateful:
+            check_hashable(frame.select(*map(quoted, self._sink.columns)))
+        with ExitStack() as stack:
+            head = open_head(spec)
+            stack.callback(head.close)
+            committer = self._sink.committer(spec.pipeline)
+            stack.callback(committer.close)
+            log = JobSparkLog(self.query.checkpoint)
+            driver = Driver(
+                pipeline=spec.pipeline,
+                head=head,
+                committers={self._sink.name: committer},
+                spark=log,
+                session=f"{secrets.token_hex(8)}.0",
+                incarnation=new_incarnation(),
+                retained=spec.checkpoint.retained,
+            )
+            driver.start()
+            self._checkpoints = Checkpoints(
+                driver, log, [LogListener(spec.pipeline)], lambda _log: {}, lambda _plan: None, lambda: None
+            )
+            self._close = stack.pop_all()
+
+    def complete(self, frame: DataFrame, checkpoint_id: int) -> None:
+        rows = frame.select(*map(quoted, self._sink.columns))
+        timeout_s = self._spec.checkpoint.timeout_s
+        batch = SparkBatch(rows, checkpoint_id, self._sink, self.query.stateful, timeout_s, self.query.run_id)
+        self._checkpoints.complete(batch)
+
+    def close(self) -> None:
+        self._close.close()

@@ -1,0 +1,74 @@
+"""The running query that a batch belongs to, found from inside `foreachBatch`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import DataFrame
+
+from spark_jobs.plan import is_stateful_plan
+from twophase.errors import SpecError
+
+_MICRO_BATCH: Final = "MicroBatchExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A streaming query that somebody else has started."""
+
+    run_id: str  # another one after each start
+    checkpoint: Path  # its `checkpointLocation`
+    stateful: bool
+
+
+def run_of(frame: DataFrame) -> str:
+    """The id of the run whose thread this is: Spark's job group of all its jobs."""
+    run_id: str | None = frame.sparkSession.sparkContext.getLocalProperty("spark.jobGroup.id")
+    assert run_id is not None, "called outside of foreachBatch"
+    return run_id
+
+
+def query_of(frame: DataFrame) -> Query:
+    """The query that this batch is of. Called once per run.
+
+    Raises SpecError where exactly-once cannot hold: with speculation (R5), asynchronous progress, a checkpoint that is
+    not on a local disk, or state that a losing task may overwrite (H22).
+    """
+    context = frame.sparkSession.sparkContext
+    execution = _execution(frame)
+    if context.getConf().get("spark.speculation", "false") != "false":
+        message = "speculation cannot be on: two attempts of one task would write the same rows at once"
+        raise SpecError(message, remedy="set spark.speculation to false")
+    kind = execution.getClass().getSimpleName()
+    if kind != _MICRO_BATCH:
+        message = f"{kind}: Spark would mark batches done before they are committed"
+        raise SpecError(message, remedy="leave asynchronous progress tracking off, and use a micro-batch trigger")
+    stateful = is_stateful_plan(execution.analyzedPlan())
+    name = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    if stateful and frame.sparkSession.conf.get(name, "1") != "2":
+        message = "the query keeps state in a format that a losing task may overwrite"
+        raise SpecError(message, remedy=f"set {name} to 2, and the RocksDB state store, before the first start")
+    return Query(run_of(frame), _local(str(execution.resolvedCheckpointRoot())), stateful)
+
+
+def _execution(frame: DataFrame) -> Any:
+    """Spark's own object of the query: the session of a batch is a clone that does not list it."""
+    session = frame.sparkSession
+    query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
+    jvm: Any = session.sparkContext._jvm
+    execution = (
+        session._jsparkSession.sharedState().activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
+    )
+    assert execution is not None, f"Spark does not know query {query_id}"
+    return execution
+
+
+def _local(root: str) -> Path:
+    parts = urlsplit(root)
+    if parts.scheme not in ("", "file"):
+        message = f"checkpointLocation: not built yet: {parts.scheme}://"
+        raise SpecError(message, remedy="use a local disk")
+    return Path(unquote(parts.path) if parts.scheme else root)
