@@ -36,6 +36,23 @@ def test_a_signal_lets_the_checkpoint_finish_and_a_second_one_aborts_it(pipeline
     pipeline.assert_exact(at_least=_RECORDS)
 
 
+@pytest.mark.timeout(600)
+def test_ctrl_c_while_it_starts(pipeline: Pipeline) -> None:
+    """At moments told by what stands at the checkpoint location: Java starts, Spark runs, the pipeline is claimed."""
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    for sign in ("log4j2.properties", "spark.log", "head"):
+        (pipeline.location / sign).unlink(missing_ok=True)
+        process = pipeline.start(until_caught_up=False)
+        process.await_file(pipeline.location / sign)
+        process.interrupt()
+        process.succeed()
+        assert process.left_behind() == []
+        assert "Traceback" not in process.output()
+        assert pipeline.prepared() == []
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=CHECKPOINT_RECORDS)
+
+
 def _assert_stopped(pipeline: Pipeline, process: PipelineProcess, checkpoints: int) -> None:
     process.succeed()
     assert process.left_behind() == []

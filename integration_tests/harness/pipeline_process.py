@@ -76,6 +76,14 @@ class PipelineProcess:
             time.sleep(_POLL_S)
         return pid
 
+    def await_file(self, path: Path, timeout_s: float = _POINT_S) -> None:
+        """Wait until a file or folder is there. Fails if the driver ends before."""
+        deadline = time.monotonic() + timeout_s
+        while not path.exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(self._report(f"did not come so far that {path} is there"))
+            time.sleep(_POLL_S)
+
     def release(self, stem: str) -> None:
         """Let the process that stopped at this point go on."""
         self.faults.release(stem)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 from rich.console import Console
 
 from connectors.spec import Spec
 from spark_jobs.console import ConsoleListener
+from spark_jobs.control import StopControl
 from spark_jobs.report import LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
@@ -18,17 +20,18 @@ def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: 
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop."""
     progress = ConsoleListener(spec.pipeline, console)
     with progress.shown():
-        runner = Runner(spec, spark_session(spec, debug=debug), [LogListener(spec.pipeline), progress], until_caught_up)
-        _stop_on_signals(runner)
+        control = StopControl()
+        _stop_on_signals(control)
+        with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
+            spark = starter.submit(spark_session, spec, debug=debug).result()
         try:
-            runner.run()
+            Runner(spec, spark, [LogListener(spec.pipeline), progress], until_caught_up, control).run()
         finally:
-            runner.spark.stop()
+            spark.stop()
 
 
-def _stop_on_signals(runner: Runner) -> None:
+def _stop_on_signals(control: StopControl) -> None:
     """The first signal lets the running checkpoint finish, the second aborts it: either way nothing stays prepared."""
-    control = runner.control
 
     def handle(number: int, _frame: FrameType | None) -> None:
         control.abort_running = bool(control.requested)
