@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.spec import Spec
+from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
+from spark_jobs.shipping import pack
 from twophase.errors import SparkUnavailableError
 
 _REQUIRED: Final = {
@@ -29,9 +30,8 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
 }
+_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _COLLECTOR: Final = "-XX:+UseParallelGC"
 """Moves 15 % more in the first million records than Java's default, and as many later: its barriers are cheaper."""
 _JAVA_VARIABLES: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS", "_JAVA_OPTIONS")
@@ -56,23 +56,30 @@ def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
     """Start Spark for this spec. Blocks for some seconds; once a process.
 
     Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
-    to stderr to `spark.stderr.log`, not to the terminal. Raises SparkUnavailableError if Spark does not start.
+    to stderr to `spark.stderr.log`, not to the terminal. Raises SparkUnavailableError if Spark does not start, and
+    SpecError if the sinks do not suit the master.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # tasks must import what this process imports
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    _ship_modules(spec.folder)
-    conf = {**_DEFAULTS, **spec.spark.conf, **_REQUIRED}
-    if spec.spark.master.startswith("local"):
-        given = conf.get("spark.driver.extraJavaOptions", "")
-        options = [given, *_logging_options(spec.checkpoint.location, debug), *_collector(given)]
-        conf["spark.driver.extraJavaOptions"] = " ".join(options).strip()
-    builder = SparkSession.builder.master(spec.spark.master).appName(f"eos {spec.pipeline}")
+    check_sinks(spec)
+    master = spec.spark.master
+    os.environ["PYSPARK_PYTHON"] = worker_python(spec, os.environ)
+    if is_loopback(master):  # elsewhere workers must find the driver, by the name that Spark finds for this machine
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    shipped = [] if is_local(master) else [str(pack(spec))]
+    _inherit_modules([str(spec.folder), *shipped])
+    conf = {**_DEFAULTS, **(_LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **_REQUIRED}
+    given = conf.get("spark.driver.extraJavaOptions", "")
+    collector = _collector(given) if is_local(master) else []
+    options = [given, *_logging_options(spec.checkpoint.location, debug), *collector]
+    conf["spark.driver.extraJavaOptions"] = " ".join(options).strip()
+    builder = SparkSession.builder.master(master).appName(f"eos {spec.pipeline}")
     for key, value in conf.items():
         builder = builder.config(key, value)
     words = spec.checkpoint.location / "spark.stderr.log"
     try:
         with nullcontext() if debug else _stderr_to(words):
             session = builder.getOrCreate()
+            for archive in shipped:
+                session.sparkContext.addPyFile(archive)
     except PySparkException as error:
         message = f"Spark did not start: {error}"
         raise SparkUnavailableError(message, remedy=f"see {words}; `eos doctor` checks Java") from error
@@ -102,9 +109,9 @@ def _stderr_to(path: Path) -> Iterator[None]:
         os.close(terminal)
 
 
-def _ship_modules(folder: Path) -> None:
-    """Python steps may stand beside the spec: tasks find them through the path that their process inherits."""
-    paths = [str(folder), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+def _inherit_modules(places: Sequence[str]) -> None:
+    """Python steps may stand beside the spec: processes on this machine find them through the path they inherit."""
+    paths = [*places, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from connectors.contracts import Finding
 from connectors.spec import Spec
 from spark_jobs.cli.filesystem import why_not_writable
+from spark_jobs.master import is_local
 from wal.errors import NetworkFilesystemError
 from wal.filesystem import refuse_network_filesystem
 
@@ -28,7 +29,8 @@ def check_environment(spec: Spec, environ: Mapping[str, str]) -> Iterator[Findin
     """Java, Spark, the interpreter of the workers, and the checkpoint location."""
     yield check_java(environ)
     yield check_pyspark()
-    yield check_interpreter(environ)
+    if is_local(spec.spark.master):  # elsewhere the workers are asked for theirs
+        yield check_interpreter(environ)
     yield from check_location(spec.checkpoint.location)
 
 

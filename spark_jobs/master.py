@@ -1,0 +1,48 @@
+"""What `spark.master` says about where tasks run. Imports no Spark."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from connectors.spec import Spec, SqliteEntry
+from twophase.errors import SpecError
+
+_LOCAL: Final = re.compile(r"local(\[.*\])?")
+_LOOPBACK: Final = ("127.0.0.1", "localhost")
+
+
+def is_local(master: str) -> bool:
+    """Whether tasks run in processes that the driver's JVM starts. Not so on `local-cluster[…]`."""
+    return _LOCAL.fullmatch(master) is not None
+
+
+def is_loopback(master: str) -> bool:
+    """Whether everything is on this machine, so that the driver need not be found from another one."""
+    return master.startswith("local") or urlsplit(master).hostname in _LOOPBACK
+
+
+def worker_python(spec: Spec, environ: Mapping[str, str]) -> str:
+    """The interpreter of tasks, and of Spark's own helpers beside the driver: one path for all machines.
+
+    Where tasks run here they must import what the driver imports, so that it is the driver's own. On a cluster it is
+    what the spec or PYSPARK_PYTHON names, else the driver's path, which then must exist on each worker.
+    """
+    if is_local(spec.spark.master):
+        return sys.executable
+    return spec.spark.conf.get("spark.pyspark.python") or environ.get("PYSPARK_PYTHON") or sys.executable
+
+
+def check_sinks(spec: Spec) -> None:
+    """Raise SpecError for a sink whose tasks write to files of their machine, where that is not the driver's.
+
+    The driver would decide over rows that it cannot find.
+    """
+    for index, entry in enumerate(spec.sinks):
+        if isinstance(entry, SqliteEntry) and not is_loopback(spec.spark.master):
+            message = f"sinks[{index}] ({entry.name}): its rows wait in files at the checkpoint location, and tasks of "
+            message += f"{spec.spark.master} write them on other machines"
+            raise SpecError(message, remedy="run it with a local master, or write to a database server")

@@ -1,0 +1,78 @@
+"""Sends the project, and the Python steps beside the spec, to the workers of a cluster.
+
+A task is pickled by reference: its process must be able to import what it runs. Where the master is local, that process
+inherits the driver's path. On a cluster it has what is installed there, and what is sent with `addPyFile`, which stands
+before it: an older installation of the project on a worker does no harm.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from connectors.spec import PythonStep, Spec
+
+ARCHIVE: Final = "eos-modules.zip"
+"""Spark knows what was sent by its file name, so that a pipeline's own files must have others."""
+
+_PROJECT: Final = ("wal", "twophase", "connectors", "spark_jobs")
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # of a zip file's clock
+
+
+def pack(spec: Spec) -> Path:
+    """Write the archive of `write_archive` to a temporary folder, which is deleted when this process ends.
+
+    Called before Spark starts: it must stand in PYTHONPATH by then, too. Spark starts a process beside the driver that
+    plans a streaming source, with the workers' Python, and gives it wrong paths to what was sent with `addPyFile`.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="eos-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return write_archive(folder / ARCHIVE, spec)
+
+
+def write_archive(path: Path, spec: Spec) -> Path:
+    """Write the modules into a zip file that Python can import from; returns its path.
+
+    Of the spec's folder those modules and packages that `import` would find there, if there is a Python step. A module
+    with the name of a package of the project is left out, since the driver would not import it either.
+    """
+    modules = {name: root for root, name in _project()}
+    if any(isinstance(step, PythonStep) for step in spec.transforms):
+        modules = {name: root for root, name in _beside(spec.folder)} | modules
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for root in modules.values():
+            for file in _files(root):
+                name = file.relative_to(root.parent).as_posix()
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return path
+
+
+def _project() -> Iterator[tuple[Path, str]]:
+    for name in _PROJECT:
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        yield Path(found.origin).parent, name
+
+
+def _beside(folder: Path) -> Iterator[tuple[Path, str]]:
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".py" and path.stem.isidentifier():
+            yield path, path.stem
+        elif path.name.isidentifier() and (path / "__init__.py").is_file():
+            yield path, path.name
+
+
+def _files(root: Path) -> Iterator[Path]:
+    if root.is_file():
+        yield root
+        return
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
