@@ -35,8 +35,16 @@ def carried(token: str) -> Iterator[None]:
 
 _CARRIED: Final = re.compile(rf"eos:{TOKEN}:(?P<content>[A-Za-z0-9+/=]+)")
 _PYTHON: Final = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Fault\w*)\b(?:: [^\n]*)?)$", re.MULTILINE)
+_WORKER: Final = re.compile(
+    r"^(?:ModuleNotFoundError|ImportError): [^\n]*$|Cannot run program[^\n]*|\[PYTHON_VERSION_MISMATCH\][^\n]*",
+    re.MULTILINE,
+)
+"""What a task fails with wherever it is tried, since its worker lacks something."""
 _NOISE: Final = ("org.apache.spark", "java.", "scala.", "py4j.", "pyspark.")
-_MISSING: Final = "the workers' Python does not have it: set PYSPARK_PYTHON to one that has this package and its own"
+_INSTALL: Final = (
+    "install it there for the Python that PYSPARK_PYTHON names, or ship it with spark.submit.pyFiles; "
+    "`eos doctor` says what each worker lacks"
+)
 
 
 def translate(error: BaseException, doing: str) -> ConnectorError:
@@ -48,7 +56,7 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
 
     Returns:
         The very error that a task or the planner raised if it was one of ours, found by its name in the remote
-        traceback;
+        traceback; SparkUnavailableError where the JVM has ended, or where a worker lacks what a task needs;
         otherwise a PrepareError (which a restart may cure) with the innermost Python error, or else Spark's first line.
     """
     if isinstance(error, ConnectorError):
@@ -64,7 +72,8 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
         name, message, remedy = json.loads(base64.b64decode(found[-1]["content"]))
         kind: type[ConnectorError] = getattr(errors, name)
         return kind(message, remedy=remedy)
+    if lacking := _WORKER.search(text):
+        return SparkUnavailableError(f"{doing} failed on a worker: {lacking[0]}", remedy=_INSTALL)
     python = [m["error"] for m in _PYTHON.finditer(text) if not m["error"].startswith(_NOISE)]
     cause = python[-1] if python else next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
-    remedy = _MISSING if cause.startswith("ModuleNotFoundError") else "`--debug` shows Spark's whole report"
-    return PrepareError(f"{doing} failed: {cause}", remedy=remedy)
+    return PrepareError(f"{doing} failed: {cause}", remedy="`--debug` shows Spark's whole report")

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.failures import TOKEN, CarriedError, carried, translate
-from twophase.errors import BadRecordError, ConnectorError, FencedError, PrepareError, SinkUnavailableError
+from twophase.errors import (
+    BadRecordError,
+    ConnectorError,
+    FencedError,
+    PrepareError,
+    SinkUnavailableError,
+    SparkUnavailableError,
+)
 
 
 def _thrown(error: ConnectorError, token: str = TOKEN) -> str:
@@ -54,6 +61,24 @@ def test_anything_else_is_retriable_and_names_its_cause(text: str, cause: str) -
     assert isinstance(error, PrepareError)
     assert error.retriable
     assert error.message == f"checkpoint 3 failed: {cause}"
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "ModuleNotFoundError: No module named 'pymysql'",
+        'Cannot run program "/opt/python": error=2, No such file or directory',
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11",
+    ],
+)
+def test_what_a_worker_lacks_is_cured_by_no_restart(cause: str) -> None:
+    before = "" if cause.startswith("Module") else "java.io.IOException: "
+    text = f"Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times\n{before}{cause}\n\n\tat org.apache"
+    error = translate(RuntimeError(text), "checkpoint 3")
+    assert isinstance(error, SparkUnavailableError)
+    assert not error.retriable
+    assert error.message == f"checkpoint 3 failed on a worker: {cause}"
+    assert "eos doctor" in error.remedy
 
 
 def test_the_last_of_several_is_taken() -> None:
