@@ -15,13 +15,15 @@ from connectors.spec import Spec
 from spark_jobs.cli.environment import check_environment
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.master import is_local
 
 
 def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
     """Check this machine and the real services for what a run will need.
 
     Java and Spark, the checkpoint location, the broker and its topics, the database server's version, settings and
-    privileges, and the target table. Each finding that is not ok says what to do about it.
+    privileges, and the target table. With a cluster as spark.master also each worker's Python and packages, and what
+    it can reach, by a job of a few seconds. Each finding that is not ok says what to do about it.
 
     Reads no record and writes no row. It may wait for a service that does not answer, and it may create the
     protocol's own tables beside the target, as the first run would.
@@ -50,6 +52,10 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     """Each finding with what it is about."""
     for finding in check_environment(spec, os.environ):
         yield "this machine", finding
+    if not is_local(spec.spark.master):
+        from spark_jobs.cli.workers import check_workers  # imports Spark, which takes a second
+
+        yield from check_workers(spec)
     sources = {entry.name: build_source(entry) for entry in spec.sources}
     for name, source in sources.items():
         for finding in source.check():
