@@ -11,6 +11,8 @@ from typing import Protocol
 import pytest
 
 from integration_tests import databases, topics
+from integration_tests.cluster.pipeline import ClusterPipeline
+from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
@@ -109,5 +111,24 @@ def pipeline(services: Services, database: str, topic: TopicFactory, tmp_path: P
     folder = tmp_path / "pipeline"
     folder.mkdir()
     with Pipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), database) as made:
+        made.table.create()
+        yield made
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A Spark master with two workers of one core each; started once, by the first test that asks for it."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture
+def cluster_pipeline(
+    services: Services, database: str, topic: TopicFactory, tmp_path: Path, cluster: Cluster
+) -> Iterator[ClusterPipeline]:
+    """As `pipeline`, with its tasks on the cluster."""
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    with ClusterPipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), database, cluster) as made:
         made.table.create()
         yield made

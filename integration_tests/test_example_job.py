@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from examples.demo.job import Driver, Job
 from examples.demo.place import Place
 from examples.demo.verdict import judge
 from examples.eos import reference
 from integration_tests.conftest import TopicFactory
+from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services
-
-_ROUND = 500
-"""Records produced at a time, which one or two checkpoints take: about 80 of them contain an x."""
 
 _FAILURES = ("failure_probability: 0.001", "failure_probability: 0.0035")
 """About one checkpoint in four fails."""
 
 _NO_FAILURES = ("failure_probability: 0.001", "failure_probability: 0")
-_MOST_ROUNDS = 120
-_ROUND_S = 180.0
-
-
-class _Words:
-    """What was produced so far, and more on demand."""
-
-    def __init__(self, place: Place) -> None:
-        self._producer = Producer({"bootstrap.servers": place.bootstrap, "enable.idempotence": True})
-        self._topic = place.topic
-        self._records = reference.records(_ROUND * _MOST_ROUNDS)
-        self.produced: list[tuple[str, str]] = []
-
-    def produce(self) -> None:
-        for word, value in islice(self._records, _ROUND):
-            self._producer.produce(self._topic, value.encode(), word.encode())
-            self.produced.append((word, value))
-        assert self._producer.flush(60) == 0
 
 
 @pytest.fixture
@@ -51,24 +28,15 @@ def place(services: Services, database: str, topic: TopicFactory) -> Place:
     return found
 
 
-def _await_rows(driver: Driver, place: Place, words: _Words) -> None:
-    """Until everything that was produced is in the table."""
-    deadline = time.monotonic() + _ROUND_S
-    while (count := place.table.count()) < len(words.produced):
-        assert driver.exit_code is None, driver.output()
-        assert time.monotonic() < deadline, f"{count} of {len(words.produced)} rows\n{driver.output()}"
-        time.sleep(0.1)
-
-
-def _run_until_a_task_has_failed(driver: Driver, place: Place, words: _Words) -> None:
+def _run_until_a_task_has_failed(driver: Driver, place: Place, words: Words) -> None:
     while "InjectedFailureError" not in driver.output():
         words.produce()
-        _await_rows(driver, place, words)
+        await_rows(driver, place, words)
 
 
 @pytest.mark.timeout(1500)
 def test_failures_restarts_and_a_kill_leave_no_trace(place: Place, tmp_path: Path) -> None:
-    words = _Words(place)
+    words = Words(place)
     with Job(tmp_path, place, [_FAILURES]) as job:
         first = job.start(None)
         _run_until_a_task_has_failed(first, place, words)
@@ -84,28 +52,28 @@ def test_failures_restarts_and_a_kill_leave_no_trace(place: Place, tmp_path: Pat
         second = job.start(None)
         _run_until_a_task_has_failed(second, place, words)
         words.produce()
-        _await_rows(second, place, words)
+        await_rows(second, place, words)
         second.terminate()
         second.succeed()
 
         assert job.starts >= 4  # two drivers, each with a restart of its own
         verdict = judge(words.produced, place.table.rows(), job.starts - 1, job.prepared())
     assert verdict.clean, verdict.words(kills=1)
-    assert verdict.in_sink >= 4 * _ROUND
+    assert verdict.in_sink >= 4 * ROUND
 
 
 @pytest.mark.timeout(600)
 def test_without_failures_the_table_is_the_reference(place: Place, tmp_path: Path) -> None:
-    words = _Words(place)
+    words = Words(place)
     with Job(tmp_path, place, [_NO_FAILURES]) as job:
         driver = job.start(None)
         for _ in range(6):
             words.produce()
-        _await_rows(driver, place, words)
+        await_rows(driver, place, words)
         driver.terminate()
         driver.succeed()
         assert job.starts == 1
         assert job.prepared() == []
     assert place.table.rows() == reference.expected_rows(words.produced)
-    assert place.table.rows().total() == 6 * _ROUND
+    assert place.table.rows().total() == 6 * ROUND
     assert reference.broken_chains(Counter(place.table.rows()).elements()) == []

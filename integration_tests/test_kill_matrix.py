@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
 
 import pytest
 
+from integration_tests.harness.kills import Kill, assert_seen
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
 
 _RECORDS = 10 * CHECKPOINT_RECORDS
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """Where a life ends, and what the outside world must see at that moment."""
-
-    stem: str
-    checkpoints: float  # visible in the sink; a half: some of the rows of the next one, not all
-    prepared: tuple[int, ...]  # how many branches may be prepared
-
 
 _FIRST_CHECKPOINT = (
     Kill("reading", 0, (0, 1)),
@@ -53,20 +43,11 @@ def test_killed_at_every_point(pipeline: Pipeline, kills: tuple[Kill, ...]) -> N
     for kill in kills:
         process = pipeline.start(arm=[kill.stem])
         process.await_point(kill.stem)
-        _assert_seen(pipeline, kill)
+        assert_seen(pipeline, kill)
         process.kill()
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_RECORDS)
     assert pipeline.head.epoch == len(kills) + 1
-
-
-def _assert_seen(pipeline: Pipeline, kill: Kill) -> None:
-    """Nothing is visible before the decision, and nothing but whole transactions after it (R6)."""
-    verdict = pipeline.verdict()
-    assert verdict.clean, f"{kill}: {verdict}"
-    assert verdict.in_sink == kill.checkpoints * CHECKPOINT_RECORDS, f"{kill}: {verdict}"
-    prepared = pipeline.prepared()
-    assert len(prepared) in kill.prepared, f"{kill}: {prepared}"
 
 
 @pytest.mark.timeout(1200)

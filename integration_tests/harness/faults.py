@@ -16,7 +16,9 @@ class Faults:
         folder.mkdir(parents=True)
 
     def arm(self, stem: str) -> None:
-        """Stop the first process that comes to this point from now on."""
+        """Stop the first process that comes to this point from now on. Again: only when nobody waits there any more."""
+        (self.folder / f"{stem}.stopped").unlink(missing_ok=True)
+        (self.folder / f"{stem}.go").unlink(missing_ok=True)
         (self.folder / f"{stem}.arm").write_text("")
 
     def stopped(self, stem: str) -> int | None:

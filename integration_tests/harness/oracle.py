@@ -76,6 +76,11 @@ class SinkTable:
         mark = incarnation.encode()
         return [branch for number, gtrid, branch in self._listed() if number == FORMAT_ID and gtrid.startswith(mark)]
 
+    def prepared_ids(self, incarnation: str) -> list[str]:
+        """The same as `<gtrid>/<bqual>`, in order."""
+        parts = ((_part(branch, 0), _part(branch, 1)) for branch in self.prepared(incarnation))
+        return sorted(f"{gtrid.decode()}/{bqual.decode()}" for gtrid, bqual in parts)
+
     def roll_back(self, incarnation: str) -> None:
         """Clean up after a test that failed: what stays prepared keeps its locks, also against DROP."""
         for branch in self.prepared(incarnation):
@@ -94,14 +99,14 @@ class SinkTable:
         for number, length, _, data in self.execute(f"XA RECOVER {form}"):
             text = data.decode("ascii") if isinstance(data, bytes) else str(data)
             if mariadb:
-                yield int(number), _first_part(text), text
+                yield int(number), _part(text, 0), text
             else:
                 both = bytes.fromhex(text.removeprefix("0x"))
                 gtrid, bqual = both[: int(length)], both[int(length) :]
                 yield int(number), gtrid, f"X'{gtrid.hex()}',X'{bqual.hex()}',{number}"
 
 
-def _first_part(literal: str) -> bytes:
-    """Of MariaDB's own literal, which is in hex where it is not plain text: `'gtrid','bqual',1` or `X'00',X'01',1`."""
-    part = literal.split(",")[0]
+def _part(literal: str, number: int) -> bytes:
+    """Of a literal, which is in hex where it is not plain text: `'gtrid','bqual',1` or `X'00',X'01',1`."""
+    part = literal.split(",")[number]
     return bytes.fromhex(part[2:-1]) if part[:1] in {"X", "x"} else part[1:-1].encode()

@@ -1,0 +1,1 @@
+"""A Spark cluster of real processes on this machine, and pipelines that run on it."""

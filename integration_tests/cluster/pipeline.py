@@ -1,0 +1,43 @@
+"""A pipeline under test whose tasks run on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from integration_tests.cluster.standalone import Cluster
+from integration_tests.harness.pipeline import Pipeline
+from integration_tests.harness.pipeline_process import PipelineProcess
+
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For Java: what lives for half a minute gains nothing from thorough compilation, which halves its start."""
+
+
+def cluster_conf(cluster: Cluster) -> dict[str, str]:
+    """Spark's settings for one executor of one core on each worker."""
+    return {
+        "spark.pyspark.python": str(cluster.python),
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "768m",
+        "spark.executor.extraJavaOptions": _SHORT_LIVED,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.task.maxFailures": "4",
+    }
+
+
+class ClusterPipeline(Pipeline):
+    """One pipeline from a topic to a table, on `cluster`."""
+
+    def __init__(self, folder: Path, bootstrap: str, topic: str, database: str, cluster: Cluster) -> None:
+        super().__init__(folder, bootstrap, topic, database)
+        self.cluster = cluster
+        self.environment["JDK_JAVA_OPTIONS"] = _SHORT_LIVED
+        self.conf = cluster_conf(cluster)
+        self.spec["spark"] = {"master": cluster.master, "conf": self.conf}
+
+    def start(
+        self, *, arm: Sequence[str] = (), until_caught_up: bool = True, folder: Path | None = None
+    ) -> PipelineProcess:
+        """See Pipeline. Fault points reach the executors as a setting: they inherit nothing from the driver."""
+        self.conf["spark.executorEnv.EOS_FAULT_DIR"] = str(self.folder / f"faults-{len(self.processes)}")
+        return super().start(arm=arm, until_caught_up=until_caught_up, folder=folder)

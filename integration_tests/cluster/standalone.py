@@ -1,0 +1,144 @@
+"""A standalone master and its workers from pip's PySpark, on the loopback address, with ports that were free."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+import pyspark
+
+from integration_tests.cluster.interpreter import make_interpreter
+from integration_tests.harness import session
+
+HOST = "127.0.0.1"
+WORKERS = 2
+_SPARK_HOME = Path(pyspark.__file__).parent
+_KEPT = ("PATH", "HOME", "JAVA_HOME", "LANG", "TZ", "TMPDIR")
+_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_RUNNING = re.compile(r"Executor: Running task (\d+)\.")
+_READY_S = 120.0
+_POLL_S = 0.05
+
+
+class Cluster:
+    """Use as a context manager: at its end none of its processes lives, nor any that they started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.python = make_interpreter(folder / "python")
+        self._daemons: list[int] = []  # sessions, those of workers that were killed too: their tasks may outlive them
+        port, self._page = free_ports(2)
+        self.master = f"spark://{HOST}:{port}"
+        self._start("master.Master", "master", "--port", str(port), "--webui-port", str(self._page))
+        self.workers = [self._start_worker(number) for number in range(WORKERS)]
+        self._await_workers()
+
+    def executor_of(self, task: int) -> int:
+        """The process id of the executor's JVM in which the task of this Python worker runs."""
+        for parent in psutil.Process(task).parents():
+            if any("CoarseGrainedExecutorBackend" in word for word in parent.cmdline()):
+                return parent.pid
+        raise AssertionError(f"process {task} is no child of an executor")
+
+    def partition_of(self, task: int) -> int:
+        """The partition that it works on, as its executor of one core has logged it."""
+        log = Path(psutil.Process(task).cwd(), "stderr").read_text(errors="replace")
+        return int(_RUNNING.findall(log)[-1])
+
+    def worker_of(self, task: int) -> int:
+        """The number of the worker on which it runs."""
+        return self.workers.index(os.getsid(task))
+
+    def kill_worker(self, number: int) -> None:
+        """SIGKILL to a worker, to its executors and to their Python processes, as if the machine had failed."""
+        session.kill(self.workers[number])
+
+    def start_worker(self, number: int) -> None:
+        """Start it again; its executors come when they come."""
+        self.workers[number] = self._start_worker(number)
+
+    def _await_workers(self) -> None:
+        """Wait until the master counts all workers as alive."""
+        deadline = time.monotonic() + _READY_S
+        while (alive := self._state().get("aliveworkers")) != WORKERS:
+            assert time.monotonic() < deadline, f"{alive} workers after {_READY_S:g} s: see {self._folder}"
+            time.sleep(_POLL_S)
+
+    def executor_logs(self) -> str:
+        """What every executor so far has written to stderr."""
+        return "\n".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("work-*/*/*/stderr")))
+
+    def close(self) -> None:
+        """Kill everything."""
+        for daemon in self._daemons:
+            session.kill(daemon)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start_worker(self, number: int) -> int:
+        arguments = ["--cores", "1", "--memory", "1g", "--webui-port", str(free_ports(1)[0])]
+        work = self._folder / f"work-{number}"
+        return self._start("worker.Worker", f"worker-{number}", *arguments, "--work-dir", str(work), self.master)
+
+    def _start(self, name: str, log: str, *arguments: str) -> int:
+        """Start one daemon in a session of its own; `spark-class` becomes the JVM."""
+        environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
+        environment |= {
+            "SPARK_HOME": str(_SPARK_HOME),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_LOCAL_DIRS": str(self._folder / "local"),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+        }
+        command = [
+            str(_SPARK_HOME / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{name}",
+            "--host",
+            HOST,
+            *arguments,
+        ]
+        with (self._folder / f"{log}.log").open("ab") as output:
+            daemon = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=self._folder,
+                env=environment,
+            )
+        self._daemons.append(daemon.pid)
+        return daemon.pid
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            with urllib.request.urlopen(f"http://{HOST}:{self._page}/json/", timeout=10) as answer:
+                state: dict[str, Any] = json.load(answer)
+        except OSError:
+            return {}
+        return state
+
+
+def free_ports(count: int) -> Sequence[int]:
+    """Ports of the loopback address that nobody listens on now, no two alike."""
+    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

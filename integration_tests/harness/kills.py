@@ -1,0 +1,25 @@
+"""Where a pipeline is killed, and what the outside world must see at that moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Where a life ends, and what the outside world must see at that moment."""
+
+    stem: str
+    checkpoints: float  # visible in the sink; a half: some of the rows of the next one, not all
+    prepared: tuple[int, ...]  # how many branches may be prepared
+
+
+def assert_seen(pipeline: Pipeline, kill: Kill) -> None:
+    """Nothing is visible before the decision, and nothing but whole transactions after it (R6)."""
+    verdict = pipeline.verdict()
+    assert verdict.clean, f"{kill}: {verdict}"
+    assert verdict.in_sink == kill.checkpoints * CHECKPOINT_RECORDS, f"{kill}: {verdict}"
+    prepared = pipeline.prepared()
+    assert len(prepared) in kill.prepared, f"{kill}: {prepared}"

@@ -1,0 +1,79 @@
+"""What a worker must have: the project and the steps beside the spec come to it; of the rest it is said what lacks."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration_tests.cluster.pipeline import ClusterPipeline
+from integration_tests.harness.command_line import CommandLine, Ended
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
+
+_RECORDS = 2 * CHECKPOINT_RECORDS
+
+_STEP = """
+from pyspark.sql.functions import udf
+from louder import whispered
+
+def whisper(text):
+    import louder
+    return louder.whispered(text)
+
+def quiet(rows):
+    return rows.withColumn("payload", udf(whisper, "string")("payload"))
+"""
+_MODULE = "def whispered(text):\n    return text\n"
+
+
+@pytest.mark.timeout(1200)
+def test_modules_beside_the_spec_are_shipped_and_others_by_the_user(
+    cluster_pipeline: ClusterPipeline, tmp_path: Path
+) -> None:
+    pipeline = cluster_pipeline
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "louder.py").write_text(_MODULE)
+    (pipeline.folder / "whispering.py").write_text(_STEP)
+    pipeline.environment["PYTHONPATH"] = str(elsewhere)  # of the driver alone
+    pipeline.spec["transforms"].append({"name": "quiet", "python": "whispering:quiet", "from": "rows"})
+    pipeline.spec["sinks"][0]["from"] = "quiet"
+    pipeline.workload.produce(_RECORDS)
+
+    pipeline.start().fail("failed on a worker", "No module named 'louder'", "eos doctor", "spark.submit.pyFiles")
+    assert pipeline.head.epoch == 1, "no restart cures it"
+    assert pipeline.table.count() == 0
+
+    ended = _doctor(pipeline, tmp_path)
+    assert ended.code == 1
+    (lacking,) = [each for each in _findings(ended) if not each["ok"] and each["fatal"]]
+    assert lacking["of"].startswith("worker ")
+    assert "(2 executors)" in lacking["of"]
+    assert lacking["check"] == "packages"
+    assert "No module named 'louder'" in lacking["detail"]
+    assert "spark.submit.pyFiles" in lacking["remedy"]
+
+    with zipfile.ZipFile(tmp_path / "louder.zip", "w") as archive:
+        archive.writestr("louder.py", _MODULE)
+    pipeline.conf["spark.submit.pyFiles"] = str(tmp_path / "louder.zip")
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=_RECORDS)
+
+    ended = _doctor(pipeline, tmp_path)
+    assert ended.code == 0, ended.output
+    checks = {each["check"]: each for each in _findings(ended) if each["of"].startswith("worker ")}
+    assert set(checks) == {"Python", "packages", "services", "checkpoint location"}
+    assert str(pipeline.cluster.python) in checks["Python"]["detail"]
+
+
+def _doctor(pipeline: ClusterPipeline, folder: Path) -> Ended:
+    with CommandLine(folder) as commands:
+        return commands.run(["doctor", str(pipeline.write_spec()), "--json"], pipeline.environment)
+
+
+def _findings(ended: Ended) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(ended.output)["findings"]
+    return found
