@@ -10,19 +10,19 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import psutil
-import pyspark
 
 from integration_tests.cluster.interpreter import make_interpreter
 from integration_tests.harness import session
 
 HOST = "127.0.0.1"
 WORKERS = 2
-_SPARK_HOME = Path(pyspark.__file__).parent
+_SPARK_HOME = Path(str(getattr(find_spec("pyspark"), "origin", ""))).parent  # its import takes a second
 _KEPT = ("PATH", "HOME", "JAVA_HOME", "LANG", "TZ", "TMPDIR")
 _JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _RUNNING = re.compile(r"Executor: Running task (\d+)\.")
@@ -37,11 +37,9 @@ class Cluster:
         self._folder = folder
         self.python = make_interpreter(folder / "python")
         self._daemons: list[int] = []  # sessions, those of workers that were killed too: their tasks may outlive them
-        port, self._page = free_ports(2)
-        self.master = f"spark://{HOST}:{port}"
-        self._start("master.Master", "master", "--port", str(port), "--webui-port", str(self._page))
-        self.workers = [self._start_worker(number) for number in range(WORKERS)]
-        self._await_workers()
+        self._port, self._page = free_ports(2)
+        self.master = f"spark://{HOST}:{self._port}"
+        self.workers: list[int] = []
 
     def executor_of(self, task: int) -> int:
         """The process id of the executor's JVM in which the task of this Python worker runs."""
@@ -74,16 +72,19 @@ class Cluster:
             assert time.monotonic() < deadline, f"{alive} workers after {_READY_S:g} s: see {self._folder}"
             time.sleep(_POLL_S)
 
-    def executor_logs(self) -> str:
-        """What every executor so far has written to stderr."""
-        return "\n".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("work-*/*/*/stderr")))
-
     def close(self) -> None:
         """Kill everything."""
         for daemon in self._daemons:
             session.kill(daemon)
 
     def __enter__(self) -> Self:
+        try:
+            self._start("master.Master", "master", "--port", str(self._port), "--webui-port", str(self._page))
+            self.workers = [self._start_worker(number) for number in range(WORKERS)]
+            self._await_workers()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
