@@ -35,6 +35,10 @@ class ClusterPipeline(Pipeline):
         self.conf = cluster_conf(cluster)
         self.spec["spark"] = {"master": cluster.master, "conf": self.conf}
 
+    def spark_log(self) -> str:
+        """What the driver's Spark has logged."""
+        return (self.location / "spark.log").read_text(errors="replace")
+
     def start(
         self, *, arm: Sequence[str] = (), until_caught_up: bool = True, folder: Path | None = None
     ) -> PipelineProcess:
