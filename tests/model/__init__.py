@@ -1,1 +1,6 @@
-"""The protocol as an exhaustive model of its own, apart from the code."""
+"""The protocol as exhaustive models, apart from the code: a mistake of the simulation would not be made here as well.
+
+Read in this order: `state` (what there is), `steps` with `tasks` and `swaps` (what each process does next), `search`
+(every interleaving, and what must hold), `variants` (bounds, and the protocol with one rule broken at a time); `lives`
+is a smaller model of its own, for resets. They share no line with the product.
+"""

@@ -1,27 +1,43 @@
-"""The protocol holds in every state of the model, and each variant with one rule broken is caught."""
+"""The protocol holds in every state of the models, and each variant with one rule broken is caught."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.model.protocol import VARIANTS, explore
+from tests.model import lives
+from tests.model.search import explore
+from tests.model.variants import HOLDS, VARIANTS
 from tests.simulation.mutants import MUTANTS
 
 STATES = 60_000
-"""An exploration that sees fewer has lost its way."""
+"""An exploration of several lives that sees fewer has lost its way."""
 
 
-def test_the_protocol_holds() -> None:
-    states, violation = explore()
-    assert not violation
-    assert states > STATES
+@pytest.mark.parametrize("name", HOLDS)
+def test_the_protocol_holds(name: str) -> None:
+    bounds, floor = HOLDS[name]
+    found = explore(bounds)
+    assert not found.violation, "\n".join([found.violation, *map(str, found.trace)])
+    assert found.worlds >= floor
+    assert found.ends["done"] > 0
 
 
 @pytest.mark.parametrize("broken", VARIANTS)
 def test_a_broken_variant_is_caught(broken: str) -> None:
-    _, violation = explore(broken)
+    assert explore(VARIANTS[broken], broken).violation
+
+
+def test_the_protocol_holds_over_several_lives() -> None:
+    states, violation = lives.explore()
+    assert not violation
+    assert states > STATES
+
+
+@pytest.mark.parametrize("broken", lives.VARIANTS)
+def test_a_broken_variant_of_several_lives_is_caught(broken: str) -> None:
+    _, violation = lives.explore(broken)
     assert violation
 
 
 def test_the_simulation_breaks_the_same_rules() -> None:
-    assert list(MUTANTS)[: len(VARIANTS)] == list(VARIANTS)
+    assert {*VARIANTS, *lives.VARIANTS} <= set(MUTANTS)

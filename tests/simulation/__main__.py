@@ -1,9 +1,13 @@
-"""`python -m tests.simulation [name]`: the deep explorations, or those whose name contains `name`. Takes some GiB."""
+"""`python -m tests.simulation [name]`: the deep explorations, or those whose name contains `name`. Takes some GiB.
+
+Those of the model are named `model: ...`.
+"""
 
 from __future__ import annotations
 
 import sys
 
+from tests.model import search, variants
 from tests.simulation.explore import explore
 from tests.simulation.scenarios import DEEP
 
@@ -17,6 +21,12 @@ def main(wanted: str) -> int:
             failed |= bool(found.violation)
             print(f"{name}: {found.worlds} worlds, {found.ends} ends, {found.violation or 'holds'}", flush=True)
             print(*found.history, sep="\n")
+    for name, bounds in variants.DEEP.items():
+        if wanted in f"model: {name}":
+            seen = search.explore(bounds)
+            failed |= bool(seen.violation)
+            print(f"model: {name}: {seen.worlds} worlds, {seen.violation or 'holds'}", flush=True)
+            print(*seen.trace, sep="\n")
     return int(failed)
 
 

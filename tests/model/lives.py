@@ -1,4 +1,4 @@
-"""Exhaustive model of rules R1, R2 (reset), R3, R5, R6, R7: every interleaving of drivers, every crash.
+"""Several lives of one pipeline: exhaustive model of a reset (R2) among drivers that start, die and wake up.
 
 Up to DRIVERS drivers run the same pipeline over CHECKPOINTS checkpoints against one head register and one sink.
 A new driver may start at any moment, while older ones are alive (zombies) or dead; any driver may die between
@@ -8,17 +8,15 @@ a life that has ended leaves nothing undone, and a driver that finishes leaves e
 Checked in every final state: where a driver has finished, nothing is left prepared; and one more driver, alone,
 finishes the work and leaves nothing prepared.
 
-It is small enough to be read in one sitting and shares no line with the product: a mistake in how the product is
-simulated (`tests.simulation`) would not be made here as well. Tasks and their attempts, tries, swaps without an answer,
-pruning and several sinks are only there.
+What happens within one life, task by task, is in `state`, `steps` and `search`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-DRIVERS, CHECKPOINTS = 3, 2
+DRIVERS, CHECKPOINTS = 3, 1
 VARIANTS = (
     "swap without compare",
     "commit before decide",
@@ -37,23 +35,20 @@ ENDS = ("done", "fenced", "dead", "reset")
 Xid = tuple[int, int]  # (epoch, checkpoint)
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     epoch: int = 0
     completed: tuple[Xid, ...] = ()  # completed[i] decides checkpoint i + 1
     born: int = 0  # the epoch of the reset with which this life began
 
 
-@dataclass(frozen=True)
-class Driver:
+class Driver(NamedTuple):
     step: str = "read"
     head: Head = Head()  # what this driver believes head to be
     todo: tuple[Xid, ...] = ()
     resets: bool = False
 
 
-@dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     head: Head = Head()
     prepared: frozenset[Xid] = frozenset()
     committed: frozenset[Xid] = frozenset()
@@ -69,7 +64,7 @@ class Violation(Exception):
 
 def commit(world: World, xid: Xid) -> World:
     if xid in world.prepared:
-        return replace(world, prepared=world.prepared - {xid}, committed=world.committed | {xid})
+        return world._replace(prepared=world.prepared - {xid}, committed=world.committed | {xid})
     if xid in world.committed:
         return world  # the witness says: already committed
     raise Violation(f"lost: {xid} is in a completed checkpoint, but was rolled back")
@@ -82,18 +77,18 @@ def advance(world: World, index: int, broken: str) -> World:
 
     def go(step: str, world: World = world, **changes: object) -> World:
         drivers = list(world.drivers)
-        drivers[index] = replace(me, step=step, **changes)  # type: ignore[arg-type]
-        return replace(world, drivers=tuple(drivers))
+        drivers[index] = me._replace(step=step, **changes)  # type: ignore[arg-type]
+        return world._replace(drivers=tuple(drivers))
 
     if me.step == "read":
         return go("claim", head=world.head)
     if me.step == "claim":  # R1
         if world.head != me.head:
             return go("read")
-        head = replace(world.head, epoch=world.head.epoch + 1)
+        head = world.head._replace(epoch=world.head.epoch + 1)
         skips = me.resets and broken == "reset without commit"
         first = "recover-revoke" if broken == "abort before commit" or skips else "recover-commit"
-        return go(first, replace(world, head=head), head=head, todo=head.completed)
+        return go(first, world._replace(head=head), head=head, todo=head.completed)
     if me.step == "recover-commit":  # R3, first half
         if me.todo:
             return go("recover-commit", commit(world, me.todo[0]), todo=me.todo[1:])
@@ -101,8 +96,8 @@ def advance(world: World, index: int, broken: str) -> World:
     if me.step == "recover-revoke":  # after this, no older epoch prepares
         if world.claimed > mine:
             return go("fenced")
-        world = replace(world, claimed=mine)
-        return go("recover-abort-list", replace(world, permits=frozenset(x for x in world.permits if x[0] == mine)))
+        world = world._replace(claimed=mine)
+        return go("recover-abort-list", world._replace(permits=frozenset(x for x in world.permits if x[0] == mine)))
     if me.step == "recover-abort-list":  # R3, second half
         if me.resets and broken == "reset without abort":
             return go("permit")
@@ -113,7 +108,7 @@ def advance(world: World, index: int, broken: str) -> World:
         return go("recover-abort", todo=stale)
     if me.step == "recover-abort":
         if me.todo:
-            return go("recover-abort", replace(world, prepared=world.prepared - {me.todo[0]}), todo=me.todo[1:])
+            return go("recover-abort", world._replace(prepared=world.prepared - {me.todo[0]}), todo=me.todo[1:])
         if broken == "abort before commit":
             return go("recover-commit", todo=me.head.completed)
         return go("permit")
@@ -121,14 +116,14 @@ def advance(world: World, index: int, broken: str) -> World:
         if world.head != me.head:
             return go("fenced")
         head = Head(mine, born=mine)
-        return go("reset", replace(world, head=head, ended=world.ended | set(me.head.completed)), head=head)
+        return go("reset", world._replace(head=head, ended=world.ended | set(me.head.completed)), head=head)
     number = len(me.head.completed) + 1
     if me.step == "permit":
         if number > CHECKPOINTS:
             return go("done")
         if world.claimed != mine and broken != "permit without claim":
             return go("fenced")
-        return go("prepare", replace(world, permits=world.permits | {(mine, number)}))
+        return go("prepare", world._replace(permits=world.permits | {(mine, number)}))
     if me.step == "prepare":  # R5
         if (mine, number) not in world.permits and broken != "no permit":
             return go("fenced")
@@ -136,15 +131,15 @@ def advance(world: World, index: int, broken: str) -> World:
         if xid in world.prepared | world.committed:
             return go("decide")  # a second prepare of the same id is refused by the database
         step = "early-commit" if broken == "commit before decide" else "decide"
-        return go(step, replace(world, prepared=world.prepared | {xid}))
+        return go(step, world._replace(prepared=world.prepared | {xid}))
     if me.step == "early-commit":
         return go("decide", commit(world, (mine, number)))
     if me.step == "decide":  # R6
         xid = (0 if broken == "no epoch in the id" else mine, number)
         if world.head != me.head and broken != "swap without compare":
             return go("fenced")  # and touches nothing more
-        head = replace(me.head, completed=(*me.head.completed, xid))
-        return go("commit", replace(world, head=head), head=head)
+        head = me.head._replace(completed=(*me.head.completed, xid))
+        return go("commit", world._replace(head=head), head=head)
     if me.step == "commit":  # R7
         return go("permit", commit(world, me.head.completed[-1]))
     raise AssertionError(me.step)
@@ -156,12 +151,12 @@ def successors(world: World, broken: str) -> Iterator[World]:
             continue
         yield advance(world, index, broken)
         drivers = list(world.drivers)
-        drivers[index] = replace(driver, step="dead")
-        yield replace(world, drivers=tuple(drivers))
+        drivers[index] = driver._replace(step="dead")
+        yield world._replace(drivers=tuple(drivers))
     if len(world.drivers) < DRIVERS:
-        yield replace(world, drivers=(*world.drivers, Driver()))
+        yield world._replace(drivers=(*world.drivers, Driver()))
         if not any(driver.resets for driver in world.drivers):
-            yield replace(world, drivers=(*world.drivers, Driver(resets=True)))
+            yield world._replace(drivers=(*world.drivers, Driver(resets=True)))
 
 
 def has_finished(world: World, driver: Driver) -> bool:
@@ -188,7 +183,7 @@ def final(world: World) -> bool:
 def check_final(world: World, broken: str) -> None:
     if world.prepared and any(has_finished(world, d) for d in world.drivers):
         raise Violation(f"left prepared: {sorted(world.prepared)}")
-    after = replace(world, drivers=(*world.drivers, Driver()))
+    after = world._replace(drivers=(*world.drivers, Driver()))
     while after.drivers[-1].step not in ENDS:
         after = advance(after, len(after.drivers) - 1, broken)
     check(after)

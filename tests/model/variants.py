@@ -1,0 +1,63 @@
+"""The model with one rule broken at a time, and the bounds within which that is seen.
+
+The names are those of the simulation's mutants, which break the same rule in the code: the histories that the model
+finds are then followed there.
+"""
+
+from __future__ import annotations
+
+from tests.model.state import Bounds
+
+_ONE = Bounds(drivers=2, turns=0)
+_TWO = Bounds(turns=2)
+_LONG = Bounds(checkpoints=2, turns=2)
+_REPEATS = Bounds(drivers=1, repeats=1)
+_FAILING = Bounds(drivers=1, tries=2, repeats=1, failures=1)
+_ABORTED = Bounds(drivers=1, aborters=1, unanswered=1, turns=2)
+_SWAPS = Bounds(drivers=1, unanswered=2)
+
+HOLDS = {
+    "two drivers, two checkpoints": (Bounds(turns=2, checkpoints=2), 8_000),
+    "two sinks, two tasks": (Bounds(sinks=2, tasks=2), 3_000),
+    "three drivers": (Bounds(drivers=3, turns=1), 2_000),
+    "a task runs twice": (Bounds(repeats=1), 4_000),
+    "jobs that fail, and a further try": (Bounds(drivers=1, checkpoints=2, tries=2, repeats=1, failures=1), 500),
+    "swaps without an answer": (Bounds(unanswered=2), 5_000),
+    "aborted by another process": (_ABORTED, 500),
+}
+"""Name: bounds, and how many worlds there must be at least."""
+
+DEEP = {
+    "two drivers, two sinks, two tasks, two checkpoints": Bounds(sinks=2, tasks=2, checkpoints=2, turns=2),
+    "three drivers, three turns": Bounds(drivers=3, turns=3),
+    "a task runs twice among drivers that take turns": Bounds(repeats=1, turns=3, failures=1, tries=2),
+    "swaps without an answer, two checkpoints": Bounds(checkpoints=2, unanswered=2, turns=2),
+    "aborted by another process among drivers": Bounds(aborters=1, unanswered=1, turns=2),
+}
+"""For some minutes, by `python -m tests.simulation`."""
+
+VARIANTS = {
+    "swap without compare": _TWO,
+    "commit before decide": _ONE,
+    "abort before commit": _ONE,
+    "abort any epoch": _TWO,
+    "no epoch in the id": _TWO,
+    "no permit": _TWO,
+    "permit without claim": _TWO,
+    "the claim leaves older permits (H7)": _TWO,
+    "the sinks are not claimed (R3)": _ONE,
+    "leftovers stay (R3)": _ONE,
+    "a retry rolls its sibling back (H1)": _REPEATS,
+    "the newest attempt is committed, not the accepted one (H1)": _REPEATS,
+    "committed is said before the close (R9)": _REPEATS,
+    "listed before the permits are gone (R9)": _REPEATS,
+    "nothing is closed (R9)": _REPEATS,
+    "an aborted try is not closed (R8)": _FAILING,
+    "an abort returns to Spark (H13)": _FAILING,
+    "abort without a swap of its own (H2)": _ABORTED,
+    "a decision of an aborted try lands by merge and retry (H2)": _ABORTED,
+    "a fenced driver decides on the head that it finds (H5)": _TWO,
+    "lost is said without a look at head (H12)": _LONG,
+    "an unanswered swap is taken for refused (H20)": _SWAPS,
+    "an unanswered swap is taken for landed": _SWAPS,
+}
