@@ -1,0 +1,29 @@
+"""What a mutant is, and the explorations in which mutants are looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.simulation.config import Budget, Config
+from tests.simulation.coordinator import Patch
+from tests.simulation.scenarios import SCENARIOS
+
+ONE = Config(sinks=1, tasks=1, drivers=1)
+TWO = SCENARIOS["taking turns"][0]
+RETRIES = Config(sinks=1, tasks=1, drivers=1, budget=Budget(retries=1))
+SWAPS = Config(sinks=1, tasks=1, checkpoints=1, drivers=1, budget=Budget(swaps=2))
+ABORTED = SCENARIOS["aborted by another process"][0]
+SLOW = SCENARIOS["commits that take their time"][0]
+RESET = SCENARIOS["a reset while others run"][0]
+VANDAL = Config(sinks=1, tasks=1, drivers=1, budget=Budget(vandals=1))
+FAILING = Config(sinks=1, tasks=1, drivers=1, tries=2, budget=Budget(retries=1, failures=1))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken rule."""
+
+    config: Config
+    caught_as: str  # a part of the violation
+    patches: tuple[Patch, ...] = ()
+    broken: str = ""

@@ -1,0 +1,130 @@
+"""Mutants of what stands around checkpoints: the claim, recovery, a reset, and who may swap head (R1-R3)."""
+
+from __future__ import annotations
+
+from tests.simulation.coordinator import Patch
+from tests.simulation.mutant import ONE, RESET, SWAPS, TWO, Mutant
+from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
+
+_START = """    yield from _commit_decided(owned)
+    head = owned.head
+    yield messages.Claim(head.incarnation, head.epoch)
+    yield from _abort_leftovers(head)
+"""
+_CLAIMED = "    head = owned.head\n    yield messages.Claim(head.incarnation, head.epoch)\n"
+_SAID = """    if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
+        yield from owned.swap(Committed(head.completed, retained), "committed")
+    yield messages.Sweep(owned.head)
+"""
+_SAYS = """    if owned.head.committed < owned.head.completed:
+        yield from owned.swap(Committed(owned.head.completed, retained), "committed")
+"""
+_END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True)\n"
+_SWAP = '    yield from owned.swap(Reset(incarnation, tuple(sinks)), "reset")\n'
+_PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
+
+START_MUTANTS: dict[str, Mutant] = {
+    "swap without compare": Mutant(TWO, "", broken="swap without compare"),
+    "abort before commit": Mutant(
+        ONE,
+        "lost",
+        (
+            Patch(
+                "startup",
+                _START,
+                "    head = owned.head\n    yield messages.Claim(head.incarnation, head.epoch)\n"
+                "    yield from _abort_leftovers(head)\n    yield from _commit_decided(owned)\n",
+            ),
+        ),
+    ),
+    "abort any epoch": Mutant(
+        TWO,
+        "lost",
+        (
+            Patch("startup", "    if newer:\n", "    if False:\n"),
+            Patch("startup", "if p.transaction and p.transaction.scope.epoch < head.epoch)", "if p.transaction)"),
+        ),
+    ),
+    "permit without claim": Mutant(TWO, "", broken="permit without claim"),
+    "reset without commit": Mutant(
+        RESET,
+        "",
+        (Patch("reset", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
+    ),
+    "reset without abort": Mutant(
+        RESET, "a reset left", (Patch("reset", "    yield from _abort_prepared(old)\n", ""),)
+    ),
+    "a reset lists before the sinks are claimed (R3)": Mutant(RESET, "a reset left", (Patch("reset", _END, ""),)),
+    "the next life begins before the old one has ended": Mutant(
+        RESET,
+        "a reset left",
+        (Patch("reset", _SWAP, ""), Patch("reset", _END, _SWAP + _END)),
+    ),
+    "a reset leaves the sinks to the old life": Mutant(
+        RESET,
+        "a reset alone ends as",
+        (Patch("reset", "    yield messages.Claim(incarnation, owned.head.epoch, take_over=True)\n", ""),),
+    ),
+    "the epoch begins anew with the next life": Mutant(
+        RESET, "", (Patch("reset", "self.incarnation, head.epoch, head.nonces", "self.incarnation, 1, head.nonces"),)
+    ),
+    "a reset forgets witnesses before the new life has begun": Mutant(
+        RESET, "", (Patch("reset", _PRUNE, ""), Patch("reset", _SWAP, _PRUNE + _SWAP))
+    ),
+    "a run that was superseded goes on (R1)": Mutant(
+        RESTARTING, "has taken head back", (Patch("startup", "if follows is not None and head", "if False and head"),)
+    ),
+    "a run fences itself by a start that failed (R1)": Mutant(
+        SCENARIOS["a run that restarts"][0],
+        "never met another one",
+        (Patch("startup", "seen.epoch != mine.epoch and not by_this_run", "seen.epoch != mine.epoch"),),
+    ),
+    "the claim leaves older permits (H7)": Mutant(TWO, "leaves", broken="claim leaves permits"),
+    "the sinks are not claimed (R3)": Mutant(
+        ONE, "", (Patch("startup", "    yield messages.Claim(head.incarnation, head.epoch)\n", ""),)
+    ),
+    "a start says committed before it has closed (R9)": Mutant(
+        TWO,
+        "may be taken out of the spec",
+        (
+            Patch("startup", _SAID, "    yield messages.Sweep(owned.head)\n"),
+            Patch("startup", _CLAIMED, _SAYS + _CLAIMED),
+        ),
+    ),
+    "leftovers stay (R3)": Mutant(ONE, "leaves", (Patch("startup", "    yield from _abort_leftovers(head)\n", ""),)),
+    "an unanswered swap is taken for refused (H20)": Mutant(
+        SWAPS,
+        "never met another one",
+        (Patch("ownership", "found = value.nonces[-1] in seen.head.nonces", "found = False"),),
+    ),
+    "an unanswered swap is taken for landed": Mutant(
+        SWAPS, "", (Patch("ownership", "            if landed:\n", "            if landed is not False:\n"),)
+    ),
+    "a claim's nonce is used again": Mutant(SWAPS, "", (Patch("startup", "        claims = owned.swaps\n", ""),)),
+    "a newer epoch's head is taken for one's own": Mutant(
+        WAKING,
+        "takes a committable for lost",
+        (
+            Patch(
+                "ownership",
+                "            if seen.head.epoch != (value if found else self.head).epoch:\n",
+                "            if not found and seen.head.epoch != self.head.epoch:\n",
+            ),
+        ),
+    ),
+    "initial positions are not stored (H3)": Mutant(
+        ONE, "ends as 'stopped'", (Patch("transitions", "{**added, **head.positions", "{**head.positions"),)
+    ),
+    "a fenced driver decides on the head that it finds (H5)": Mutant(
+        TWO,
+        "lost",
+        (
+            Patch(
+                "ownership",
+                "            if seen.head.epoch != (value if found else self.head).epoch:\n",
+                "            if False:\n",
+            ),
+            Patch("transitions", "        _check_not_aborted(head, self.record)\n", ""),
+        ),
+    ),
+}
