@@ -21,6 +21,10 @@ class Faults:
         (self.folder / f"{stem}.go").unlink(missing_ok=True)
         (self.folder / f"{stem}.arm").write_text("")
 
+    def arm_error(self, stem: str) -> None:
+        """Let the first process that comes to this point fail there, once."""
+        (self.folder / f"{stem}.arm").write_text("raise")
+
     def stopped(self, stem: str) -> int | None:
         """The process id of who waits there, None as long as nobody does."""
         try:

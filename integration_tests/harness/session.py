@@ -21,11 +21,23 @@ def kill(session: int) -> None:
     deadline = time.monotonic() + _KILL_S
     while found := members(session):
         for process in found:
-            _signal(process.pid)
+            _signal(process.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             message = f"processes {[process.pid for process in found]} survive SIGKILL for {_KILL_S:g} s"
             raise AssertionError(message)
         time.sleep(0.02)
+
+
+def stop(session: int) -> None:
+    """SIGSTOP to every one that lives now, as a paused container does: nothing ends, nothing goes on."""
+    for process in members(session):
+        _signal(process.pid, signal.SIGSTOP)
+
+
+def go_on(session: int) -> None:
+    """SIGCONT to every one: it goes on where it was."""
+    for process in members(session):
+        _signal(process.pid, signal.SIGCONT)
 
 
 def wait_until_empty(session: int, timeout_s: float) -> list[psutil.Process]:
@@ -50,8 +62,8 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _signal(pid: int) -> None:
+def _signal(pid: int, number: int) -> None:
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         return
