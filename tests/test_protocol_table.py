@@ -1,0 +1,57 @@
+"""The table of histories in docs/protocol.md names tests, mutants and tamperings: all of them exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.model import lives
+from tests.model.variants import VARIANTS
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.tampering import TAMPERINGS
+
+_PROJECT = Path(__file__).resolve().parents[1]
+_NOT_BUILT = {"H9", "H10", "H16"}
+"""Of variants that are refused by name so far."""
+
+
+def _rows() -> dict[str, list[str]]:
+    text = (_PROJECT / "docs" / "protocol.md").read_text()
+    lines = (line.strip("| ").split(" | ") for line in text.splitlines() if re.match(r"\| H\d", line))
+    return {cells[0]: cells for cells in lines}
+
+
+@cache
+def _tests() -> set[str]:
+    found: set[str] = set()
+    for folder in ("tests", "integration_tests"):
+        for path in (_PROJECT / folder).rglob("*.py"):
+            found |= {each.name for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.FunctionDef)}
+    return found
+
+
+def test_every_history_has_a_row() -> None:
+    rows = _rows()
+    assert list(rows) == [f"H{number}" for number in range(1, 24)]
+    assert {len(cells) for cells in rows.values()} == {4}
+
+
+@pytest.mark.parametrize("history", _rows())
+def test_what_its_row_names_exists(history: str) -> None:
+    named = re.findall(r"`([^`]*)`", _rows()[history][3])
+    assert bool(named) == (history not in _NOT_BUILT)
+    for name in named:
+        kind, _, rest = name.rpartition(": ")
+        known = {"": _tests(), "mutant": set(MUTANTS), "tampering": set(TAMPERINGS)}[kind]
+        assert rest in known, f"{history}: there is no {name}"
+
+
+def test_a_mutant_that_cites_a_history_stands_in_its_row() -> None:
+    rows = _rows()
+    for name in {*MUTANTS, *VARIANTS, *lives.VARIANTS}:
+        for history in re.findall(r"\((H\d+)\)", name):
+            assert f"`mutant: {name}`" in rows[history][3], f"{name} is missing in the row of {history}"
