@@ -128,6 +128,6 @@ MUTANTS: dict[str, Mutant] = {
         (Patch("transitions", "records=(*head.records, self.ref),", "records=(),"),),
     ),
     "an abort returns to Spark (H13)": Mutant(
-        FAILING, "never met another one", (Patch("checkpoint", _RAISES, _RAISES.replace("raise error", "return None")),)
+        FAILING, "ends as 'refused'", (Patch("checkpoint", _RAISES, _RAISES.replace("raise error", "return None")),)
     ),
 }
