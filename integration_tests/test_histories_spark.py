@@ -65,8 +65,7 @@ def test_h6_a_head_that_was_set_back_by_one_checkpoint_is_refused(pipeline: Pipe
 def test_h13_a_batch_whose_checkpoint_was_aborted_is_not_done_for_spark(pipeline: Pipeline) -> None:
     pipeline.spec["restart"] = {"strategy": "none"}
     pipeline.workload.produce(_RECORDS)
-    pipeline.write_spec()
-    process = pipeline.start(raising=["writing@1"])
+    process = pipeline.start(arm=["writing@1 raise"])
     assert process.wait() == 1
     assert pipeline.prepared() == []
     spark = pipeline.location / "spark" / pipeline.head.incarnation

@@ -16,14 +16,14 @@ class Faults:
         folder.mkdir(parents=True)
 
     def arm(self, stem: str) -> None:
-        """Stop the first process that comes to this point from now on. Again: only when nobody waits there any more."""
+        """Stop the first process that comes to this point from now on; after `<stem> raise` it fails there instead.
+
+        Again: only when nobody waits there any more.
+        """
+        stem, _, content = stem.partition(" ")
         (self.folder / f"{stem}.stopped").unlink(missing_ok=True)
         (self.folder / f"{stem}.go").unlink(missing_ok=True)
-        (self.folder / f"{stem}.arm").write_text("")
-
-    def arm_error(self, stem: str) -> None:
-        """Let the first process that comes to this point fail there, once."""
-        (self.folder / f"{stem}.arm").write_text("raise")
+        (self.folder / f"{stem}.arm").write_text(content)
 
     def stopped(self, stem: str) -> int | None:
         """The process id of who waits there, None as long as nobody does."""

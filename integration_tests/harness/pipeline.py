@@ -52,23 +52,13 @@ class Pipeline:
         return decode_head(read.value)
 
     def start(
-        self,
-        *,
-        arm: Sequence[str] = (),
-        raising: Sequence[str] = (),
-        until_caught_up: bool = True,
-        folder: Path | None = None,
+        self, *, arm: Sequence[str] = (), until_caught_up: bool = True, folder: Path | None = None
     ) -> PipelineProcess:
-        """Start `eos run` with these fault points armed, to stop there or to fail once.
-
-        `folder`: where the spec is, if not in the pipeline's own.
-        """
+        """Start `eos run` with these fault points armed; `folder`: where the spec is, if not in the pipeline's own."""
         number = len(self.processes)
         faults = Faults(self.folder / f"faults-{number}")
         for stem in arm:
             faults.arm(stem)
-        for stem in raising:
-            faults.arm_error(stem)
         folder = folder or self.folder
         arguments = ["run", str(self.write_spec(folder)), *(["--until-caught-up"] if until_caught_up else [])]
         log = self.folder / f"run-{number}.log"
