@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from connectors.spec.sinks import SinkEntry
@@ -43,20 +44,20 @@ def open_head(spec: Spec) -> HeadStore:
     if spec.checkpoint.head is None:
         from twophase.local_head import LocalHead
 
-        _refuse_network(spec)
+        refuse_network_location(spec.checkpoint.location)
         return LocalHead(spec.checkpoint.location)
     from connectors.sql.head import SqlHead
 
     return SqlHead(spec.checkpoint.head.reveal(), spec.pipeline)
 
 
-def _refuse_network(spec: Spec) -> None:
-    """H21: links and syncs of a network filesystem promise too little for a register."""
+def refuse_network_location(location: Path) -> None:
+    """H21: links and syncs of a network filesystem promise too little for a register. Raises SpecError."""
     from wal.errors import NetworkFilesystemError
     from wal.filesystem import refuse_network_filesystem
 
     try:
-        refuse_network_filesystem(spec.checkpoint.location)
+        refuse_network_filesystem(location)
     except NetworkFilesystemError as error:
         message = f"checkpoint.location: {error}"
         raise SpecError(

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from integration_tests.conftest import TopicFactory
 from integration_tests.harness.faults import Faults
 from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
-from integration_tests.harness.workload import Row
+from integration_tests.harness.workload import Row, Workload
+from integration_tests.services import Services
 from twophase.codec import decode_head
 from twophase.local_head import LocalHead
 
-_JOB = PROJECT / "examples" / "any_job" / "copy_files.py"
+_JOBS = PROJECT / "examples" / "any_job"
 _FILES = 8
 _ROWS = 100  # of a file, which is a batch
+_RECORDS = 1000  # the job takes 500 at a time
 
-Start = Callable[[Sequence[str]], PipelineProcess]
+Start = Callable[..., PipelineProcess]
 
 
 @pytest.fixture
 def start(tmp_path: Path, database: str, request: pytest.FixtureRequest) -> Start:
-    """Starts the example job on `tmp_path/files`, with fault points armed; every process is ended at the end."""
-    (tmp_path / "sink.yaml").write_text((_JOB.parent / "sink.yaml").read_text())
+    """Starts an example job with fault points armed; every process is ended at the end."""
+    (tmp_path / "sink.yaml").write_text((_JOBS / "sink.yaml").read_text())
     started: list[PipelineProcess] = []
 
-    def start(arm: Sequence[str] = ()) -> PipelineProcess:
+    def start(job: str, *arguments: str, arm: Sequence[str] = ()) -> PipelineProcess:
         faults = Faults(tmp_path / f"faults-{len(started)}")
         for stem in arm:
             faults.arm(stem)
-        arguments = [str(tmp_path / "sink.yaml"), str(tmp_path / "spark"), str(tmp_path / "files")]
         log = tmp_path / f"run-{len(started)}.log"
-        environment = {"SINK_URL": database}
-        started.append(PipelineProcess(arguments, tmp_path, log, faults, environment, program=[str(_JOB)]))
+        every = [str(tmp_path / "sink.yaml"), str(tmp_path / "spark"), *arguments]
+        program = [str(_JOBS / job)]
+        started.append(PipelineProcess(every, tmp_path, log, faults, {"SINK_URL": database}, program))
         request.addfinalizer(started[-1].kill)
         return started[-1]
 
@@ -63,11 +67,11 @@ def test_killed_at_every_point(start: Start, database: str, tmp_path: Path) -> N
     expected = _files(tmp_path / "files")
     points = ("writing@0", "prepared@0", "before-decide@1", "after-decide@2", "after-commits@3", "closed@4")
     for stem in points:
-        process = start([stem])
+        process = start("copy_files.py", str(tmp_path / "files"), arm=[stem])
         process.await_point(stem)
         assert compare(expected, table.rows()).clean, stem
         process.kill()
-    start([]).succeed()
+    start("copy_files.py", str(tmp_path / "files")).succeed()
     verdict = compare(expected, table.rows())
     assert verdict.exact, str(verdict)
     assert verdict.in_sink == _FILES * _ROWS
@@ -78,14 +82,43 @@ def test_killed_at_every_point(start: Start, database: str, tmp_path: Path) -> N
     assert table.prepared(head.incarnation) == []
 
 
+@pytest.mark.timeout(600)
+def test_from_kafka_from_its_end_on(
+    start: Start, database: str, topic: TopicFactory, services: Services, tmp_path: Path
+) -> None:
+    """Killed in its very first batch: Spark asks again where to begin, and must be told the same (H3)."""
+    table = SinkTable(database, "records")
+    table.create()
+    name = topic(partitions=2)
+    Workload(services.kafka_bootstrap, name, 2).produce(100)  # before the first start: not read
+    workload = Workload(services.kafka_bootstrap, name, 2)
+    process = start("kafka_to_table.py", services.kafka_bootstrap, name, arm=["before-decide@0"])
+    process.await_file(tmp_path / "spark" / "begin" / "head" / f"{1:020}.json")
+    workload.produce(_RECORDS)
+    process.await_point("before-decide@0")
+    process.kill()
+    workload.produce(_RECORDS)
+    process = start("kafka_to_table.py", services.kafka_bootstrap, name, arm=["after-decide@1"])
+    process.await_point("after-decide@1")
+    process.kill()
+    process = start("kafka_to_table.py", services.kafka_bootstrap, name)
+    deadline = time.monotonic() + 120
+    while table.rows().total() < 2 * _RECORDS and time.monotonic() < deadline:
+        time.sleep(0.5)
+    process.kill()
+    verdict = compare(workload.expected, table.rows())
+    assert verdict.exact, str(verdict)
+    assert verdict.in_sink == 2 * _RECORDS
+
+
 @pytest.mark.timeout(300)
 def test_a_checkpoint_that_is_not_the_heads_is_refused(start: Start, database: str, tmp_path: Path) -> None:
     table = SinkTable(database, "records")
     table.create()
     expected = _files(tmp_path / "files")
-    start([]).succeed()
+    start("copy_files.py", str(tmp_path / "files")).succeed()
     (tmp_path / "spark").rename(tmp_path / "gone")
-    process = start([])
+    process = start("copy_files.py", str(tmp_path / "files"))
     assert process.wait() != 0
     assert "Spark's checkpoint is of query" in process.output()
     assert compare(expected, table.rows()).exact

@@ -25,10 +25,15 @@ class CarriedError(Exception):
 
 @contextmanager
 def carried(token: str) -> Iterator[None]:
-    """In a task or the planner: make an error of ours survive the way to the driver whose TOKEN this is."""
+    """In a task or the planner: make an error of ours survive the way to the driver whose TOKEN this is.
+
+    Without one (a query that is not ours) errors go their way as they are.
+    """
     try:
         yield
     except ConnectorError as error:
+        if not token:
+            raise
         content = json.dumps([type(error).__name__, error.message, error.remedy]).encode()
         raise CarriedError(f"eos:{token}:{base64.b64encode(content).decode()}: {error.message}") from error
 

@@ -1,0 +1,42 @@
+"""A streaming job of one's own with the Kafka source: a topic of JSON into the table of a spec, exactly once.
+
+python kafka_to_table.py SPEC CHECKPOINT BOOTSTRAP_SERVERS TOPIC
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.exactly_once import ExactlyOnce
+from spark_jobs.kafka_format import EosKafka
+
+
+def main(spec: str, checkpoint: str, bootstrap_servers: str, topic: str) -> None:
+    """Run until stopped, from what comes after the very first start."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers must have what this process has
+    spark = SparkSession.builder.master("local[2]").appName("kafka to table").getOrCreate()
+    spark.dataSource.register(EosKafka)
+    records = (
+        spark.readStream.format("eos_kafka")
+        .option("bootstrap_servers", bootstrap_servers)
+        .option("topics", topic)
+        .option("schema", "id BIGINT, word STRING, payload STRING")
+        .option("starting_offsets", "latest")
+        .option("max_records_per_checkpoint", 500)
+        .option("location", f"{checkpoint}/begin")
+        .load()
+    )
+    query = (
+        records.select("id", "word", "payload")
+        .writeStream.foreachBatch(ExactlyOnce(spec))
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
