@@ -15,7 +15,7 @@ from twophase.ids import TransactionId, sink_key
 from twophase.messages import Inspected, Seen
 from twophase.participants import Prepared
 from twophase.reset import reset
-from twophase.values import CommitOutcome, OffsetRange, SinkState, SparkState
+from twophase.values import CommitOutcome, OffsetRange, SinkState, SparkState, StartingPoint
 
 HEAD = head(
     epoch=7,
@@ -33,7 +33,14 @@ OLD = Prepared(TransactionId(scope(4, epoch=7), sink_key("warehouse"), 0, 1), "o
 CHANGES = {"Claim", "AbortPrepared", "Prune", "Sweep", "Abandon"}
 
 
-def run(seen: Seen | None, sinks: tuple[str, ...] = ("warehouse",), *, abandon: bool = False, **answers: Any) -> Any:
+def run(
+    seen: Seen | None,
+    sinks: tuple[str, ...] = ("warehouse",),
+    *,
+    abandon: bool = False,
+    begins: dict[str, StartingPoint] | None = None,
+    **answers: Any,
+) -> Any:
     actions: list[Any] = []
     register = [seen]
 
@@ -54,7 +61,7 @@ def run(seen: Seen | None, sinks: tuple[str, ...] = ("warehouse",), *, abandon: 
         **{name: lambda _: None for name in CHANGES},
         **answers,
     }
-    steps = reset("orders", sinks, "run", "n" * 20, abandon_lost=abandon)
+    steps = reset("orders", sinks, "run", "n" * 20, abandon_lost=abandon, begins=begins)
     try:
         begun, _ = drive(steps, {name: noting(name, reply) for name, reply in given.items()})
     except LostCommittableError as error:
@@ -88,6 +95,19 @@ def test_a_reset_of_what_never_ran() -> None:
     begun, actions = run(None, ListPrepared=lambda _: {"warehouse": ()})
     assert names(actions) == ["ReadHead", "Swap", "Inspect", "Claim", "ListPrepared"]
     assert (begun.head.incarnation, begun.ended) == ("n" * 20, None)
+
+
+BEGINS = {"orders": StartingPoint({"orders/0": 12}, {"orders": "id"})}
+
+
+@pytest.mark.parametrize("seen", [None, Seen(9, HEAD)])
+def test_a_beginning_is_born_with_the_new_life(seen: Seen | None) -> None:
+    """R6: in the very swap that makes the life, so that no crash leaves it with another beginning."""
+    begun, actions = run(seen, begins=BEGINS, **({} if seen else {"ListPrepared": lambda _: {"warehouse": ()}}))
+    born = [each.value for each in actions if isinstance(each, messages.Swap) and each.value.incarnation == "n" * 20]
+    assert [(each.initial, each.positions) for each in born] == [({"orders": {"orders/0": 12}},) * 2]
+    assert begun.head.identities == {"orders": {"orders": "id"}}
+    assert begun.before == (None if seen is None else replace(HEAD, epoch=8, nonces=begun.before.nonces))
 
 
 LOST = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}

@@ -55,14 +55,17 @@ class Driver:
         self._owned = self._carry_out(steps)
         return self.owned
 
-    def reset(self, *, abandon_lost: bool = False) -> Begun:
+    def reset(self, *, abandon_lost: bool = False, begins: Mapping[str, StartingPoint] | None = None) -> Begun:
         """R2: end this life of the pipeline and begin `incarnation`. Called by `eos reset`, with no driver running.
+
+        `begins`: by source, where the new life begins (R6); None: where `starting_offsets` says at its first start.
 
         Raises LostCommittableError for decided rows that cannot become visible, unless `abandon_lost`; FencedError,
         HeadError, SinkUnavailableError.
         """
         sinks = tuple(self.committers)
-        return self._carry_out(reset(self.pipeline, sinks, self.session, self.incarnation, abandon_lost=abandon_lost))
+        steps = reset(self.pipeline, sinks, self.session, self.incarnation, abandon_lost=abandon_lost, begins=begins)
+        return self._carry_out(steps)
 
     def store_positions(self, source: str, starting_point: StartingPoint) -> None:
         """R6, R10: before Spark first hears of these splits. Those already stored stay."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
@@ -13,24 +13,28 @@ from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Inspected, Seen, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
-from twophase.transitions import Claim
-from twophase.values import CheckpointRecord, SparkState
+from twophase.transitions import Claim, SetPositions
+from twophase.values import CheckpointRecord, SparkState, StartingPoint
 from twophase.verify import may_be_under_way
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """A new life under the same name: no positions, no checkpoints, a later epoch.
+    """A new life under the same name: no checkpoints, a later epoch, and no positions but those it is to begin at.
 
-    Nothing of the old life can match.
+    Nothing of the old life can match. The positions are born with the life (R6): whoever starts it next begins there.
     """
 
     incarnation: str
     sinks: tuple[str, ...]
+    begins: Mapping[str, StartingPoint] = field(default_factory=dict)  # by source; empty: by `starting_offsets`
 
     def apply(self, head: HeadValue) -> HeadValue:
         """See transitions.Transition."""
-        return HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces, sinks=self.sinks)
+        born = HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces, sinks=self.sinks)
+        for source, starting_point in self.begins.items():
+            born = SetPositions(source, starting_point).apply(born)
+        return born
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,17 @@ class Begun:
     head: HeadValue  # of the new life
     ended: str | None  # the incarnation before it; None if the pipeline never ran here
     abandoned: tuple[Abandoned, ...]
+    before: HeadValue | None = None  # the old life's last head
 
 
 def reset(
-    pipeline: str, sinks: Sequence[str], session: str, incarnation: str, *, abandon_lost: bool = False
+    pipeline: str,
+    sinks: Sequence[str],
+    session: str,
+    incarnation: str,
+    *,
+    abandon_lost: bool = False,
+    begins: Mapping[str, StartingPoint] | None = None,
 ) -> Steps[Begun]:
     """Commit what the old incarnation had decided, abort what it had prepared, then begin `incarnation`.
 
@@ -54,9 +65,12 @@ def reset(
     Raises LostCommittableError, before anything is rolled back, when decided rows cannot become visible: a sink has
     lost them, their record cannot be read, or the spec no longer names their sink; also for a sink that it no longer
     names and that may hold something prepared. With `abandon_lost` they are given up, and each is said first.
+
+    `begins`: where each source of the new life begins, whatever `starting_offsets` says; None: as that says.
     """
+    life = Reset(incarnation, tuple(sinks), begins or {})
     seen: Seen | None = yield messages.ReadHead()
-    born = HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=(), sinks=tuple(sinks))
+    born = life.apply(HeadValue(pipeline, incarnation, epoch=0, nonces=()))
     owned = Ownership(session, seen.version if seen else 0, seen.head if seen else born)
     yield from owned.swap(Claim(), "claim") if seen else _be_born(owned)
     old = owned.head
@@ -71,12 +85,12 @@ def reset(
     yield from _abort_prepared(old)
     if seen is None:
         return Begun(owned.head, None, abandoned)
-    yield from owned.swap(Reset(incarnation, tuple(sinks)), "reset")
+    yield from owned.swap(life, "reset")
     yield messages.Claim(incarnation, owned.head.epoch, take_over=True)
     # From here on nobody asks for a record or a witness of the old life: its drivers are fenced, its head is gone.
     yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
     yield messages.Sweep(owned.head)
-    return Begun(owned.head, old.incarnation, abandoned)
+    return Begun(owned.head, old.incarnation, abandoned, old)
 
 
 def _commit_decided(owned: Ownership, sinks: Sequence[str]) -> Steps[tuple[Abandoned, ...]]:

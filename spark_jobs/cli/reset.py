@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,12 @@ import typer
 
 from connectors.registry import build_sink, open_head
 from connectors.spec import Spec
+from spark_jobs.cli import beginning
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.incarnation import new_incarnation
+from spark_jobs.new_start import parse, resolve
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.abandoned import Abandoned
 from twophase.codec import decode_head
@@ -21,10 +24,12 @@ from twophase.driver import Driver
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
+from twophase.values import StartingPoint
 
 
 def reset(
     spec: SpecPath,
+    to: beginning.To = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would happen.")] = False,
     abandon_lost: Annotated[
         bool, typer.Option("--abandon-lost", help="Give up rows that were decided and can never become visible.")
@@ -37,6 +42,10 @@ def reset(
     First everything that was decided is committed and everything else that was prepared is rolled back. Then a new
     incarnation begins: Spark's state and all positions are left behind, sinks that belonged to another copy of the
     pipeline are taken over, and the next run starts at `starting_offsets`. Rows that are in the sinks stay there.
+
+    With `--to` the next run starts there instead. For each split it says how many records will be written twice, and
+    how many never, from what this life of the pipeline has read and what the service still has. The beginning is stored
+    with the new life, so that what is said is what happens, however many records come before the next run.
 
     What was decided and cannot be committed is named and refused: its record is damaged, its sink has lost it or is no
     longer in the spec. `--abandon-lost` gives it up, and says what: checkpoint, offsets, transactions.
@@ -51,23 +60,34 @@ def reset(
 
         eos reset orders.yaml --yes
 
+        eos reset orders.yaml --to earliest
+
+        eos reset orders.yaml --to orders/0=1700,orders/1=1650 --yes
+
         eos reset orders.yaml --yes --json
     """
+    wanted = parse(to) if to is not None else None
     loaded = out.load(spec)
     log_to_stderr()
     store = open_head(loaded)
     try:
         seen = store.read()
         head = decode_head(seen.value) if seen is not None else None
-        consequence = _consequence(loaded, head)
+        begins, splits = resolve(loaded, wanted, head) if wanted is not None else (None, [])
+        consequence = (
+            _consequence(loaded, head) if begins is None else beginning.consequence(loaded.pipeline, head, splits)
+        )
         if not as_json:
-            out.show(out.text(consequence))
-        begun = _reset(loaded, store, abandon_lost=abandon_lost) if yes else None
+            out.show(out.text(consequence), *([beginning.table(splits)] if splits else []))
+        begun = _reset(loaded, store, begins, abandon_lost=abandon_lost) if yes else None
     finally:
         store.close()
     left = _clear(loaded, begun) if begun is not None else None
     if as_json:
         facts = {"ok": True, "pipeline": loaded.pipeline, "done": yes, "consequence": consequence}
+        if begins is not None:
+            facts["splits"] = beginning.facts(splits)
+            facts["warning"] = beginning.superseded(head, begun.before) if begun is not None else ""
         out.facts({**facts, **(_facts(begun, left) if begun is not None else {})})
     elif begun is None:
         out.show(out.text("Nothing was changed. Add --yes to do it.", "bold"))
@@ -75,10 +95,12 @@ def reset(
         out.show(*(out.text(f"Given up: {each}") for each in begun.abandoned))
         if left is not None:
             out.show(out.text(f"Spark's checkpoint of the life before stays in {left}: delete it when you will."))
+        if warning := beginning.superseded(head, begun.before):
+            out.say(f"warning: {warning}")
         out.show(out.text(f"Done: incarnation {begun.head.incarnation}, epoch {begun.head.epoch}.", "bold"))
 
 
-def _reset(spec: Spec, store: HeadStore, *, abandon_lost: bool) -> Begun:
+def _reset(spec: Spec, store: HeadStore, begins: Mapping[str, StartingPoint] | None, *, abandon_lost: bool) -> Begun:
     sinks = [build_sink(spec, entry) for entry in spec.sinks]
     committers = {sink.name: sink.committer(spec.pipeline) for sink in sinks}
     try:
@@ -89,7 +111,7 @@ def _reset(spec: Spec, store: HeadStore, *, abandon_lost: bool) -> Begun:
             spark=LocalSparkLog(spec.checkpoint.location),
             session=secrets.token_hex(8),
             incarnation=new_incarnation(),
-        ).reset(abandon_lost=abandon_lost)
+        ).reset(abandon_lost=abandon_lost, begins=begins)
     finally:
         for committer in committers.values():
             committer.close()

@@ -20,7 +20,7 @@ _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 """
 _END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True)\n"
-_SWAP = '    yield from owned.swap(Reset(incarnation, tuple(sinks)), "reset")\n'
+_SWAP = '    yield from owned.swap(life, "reset")\n'
 _PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
 
 START_MUTANTS: dict[str, Mutant] = {

@@ -1,0 +1,60 @@
+"""What a reset to a chosen beginning does to each split, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from spark_jobs.cli.output import out
+from spark_jobs.new_start import SplitStart
+from twophase.head_value import HeadValue
+
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="earliest|latest|TOPIC/PARTITION=OFFSET,...",
+        help="Where the next run begins, whatever `starting_offsets` says. Splits not named go on where they are.",
+        show_default=False,
+    ),
+]
+
+
+def consequence(pipeline: str, head: HeadValue | None, splits: Sequence[SplitStart]) -> str:
+    """The sum of it in one sentence, and what it does not count."""
+    again, never = sum(each.written_again for each in splits), sum(each.never_written for each in splits)
+    state = f"has completed checkpoint {head.completed}" if head is not None else "never ran here"
+    effect = f"{again:,} records will be written twice, and {never:,} that are there will never be written"
+    unknown = "" if head is not None and head.completed >= 0 else "; what lives before this one wrote is not counted"
+    return f"Pipeline {pipeline!r} {state}. With this beginning {effect}{unknown}."
+
+
+def superseded(announced: HeadValue | None, ended: HeadValue | None) -> str:
+    """What to add where the life that ended had read on since it was looked at; empty if it had not."""
+    if announced is None or ended is None or ended.positions == announced.positions:
+        return ""
+    return (
+        f"A driver was still running: it has completed checkpoint {ended.completed} meanwhile. What it has read since "
+        "then is in the sinks, too, and is read again where it lies behind the new beginning."
+    )
+
+
+def table(splits: Sequence[SplitStart]) -> Table:
+    """A row for each split."""
+    shown = Table(caption="in offsets: transaction markers and compacted records count too", caption_justify="left")
+    for heading in ("split", "was at", "begins at", "ends at", "written twice", "never written"):
+        shown.add_column(heading, justify="left" if heading == "split" else "right", overflow="fold")
+    for each in splits:
+        was_at = "not read" if each.was_at is None else f"{each.was_at:,}"
+        numbers = (each.start, each.end, each.written_again, each.never_written)
+        shown.add_row(out.text(f"{each.source}: {each.split}"), was_at, *(f"{number:,}" for number in numbers))
+    return shown
+
+
+def facts(splits: Sequence[SplitStart]) -> list[dict[str, object]]:
+    """The same as plain data."""
+    return [asdict(each) for each in splits]
