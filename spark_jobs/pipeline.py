@@ -56,8 +56,12 @@ def build(spark: SparkSession, spec: Spec, sources: Sequence[Source], sink: Sink
     if stateful:
         check_hashable(selected)
         _check_order(spec)
-    modes = {step.output_mode for step in spec.transforms}
-    return Pipeline(selected, opened, stateful, "update" if "update" in modes else "append")
+    return Pipeline(selected, opened, stateful, output_mode(spec))
+
+
+def output_mode(spec: Spec) -> str:
+    """Spark's, for the whole query."""
+    return "update" if any(step.output_mode == "update" for step in spec.transforms) else "append"
 
 
 def _check_order(spec: Spec) -> None:
@@ -86,8 +90,15 @@ def _check_read_once(frame: DataFrame, sources: Sequence[Source]) -> None:
 
 
 def rows_schema(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> pa.Schema:
-    """The schema of the rows that reach the sink, without asking any service."""
-    return to_arrow_schema(_frame(spark, spec, sources, {}).schema, timezone="UTC")
+    """The schema of the rows that reach the sink, without asking any service. Raises SpecError for a wrong step."""
+    return to_arrow_schema(query_rows(spark, spec, sources, {}).schema, timezone="UTC")
+
+
+def query_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> DataFrame:
+    """The rows as they leave the steps, with every column. Asks no sink. Raises SpecError."""
+    frame = _frame(spark, spec, sources, began)
+    _check_read_once(frame, sources)
+    return frame
 
 
 def _frame(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> DataFrame:

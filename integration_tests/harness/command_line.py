@@ -77,7 +77,7 @@ class CommandLine:
 
 def _serve() -> None:
     """The other process: a command a line, answered by its exit code."""
-    from spark_jobs.cli import run_command_line
+    from spark_jobs.cli import output, run_command_line
 
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
@@ -87,6 +87,7 @@ def _serve() -> None:
         for stream in (1, 2):
             os.dup2(log, stream)
         os.close(log)
+        output.out.as_json = output.out.debug = False  # a command's options last as long as its process
         code = run_command_line(request["arguments"])
         sys.stdout.flush()
         sys.stderr.flush()

@@ -15,6 +15,7 @@ from spark_jobs.cli.doctor import doctor
 from spark_jobs.cli.init import init
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
+from spark_jobs.cli.preview_command import preview
 from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
 from spark_jobs.cli.schema import schema
@@ -34,6 +35,7 @@ app.command()(init)
 app.command()(schema)
 app.command()(validate)
 app.command()(doctor)
+app.command()(preview)
 app.command()(run)
 app.command()(status)
 app.command()(reset)
@@ -62,7 +64,8 @@ def eos(
     """Exactly-once pipelines from Kafka to databases, on Spark, from one YAML file.
 
     Start with `eos init`, which writes a spec to begin with, and `eos validate SPEC`, which says what is wrong with it
-    and what it guarantees; then `eos doctor SPEC`, which asks the real services; then `eos run SPEC`.
+    and what it guarantees; then `eos doctor SPEC`, which asks the real services; `eos preview SPEC`,
+    which shows the first rows; and `eos run SPEC`.
 
     Exit codes: 0 done, 1 a run failed or a check found something fatal, 2 the spec or the command line is wrong.
     """

@@ -1,0 +1,112 @@
+"""The command `eos preview`: its options, and its rows for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from spark_jobs.cli.logs import log_to_stderr
+from spark_jobs.cli.options import AsJson, Debug, SpecPath
+from spark_jobs.cli.output import out
+
+if TYPE_CHECKING:
+    from spark_jobs.preview import Preview
+
+_SHOWN: Final = 200  # characters of a value in the table
+
+
+def preview(
+    spec: SpecPath,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=10_000, help="How many rows to show at most.")] = 20,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="earliest|latest|TOPIC/PARTITION=OFFSET,...",
+            help="Where to begin; without it, at `starting_offsets`.",
+            show_default=False,
+        ),
+    ] = None,
+    no_sink: Annotated[
+        bool, typer.Option("--no-sink", help="Do not ask the sink: show the rows as they leave the steps.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show the first rows as they would be written, and write nothing.
+
+    Reads up to 20,000 records as a first run would, through all steps, and compares the rows with the target table. No
+    decision is stored, the sink is not claimed, no table is made, no group is told, and the checkpoint location is not
+    touched: a pipeline that runs is not disturbed. Stateful steps begin with empty state.
+
+    Exit code: 0, also without rows; 1 if a service does not answer or the rows do not fit; 2 if the spec is wrong.
+
+    Examples:
+
+        eos preview orders.yaml
+
+        eos preview orders.yaml --rows 5 --from orders/0=1700
+
+        eos preview orders.yaml --no-sink --json
+    """
+    loaded = out.load(spec)
+    log_to_stderr()
+    from spark_jobs.new_start import parse
+    from spark_jobs.preview import preview as look  # imports Spark: not before the spec is right
+    from spark_jobs.scratch import scratch_session
+
+    wanted = parse(begin) if begin is not None else None
+    with scratch_session(loaded, debug=out.debug) as (here, spark):
+        found = look(here, spark, rows, wanted, with_sink=not no_sink)
+    if as_json:
+        columns = [{"name": field.name, "type": field.dataType.simpleString()} for field in found.schema.fields]
+        shown = [{name: _plain(value) for name, value in row.items()} for row in found.rows]
+        out.facts({"ok": True, "pipeline": loaded.pipeline, "columns": columns, "rows": shown})
+        return
+    out.show(_table(found))
+    if not found.rows:
+        reason = "there is nothing to read" if found.batches == 0 else "the steps let nothing through"
+        hint = "; --from earliest begins at the first records" if begin is None else ""
+        out.show(out.text(f"No rows: {reason}{hint}.", "bold"))
+
+
+def _table(found: Preview) -> Table:
+    table = Table()
+    for field in found.schema.fields:
+        table.add_column(out.text(f"{_printable(field.name)}\n{field.dataType.simpleString()}"), overflow="fold")
+    for row in found.rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    return table
+
+
+def _cell(value: object) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    text = _printable(value if isinstance(value, str) else str(_plain(value)))
+    return out.text(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+def _printable(text: str) -> str:
+    """Records come from anywhere: what would move the cursor or colour the terminal is shown as an escape."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def _plain(value: object) -> object:
+    """As JSON can hold it: bytes in hex, decimals and moments as text."""
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return str(value)  # NaN and the infinities are no JSON
+    if isinstance(value, (Decimal, datetime, date, time, timedelta)):
+        return str(value)
+    return value

@@ -1,0 +1,106 @@
+"""The first rows of a pipeline as they would be written, from a query that writes nothing anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from connectors.registry import build_sink, build_source
+from connectors.spec import Spec
+from spark_jobs.failures import translate
+from spark_jobs.new_start import Wanted, resolve
+from spark_jobs.pipeline import build, output_mode, query_rows
+from twophase.values import StartingPoint
+
+_BATCH_RECORDS: Final = 1_000
+_BATCHES: Final = 20
+"""A step may let few records through; it is not looked for longer than that."""
+
+
+class _EnoughError(Exception):
+    """Ends the query from inside, when there are rows enough. Never seen outside."""
+
+
+@dataclass(slots=True)
+class Preview:
+    """What was found."""
+
+    schema: StructType  # of the rows, in the order of the sink's columns
+    rows: list[Mapping[str, object]] = field(default_factory=list)
+    batches: int = 0
+    caught_up: bool = False  # everything that is there was read
+
+
+def preview(spec: Spec, spark: SparkSession, count: int, wanted: Wanted | None, *, with_sink: bool) -> Preview:
+    """Run the query over the first records, without claim, head, permits or commits.
+
+    Args:
+        spec: with a checkpoint location that is for this look alone, see `scratch_session`.
+        spark: a session for it.
+        count: rows to show at most.
+        wanted: where to begin; None: at `starting_offsets`.
+        with_sink: compare with the target, as a run does; else the rows are shown as they leave the steps.
+
+    Raises SpecError, TargetError and the sources' errors, as a run would.
+    """
+    checkpoint = spec.checkpoint.model_copy(update={"max_records_per_checkpoint": _BATCH_RECORDS})
+    spec = spec.model_copy(update={"checkpoint": checkpoint})
+    sources = [build_source(entry) for entry in spec.sources]
+    if wanted is None:
+        began = {source.name: source.starting_point(StartingPoint()) for source in sources}
+    else:
+        began, _ = resolve(spec, wanted, None)
+    if with_sink:
+        rows = build(spark, spec, sources, build_sink(spec, spec.sinks[0]), began).rows
+    else:
+        rows = query_rows(spark, spec, sources, began)
+    found = Preview(rows.schema)
+    _run(spec, rows, found, count)
+    return found
+
+
+def _run(spec: Spec, rows: DataFrame, found: Preview, count: int) -> None:
+    failures: list[BaseException] = []
+
+    def on_batch(frame: DataFrame, _batch_id: int) -> None:
+        try:
+            table = frame.toArrow()  # whole: a task that is cut short would leave its state behind
+            found.rows += _readable(table.slice(0, count - len(found.rows))).to_pylist()
+            found.batches += 1
+            if len(found.rows) >= count or found.batches >= _BATCHES:
+                raise _EnoughError
+        except BaseException as error:  # kept as it is: Spark passes on nothing but its text
+            failures.append(error)
+            raise
+
+    writer = (
+        rows.writeStream.foreachBatch(on_batch)
+        .outputMode(output_mode(spec))
+        .option("checkpointLocation", f"file://{spec.checkpoint.location / 'preview'}")
+        .trigger(availableNow=True)
+    )
+    try:
+        query = writer.start()
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+        found.caught_up = True
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if not failures or not isinstance(failures[0], _EnoughError):
+            raise translate(failures[0] if failures else error, "the preview") from error
+
+
+def _readable(table: pa.Table) -> pa.Table:
+    """Moments as Arrow writes them: Python's own know no year beyond 9999."""
+    for index, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+            table = table.set_column(index, column.name, table.column(index).cast(pa.string()))
+    return table
