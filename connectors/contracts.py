@@ -139,5 +139,8 @@ class Sink(Protocol):
     def committer(self, pipeline: str) -> Committer:
         """On the driver: the other half."""
 
-    def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
-        """What `eos doctor` wants to know. Raises nothing that the service answers or fails to answer."""
+    def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
+        """What `eos doctor` wants to know. Raises nothing that the service answers or fails to answer.
+
+        `schema`: of the rows; None: not known. `writers`: how many tasks may write at once; None: not known.
+        """

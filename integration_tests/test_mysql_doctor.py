@@ -11,6 +11,7 @@ from sqlalchemy.engine import make_url
 
 from connectors.sql import tables
 from connectors.sql.engine import Session
+from connectors.sql.errors import ServerError
 from connectors.sql.sink import MySqlSink
 from integration_tests.mysql_support import IDS, bench
 from integration_tests.mysql_support import clean_up as clean_up
@@ -25,7 +26,8 @@ def test_a_fitting_server_and_table_pass(database: str) -> None:
     assert wrong == []
     checks = {each.check.removeprefix("warehouse: ") for each in findings}
     assert {"reachable", "version", "innodb_flush_log_at_trx_commit", "XA RECOVER", "target", "columns"} <= checks
-    assert len(checks) >= 12
+    assert {"product", "XA", "KILL", "LOAD DATA LOCAL", "max_connections", "session settings"} <= checks
+    assert len(checks) >= 16
 
 
 def test_each_problem_is_a_finding_with_a_remedy_and_no_exception(database: str) -> None:
@@ -103,3 +105,67 @@ def test_without_the_privilege_to_recover_doctor_and_committer_say_which(databas
     findings = {each.check: each for each in MySqlSink("warehouse", limited, "rows_in").check(None)}
     assert not findings["warehouse: XA RECOVER"].ok
     assert "GRANT XA_RECOVER_ADMIN" in findings["warehouse: XA RECOVER"].remedy
+
+
+@pytest.fixture
+def narrow(services: Services, database: str) -> Iterator[str]:
+    """The URL of a user who may open three connections."""
+    name, schema = f"eos_{secrets.token_hex(5)}", make_url(database).database
+    with Session(services.admin_database_url) as admin:
+        admin.execute(f"CREATE USER {name} IDENTIFIED BY 'only-for-this-test' WITH MAX_USER_CONNECTIONS 3")
+        admin.execute(f"GRANT ALL ON `{schema}`.* TO {name}")
+    url = make_url(database).set(username=name, password="only-for-this-test")
+    yield url.render_as_string(hide_password=False)
+    with Session(services.admin_database_url) as admin:
+        admin.execute(f"DROP USER {name}")
+
+
+@pytest.mark.parametrize(("writers", "ok", "fatal"), [(1, True, False), (2, False, True), (10**6, False, True)])
+def test_connections_are_counted_against_what_a_run_needs(
+    database: str, narrow: str, writers: int, ok: bool, fatal: bool
+) -> None:
+    with Session(database) as session:
+        session.execute("CREATE TABLE rows_in (id BIGINT) ENGINE = InnoDB")
+    found = {each.check.removeprefix("w: "): each for each in MySqlSink("w", narrow, "rows_in").check(IDS, writers)}
+    mine = found["max_user_connections"]
+    assert (mine.ok, mine.fatal or mine.ok) == (ok, fatal or ok)
+    assert f"a run needs {writers + 2}" in mine.detail
+    assert found["max_connections"].ok == (writers < 10**6)
+
+
+def test_the_probes_leave_nothing(database: str) -> None:
+    made = bench(database, "id BIGINT", IDS)
+    findings = {each.check.removeprefix("warehouse: "): each for each in made.sink.check(IDS, 2)}
+    for check in ("XA", "KILL", "LOAD DATA LOCAL"):
+        assert findings[check].ok, findings[check]
+    assert (made.count(), made.prepared()) == (0, [])
+    assert not [each for each in made.query("XA RECOVER") if "eos-doctor" in str(each)]
+
+
+def test_a_server_that_takes_no_local_file_though_it_says_so(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a proxy: the statement is refused. Said as fatal, since a run would fail there, with what to do."""
+    made = bench(database, "id BIGINT", IDS)
+
+    def refuse(_session: Session, _statement: str, _payload: object = None) -> int:
+        raise ServerError(1148, "The used command is not allowed")
+
+    monkeypatch.setattr(Session, "send", refuse)
+    findings = {each.check.removeprefix("warehouse: "): each for each in made.sink.check(IDS)}
+    local = findings["LOAD DATA LOCAL"]
+    assert (local.ok, local.fatal) == (False, True)
+    assert "local_infile = OFF" in local.remedy
+
+
+def test_a_server_without_xa_is_told_with_the_variant_to_take(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = bench(database, "id BIGINT", IDS)
+    execute = Session.execute
+
+    def refuse(session: Session, statement: str, *values: object) -> list[tuple[object, ...]]:
+        if statement.startswith("XA START"):
+            raise ServerError(1235, "VT12001: unsupported: XA")
+        return execute(session, statement, *values)
+
+    monkeypatch.setattr(Session, "execute", refuse)
+    findings = {each.check.removeprefix("warehouse: "): each for each in made.sink.check(IDS)}
+    assert (findings["XA"].ok, findings["XA"].fatal, "VT12001" in findings["XA"].detail) == (False, True, True)
+    assert "commit: upsert" in findings["XA"].remedy

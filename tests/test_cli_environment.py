@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from spark_jobs.cli.environment import check_interpreter, check_java, check_location, check_pyspark
+from connectors.spec import load_spec
+from spark_jobs.cli.environment import (
+    check_interpreter,
+    check_java,
+    check_location,
+    check_pyspark,
+    check_space,
+    tasks_at_once,
+)
 from spark_jobs.cli.filesystem import why_not_writable
 
 
@@ -64,3 +75,37 @@ def test_a_location_that_cannot_be_written(tmp_path: Path) -> None:
     assert "is not a folder" in (why_not_writable(tmp_path / "file" / "x") or "")
     first, _ = check_location(Path("/proc/eos"))
     assert (first.ok, first.fatal, bool(first.remedy)) == (False, True, True)
+
+
+def test_a_disk_that_is_almost_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_space(tmp_path / "a" / "b").ok in {True, False}
+    for free, ok, fatal in ((2**40, True, False), (2**29, False, False), (2**20, False, True)):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _path, free=free: SimpleNamespace(free=free))
+        finding = check_space(tmp_path / "a" / "b")
+        assert (finding.ok, finding.fatal) == (ok, fatal)
+        assert str(tmp_path) in finding.detail
+        assert finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("master", "cores", "tasks"),
+    [
+        ("local", "", 1),
+        ("local[3]", "", 3),
+        ("local[3,4]", "", 3),
+        ("local[*]", "", os.cpu_count()),
+        ("local[*,4]", "9", os.cpu_count()),
+        ("spark://h:7077", "8", 8),
+        ("spark://h:7077", "", None),
+        ("yarn", "many", None),
+    ],
+)
+def test_how_many_tasks_write_at_once(tmp_path: Path, master: str, cores: str, tasks: int | None) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(
+        f"spark: {{master: '{master}', conf: {{spark.cores.max: '{cores}'}}}}\n"
+        "pipeline: orders\ncheckpoint: {location: state}\n"
+        "sources: [{name: s, connector: kafka, bootstrap_servers: a, topics: [t], format: {type: raw}}]\n"
+        "sinks: [{name: out, from: s, connector: sqlite, path: x.db, table: t, commit: write-ahead-log}]\n"
+    )
+    assert tasks_at_once(load_spec(path, {})) == tasks

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from connectors.contracts import Finding
-from connectors.sql import tables, xa
+from connectors.sql import connections, probe, tables, xa
 from connectors.sql.address import is_verified, masked, parse
 from connectors.sql.engine import Session
 from connectors.sql.errors import ServerError, connector_error
@@ -17,11 +17,12 @@ from twophase.errors import ConnectorError
 _LOCAL_HOSTS: Final = frozenset({None, "", "localhost", "127.0.0.1", "::1"})
 _MYSQL: Final = (8, 0, 29)  # XA branches detach at PREPARE since then
 _MARIADB: Final = (10, 5, 2)  # prepared branches survive their connection since then
-_FEW_CONNECTIONS: Final = 50
 _GRANT_RECOVER: Final = "as an administrator: GRANT XA_RECOVER_ADMIN ON *.* TO <the pipeline's user>"
 
 
-def check(name: str, url: str, table: str, compare: Callable[[], Partitioning] | None) -> Sequence[Finding]:
+def check(
+    name: str, url: str, table: str, compare: Callable[[], Partitioning] | None, writers: int | None
+) -> Sequence[Finding]:
     """Everything that can be asked without changing anything but creating the protocol's own tables.
 
     Args:
@@ -29,6 +30,7 @@ def check(name: str, url: str, table: str, compare: Callable[[], Partitioning] |
         url: the sink's; a secret.
         table: the target.
         compare: compares the rows with the table, where the rows are known; raises ConnectorError.
+        writers: how many tasks may write at once, where that is known.
     """
     try:
         where = masked(url)
@@ -39,22 +41,32 @@ def check(name: str, url: str, table: str, compare: Callable[[], Partitioning] |
         problem = connector_error(f"connecting to {where}", error)
         return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
     with session:
-        return list(_findings(session, name, url, table, compare))
+        return list(_findings(session, name, url, table, compare, writers))
 
 
 def _findings(
-    session: Session, name: str, url: str, table: str, compare: Callable[[], Partitioning] | None
+    session: Session,
+    name: str,
+    url: str,
+    table: str,
+    compare: Callable[[], Partitioning] | None,
+    writers: int | None,
 ) -> Iterator[Finding]:
     yield Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
+        "product": lambda: probe.what_answers(session),
         "version": lambda: _version(session),
         "encryption": lambda: _encryption(session, url),
         "durability": lambda: _durability(session),
         "bulk load": lambda: _bulk_load(session),
         "limits": lambda: _limits(session),
+        "connections": lambda: connections.headroom(session, writers),
+        "XA": lambda: probe.transaction(url),
+        "KILL": lambda: probe.kill(session, url),
         "prepared transactions": lambda: _recover(session),
         "own tables": lambda: _own_tables(session),
         "target": lambda: _target(session, table, compare),
+        "LOAD DATA LOCAL": lambda: probe.load_local(url, read_target(session, table)),
     }
     for what, run in checks.items():
         try:
@@ -118,17 +130,17 @@ def _bulk_load(session: Session) -> Iterator[Finding]:
 
 
 def _limits(session: Session) -> Iterator[Finding]:
-    found = _variables(session, "max_connections", "innodb_read_only", "read_only")
-    connections = int(found.get("max_connections", "0"))
-    remedy = "each task that writes takes a connection, and the driver one for each sink: raise max_connections"
-    yield Finding("max_connections", connections >= _FEW_CONNECTIONS, str(connections), remedy, fatal=False)
+    found = _variables(session, "innodb_read_only", "read_only")
     read_only = [key for key in ("read_only", "innodb_read_only") if found.get(key) == "ON"]
     yield Finding("writable", not read_only, ", ".join(read_only) or "yes", "give the address of the primary server")
     rows = session.execute(
         "SHOW SESSION VARIABLES WHERE Variable_name IN ('innodb_lock_wait_timeout', 'lock_wait_timeout',"
         " 'wait_timeout', 'net_read_timeout', 'transaction_isolation', 'tx_isolation')"
     )
-    yield Finding("session settings", True, ", ".join(f"{key}={value}" for key, value in rows))
+    settings = {str(key): str(value) for key, value in rows}
+    kept = "READ-COMMITTED" in (settings.get("transaction_isolation"), settings.get("tx_isolation"))
+    remedy = "a proxy drops what a session sets: give the server's own address"
+    yield Finding("session settings", kept, ", ".join(f"{key}={value}" for key, value in settings.items()), remedy)
 
 
 def _recover(session: Session) -> Iterator[Finding]:

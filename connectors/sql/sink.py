@@ -84,10 +84,10 @@ class MySqlSink:
         """See Sink."""
         return MySqlCommitter(self.name, self.url, pipeline)
 
-    def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
+    def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink."""
         compare = None if schema is None else lambda: self._compared(schema).partitioning
-        return doctor.check(self.name, self.url, self.table, compare)
+        return doctor.check(self.name, self.url, self.table, compare, writers)
 
 
 def _columns(target: Target) -> str:

@@ -68,6 +68,7 @@ class SqliteSink:
         """See Sink."""
         return SqliteCommitter(self.name, pipeline, self.path, self.table, self.log_folder)
 
-    def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
-        """See Sink."""
+    def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
+        """See Sink. Any number of writers will do: they write to the log."""
+        del writers
         return findings(self.path, self.table, self.log_folder, schema)

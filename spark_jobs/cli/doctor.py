@@ -9,24 +9,28 @@ from dataclasses import asdict
 import typer
 from rich.table import Table
 
-from connectors.contracts import Finding
+from connectors.contracts import Finding, Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
-from spark_jobs.cli.environment import check_environment
+from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.master import is_local
+from twophase.errors import ConnectorError
+from twophase.values import StartingPoint
 
 
 def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
     """Check this machine and the real services for what a run will need.
 
-    Java and Spark, the checkpoint location, the broker and its topics, the database server's version, settings and
-    privileges, and the target table. With a cluster as spark.master also each worker's Python and packages, and what
-    it can reach, by a job of a few seconds. Each finding that is not ok says what to do about it.
+    Java and Spark, the checkpoint location and its free space, the broker, its topics, where a first run would begin,
+    the steps, the database server's version, settings, privileges and free connections, and the target table against
+    the rows that the steps give. It tries XA and LOAD DATA LOCAL, which some managed databases and proxies refuse.
+    With a cluster as spark.master also each worker's Python and packages, and what it can reach, by a job of a few
+    seconds. Each finding that is not ok says what to do about it.
 
-    Reads no record and writes no row. It may wait for a service that does not answer, and it may create the
-    protocol's own tables beside the target, as the first run would.
+    Reads no record, writes no row and prepares nothing. It may wait for a service that does not answer, and it may
+    create the protocol's own tables beside the target, as the first run would.
 
     Exit code: 0 if a run can start, 1 if something that it needs is missing, 2 if the spec is wrong.
 
@@ -50,7 +54,8 @@ def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
 
 def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     """Each finding with what it is about."""
-    for finding in check_environment(spec, os.environ):
+    here = list(check_environment(spec, os.environ))
+    for finding in here:
         yield "this machine", finding
     if not is_local(spec.spark.master):
         from spark_jobs.cli.workers import check_workers  # imports Spark, which takes a second
@@ -58,12 +63,31 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
         yield from check_workers(spec)
     sources = {entry.name: build_source(entry) for entry in spec.sources}
     for name, source in sources.items():
-        for finding in source.check():
+        found = [*source.check()]
+        for finding in found if any(each.fatal and not each.ok for each in found) else [*found, _beginning(source)]:
             yield f"source {name}", finding
     for entry in spec.sinks:
-        feeding = sources.get(entry.from_ or "")  # behind a step, only Spark knows the columns
-        for finding in build_sink(spec, entry).check(feeding.schema if feeding else None):
+        feeding = sources.get(entry.from_ or "")
+        schema = feeding.schema if feeding else None
+        if entry.from_ and feeding is None and all(each.ok for each in here if each.check in {"Java", "PySpark"}):
+            from spark_jobs.cli.steps_check import check_steps  # behind a step, only Spark knows the columns
+
+            steps, schema = check_steps(spec, list(sources.values()), debug=out.debug)
+            yield "steps", steps
+        for finding in build_sink(spec, entry).check(schema, tasks_at_once(spec)):
             yield f"sink {entry.name}", finding
+
+
+def _beginning(source: Source) -> Finding:
+    """Whether `starting_offsets` can be resolved, which the first start does once and for all (R6)."""
+    check = f"{source.name}: starting_offsets"
+    try:
+        found = source.starting_point(StartingPoint()).positions
+    except ConnectorError as error:
+        remedy = f"{error.remedy} (a pipeline that has run already goes on where it is)".strip()
+        return Finding(check, False, error.message, remedy, fatal=False)
+    shown = ", ".join(f"{split}: {offset}" for split, offset in sorted(found.items())[:10])
+    return Finding(check, True, f"a first run begins at {shown}{', …' if len(found) > 10 else ''}")
 
 
 def _table(findings: list[tuple[str, Finding]]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from typing import Final
 
 from connectors.contracts import Finding
 from connectors.spec import Spec
-from spark_jobs.cli.filesystem import why_not_writable
+from spark_jobs.cli.filesystem import existing, why_not_writable
 from spark_jobs.master import is_local
 from wal.errors import NetworkFilesystemError
 from wal.filesystem import refuse_network_filesystem
@@ -22,6 +23,9 @@ _JAVA_NEEDED: Final = 17
 _JAVA_TIMEOUT_S: Final = 20
 _SPARK_NEEDED: Final = "4.3."
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_LOCAL: Final = re.compile(r"local(?:\[(\*|\d+)(?:,\d+)?\])?")
+_SPACE_NEEDED: Final = 100 * 2**20  # bytes: Spark's log alone may take 40 MB
+_SPACE_WISHED: Final = 2**30
 _INSTALL_JAVA: Final = f"install Java {_JAVA_NEEDED} or newer, and set JAVA_HOME if it is not on the PATH"
 
 
@@ -32,6 +36,16 @@ def check_environment(spec: Spec, environ: Mapping[str, str]) -> Iterator[Findin
     if is_local(spec.spark.master):  # elsewhere the workers are asked for theirs
         yield check_interpreter(environ)
     yield from check_location(spec.checkpoint.location)
+    yield check_space(spec.checkpoint.location)
+
+
+def tasks_at_once(spec: Spec) -> int | None:
+    """How many tasks Spark runs at the same time; None where only the cluster knows."""
+    match = _LOCAL.fullmatch(spec.spark.master)
+    if match is None:
+        cores = spec.spark.conf.get("spark.cores.max", "")
+        return int(cores) if cores.isdecimal() else None
+    return (os.cpu_count() or 1) if match[1] == "*" else int(match[1] or 1)
 
 
 def check_java(environ: Mapping[str, str]) -> Finding:
@@ -83,3 +97,12 @@ def check_location(location: Path) -> Iterator[Finding]:
         yield Finding("checkpoint filesystem", False, error.message, error.remedy)
     else:
         yield Finding("checkpoint filesystem", True, f"{location} is on a local disk")
+
+
+def check_space(location: Path) -> Finding:
+    """State, records and the log of write-ahead sinks grow there; a full disk stops the pipeline."""
+    folder = existing(location)
+    free = shutil.disk_usage(folder).free
+    detail = f"{free / 2**30:.1f} GiB at {folder}"
+    remedy = "make room, or set checkpoint.location to another disk before the first run"
+    return Finding("free space", free >= _SPACE_WISHED, detail, remedy, fatal=free < _SPACE_NEEDED)

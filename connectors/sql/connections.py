@@ -1,0 +1,33 @@
+"""Whether the server has connections enough for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from connectors.contracts import Finding
+from connectors.sql.engine import Session
+
+_DRIVER: Final = 2
+"""One on which it commits, and one for what a start asks."""
+
+
+def headroom(session: Session, writers: int | None) -> Iterator[Finding]:
+    """What a run needs against what is free now, of the server and of this user. `session` is not counted as used.
+
+    Too few for ever is fatal; too few now is a warning: a task that finds none fails, and is tried again.
+    """
+    needed = (writers or 1) + _DRIVER
+    tasks = "as many as tasks write at once" if writers is None else f"{writers} tasks that write at once"
+    most, of_user = session.execute("SELECT @@global.max_connections, @@session.max_user_connections")[0]
+    used = int(session.execute("SHOW GLOBAL STATUS LIKE 'Threads_connected'")[0][1]) - 1
+    limits = [("max_connections", int(most), used)]
+    if int(of_user):
+        mine = session.execute(
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)"
+        )
+        limits.append(("max_user_connections", int(of_user), int(mine[0][0]) - 1))
+    for name, limit, taken in limits:
+        detail = f"{limit}, of which {taken} are used; a run needs {needed}: {tasks}, and {_DRIVER} of the driver"
+        remedy = f"raise {name}, or let fewer tasks write at once (spark.master)"
+        yield Finding(name, limit - taken >= needed, detail, remedy, fatal=limit < needed)

@@ -1,0 +1,78 @@
+"""Tries on the real server what a run does, and undoes it: some managed databases and proxies refuse only then."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from typing import Final
+
+from connectors.contracts import Finding
+from connectors.sql import xa
+from connectors.sql.engine import Session
+from connectors.sql.errors import ServerError
+from connectors.sql.product import NO_XA, product
+from connectors.sql.target import Target
+
+_NO_LOCAL: Final = (
+    "SET GLOBAL local_infile = OFF, and rows go by multi-row INSERT, which is slower; or give the address of the "
+    "server itself, if a proxy stands before it"
+)
+_EMPTY: Final = memoryview(b"")
+
+
+def what_answers(session: Session) -> Iterator[Finding]:
+    """A managed database or a proxy of which something is known."""
+    names = ("version", "version_comment", "aurora_version", "wsrep_on")
+    marks = ", ".join(["%s"] * len(names))
+    rows = session.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", *names)
+    found = product(session.dialect.greeting, {str(name): str(value) for name, value in rows})
+    detail = f"{found.name}: {found.trouble}" if found.trouble else found.name
+    yield Finding("product", not found.trouble, detail, found.remedy, fatal=found.fatal)
+
+
+def transaction(url: str) -> Iterator[Finding]:
+    """`XA START`, `XA END` and `XA ROLLBACK` under an id that nobody else has; nothing is ever prepared."""
+    literal = xa.Branch(xa.FORMAT_ID, f"eos-doctor-{secrets.token_hex(8)}".encode(), b"probe").literal
+    with Session(url) as session:
+        try:
+            for statement in (f"XA START {literal}", f"XA END {literal}", f"XA ROLLBACK {literal}"):
+                session.execute(statement)
+        except ServerError as error:
+            yield Finding("XA", False, f"refused: {error.text} (error {error.number})", NO_XA)
+        else:
+            yield Finding("XA", True, "START, END and ROLLBACK work")
+
+
+def load_local(url: str, target: Target) -> Iterator[Finding]:
+    """An empty `LOAD DATA LOCAL` into the target, inside a transaction that is rolled back; no row in either case."""
+    with Session(url) as session:
+        if not session.execute("SELECT @@local_infile")[0][0]:
+            return  # said already; a run does not try it then
+        into = f"`{_escaped(target.schema)}`.`{_escaped(target.table)}`"
+        session.execute("START TRANSACTION")
+        try:
+            session.send(f"LOAD DATA LOCAL INFILE 'eos-doctor' INTO TABLE {into} CHARACTER SET utf8mb4", _EMPTY)
+        except ServerError as error:
+            yield Finding("LOAD DATA LOCAL", False, f"refused: {error.text} (error {error.number})", _NO_LOCAL)
+        else:
+            yield Finding("LOAD DATA LOCAL", True, "an empty file was taken")
+        with contextlib.suppress(ServerError):  # the server does so by itself when the connection ends
+            session.execute("ROLLBACK")
+
+
+def kill(session: Session, url: str) -> Iterator[Finding]:
+    """Whether the user may end a connection of its own, as a start does with stragglers."""
+    with Session(url) as other:
+        number = int(other.execute("SELECT CONNECTION_ID()")[0][0])
+        try:
+            session.execute(f"KILL {number}")
+        except ServerError as error:
+            remedy = "let the user end its own connections; without it a start waits for what hangs"
+            yield Finding("KILL", False, f"refused: {error.text} (error {error.number})", remedy, fatal=False)
+        else:
+            yield Finding("KILL", True, "the user may end its own connections")
+
+
+def _escaped(name: str) -> str:
+    return name.replace("`", "``")  # for Session.send, which takes no format string, unlike `quote`

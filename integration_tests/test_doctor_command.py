@@ -1,0 +1,62 @@
+"""`eos doctor` on real servers: the target against what the steps give, and a first run's beginning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration_tests.harness.command_line import CommandLine
+from integration_tests.harness.pipeline import Pipeline
+
+
+@pytest.fixture
+def eos(tmp_path: Path) -> Iterator[CommandLine]:
+    folder = tmp_path / "command-line"
+    folder.mkdir()
+    with CommandLine(folder) as command_line:
+        yield command_line
+
+
+def _doctor(pipeline: Pipeline, eos: CommandLine, code: int) -> dict[str, dict[str, Any]]:
+    ended = eos.run(["doctor", str(pipeline.write_spec()), "--json"], pipeline.environment)
+    assert ended.code == code, ended.output
+    facts = json.loads(ended.output[ended.output.index("{\n") :])
+    assert facts["ok"] == (code == 0)
+    return {each["check"]: each for each in facts["findings"]}
+
+
+def _wrong(findings: dict[str, dict[str, Any]]) -> list[str]:
+    return [check for check, each in findings.items() if not each["ok"] and each["fatal"]]
+
+
+@pytest.mark.timeout(600)
+def test_the_target_is_compared_with_what_the_steps_give(pipeline: Pipeline, eos: CommandLine) -> None:
+    pipeline.workload.produce(10)
+    findings = _doctor(pipeline, eos, 0)
+    assert findings["steps"]["detail"] == "rows gives id int64, word string, payload string"
+    assert "the rows fit" in findings["warehouse: columns"]["detail"]
+    assert "a run needs 4: 2 tasks that write at once" in findings["warehouse: max_connections"]["detail"]
+    topic = pipeline.workload.topic
+    beginning = findings["incoming: starting_offsets"]["detail"]
+    assert beginning == f"a first run begins at {topic}/0: 0, {topic}/1: 0"
+    assert {"free space", "warehouse: XA", "warehouse: KILL", "warehouse: LOAD DATA LOCAL"} <= findings.keys()
+    assert not pipeline.location.exists()
+
+    pipeline.table.execute("ALTER TABLE records DROP COLUMN word, MODIFY payload DATE")
+    pipeline.source["starting_offsets"] = {"offsets": {f"{topic}/0": 6, f"{topic}/1": 0}}
+    findings = _doctor(pipeline, eos, 1)
+    assert _wrong(findings) == ["warehouse: target"]
+    assert "column 'word' of the rows is missing" in findings["warehouse: target"]["detail"]
+    assert "column 'payload' of type date cannot hold string" in findings["warehouse: target"]["detail"]
+    assert f"{topic}/0 cannot begin at offset 6" in findings["incoming: starting_offsets"]["detail"]
+
+    pipeline.spec["transforms"][0]["sql"] = "SELECT id, wrod FROM incoming"
+    findings = _doctor(pipeline, eos, 1)
+    assert _wrong(findings) == ["steps"]
+    assert findings["steps"]["detail"].startswith("transforms[0] (rows): ")
+    assert "wrod" in findings["steps"]["detail"]
+    assert pipeline.table.count() == 0
