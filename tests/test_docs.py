@@ -1,0 +1,61 @@
+"""The docs' commands are those that there are, and what the README calls runs as it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from connectors.spec import load_spec
+from spark_jobs.cli import app, output, run_command_line
+from spark_jobs.new_start import parse
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+TABLE = dict(re.findall(r"^\| `eos (\w+)[^`]*` \| (.+) \|$", README, re.MULTILINE))
+
+
+def commands() -> dict[str, object]:
+    return dict(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def test_the_table_of_commands_has_each_once() -> None:
+    assert list(TABLE) == list(commands())
+
+
+@pytest.mark.parametrize("command", list(TABLE))
+def test_every_command_teaches_by_example(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "as_json", False)
+    assert run_command_line([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"eos {command}" in shown.partition("Examples:")[2]
+    assert "Exit code: 0" in shown
+
+
+def test_every_command_in_the_docs_is_one() -> None:
+    texts = [README, *(path.read_text() for path in (ROOT / "docs").glob("*.md"))]
+    named = {
+        name
+        for text in texts
+        for name in re.findall(r"\beos ([a-z]+)\b(?! ?=)", " ".join(re.findall(r"`([^`]+)`", text)))
+    }
+    assert named <= set(commands()), named - set(commands())
+
+
+def test_the_spec_that_the_readme_explains_is_the_example(tmp_path: Path) -> None:
+    block = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    path = tmp_path / "orders.yaml"
+    path.write_text(block[1])
+    variables = {"KAFKA": "k:1", "WAREHOUSE": "mysql+pymysql://u:p@h/d"}
+    here, there = load_spec(path, variables), load_spec(ROOT / "examples" / "orders" / "orders.yaml", variables)
+    assert (here.sources, here.transforms, here.sinks) == (there.sources, there.transforms, there.sinks)
+
+
+def test_the_beginnings_that_the_readme_names() -> None:
+    (line,) = re.findall(r"`eos reset SPEC --to (\w+)` \(or `(\w+)`, or `([^`]+)`\)", README)
+    assert [parse(each) for each in line] == ["earliest", "latest", {"orders/0": 17, "orders/1": 4}]
