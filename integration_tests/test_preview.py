@@ -78,7 +78,7 @@ def test_a_look_shows_the_rows_and_leaves_no_trace(pipeline: Pipeline, eos: Comm
     pipeline.table.execute("ALTER TABLE records DROP COLUMN word")
     workload.produce_words("\x1b[31mred\x07", "[bold]x[/bold]")
     refused = _preview(pipeline, eos)
-    assert (refused.code, refused.output.count("error: ")) == (1, 1), refused.output
+    assert (refused.code, refused.output.count("error:")) == (1, 1), refused.output
     assert "column 'word' of the rows is missing in the table" in refused.output
     shown = _preview(pipeline, eos, "--no-sink", "--from", f"{split}={at + 3},{nothing}")
     assert shown.code == 0, shown.output
@@ -114,7 +114,7 @@ def test_a_look_at_steps_that_keep_state_that_let_nothing_through_and_that_are_w
     assert (shown.code, "No rows: there is nothing to read; --from earliest" in shown.output) == (0, True), shown.output
     steps[0]["sql"] = "SELECT nothing FROM incoming"
     refused = _preview(pipeline, eos)
-    assert (refused.code, refused.output.count("error: "), "Traceback" in refused.output) == (2, 1, False)
+    assert (refused.code, refused.output.count("error:"), "Traceback" in refused.output) == (2, 1, False)
     assert "transforms[0] (rows): " in refused.output
     assert not pipeline.location.exists()
     assert pipeline.table.execute("SHOW TABLES") == [("records",)]

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
 
 from connectors.contracts import Sink
-from spark_jobs.columns import quoted
+from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, translate
 from spark_jobs.writing import ACKNOWLEDGEMENT, HASH_COLUMN, WriteTask, count_rows
 from twophase.codec import decode_committable
@@ -45,7 +45,7 @@ class SparkBatch:
             frame = self._hashed() if self.stateful else self.frame
             frame = _partitioned(frame, sink.partition_by)
             with self._deadline():
-                rows = frame.mapInArrow(task, ACKNOWLEDGEMENT).collect()
+                rows = numbered(frame).mapInArrow(task, ACKNOWLEDGEMENT).collect()
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
         committables = tuple(decode_committable(bytes(row.committable)) for row in rows)
@@ -57,7 +57,7 @@ class SparkBatch:
             return None
         try:
             with self._deadline():
-                rows = self._hashed().mapInArrow(count_rows, "rows long, digest string").collect()
+                rows = numbered(self._hashed()).mapInArrow(count_rows, "rows long, digest string").collect()
         except _JOB_ERRORS as error:
             raise self._reason(error) from error
         counted = sum(row.rows for row in rows), sum(int(row.digest) for row in rows) % 2**64

@@ -13,6 +13,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def numbered(frame: DataFrame) -> DataFrame:
+    """The same columns under plain names: Spark's `mapInArrow` looks names up unquoted, and fails for a backtick."""
+    return frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+
+
 def check_hashable(frame: DataFrame) -> None:
     """Raise SpecError for rows that R4 cannot compare: Spark hashes them in a column of its own, and hashes no map."""
     for column in frame.schema.fields:

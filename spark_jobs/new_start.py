@@ -59,6 +59,8 @@ def resolve(spec: Spec, wanted: Wanted, head: HeadValue | None) -> tuple[dict[st
 
     Raises SpecError for a split or an offset that there is not, SourceError if a service does not answer.
     """
+    if not spec.sources:
+        raise SpecError("the spec names no sources", remedy="where it begins to read is said by the job that uses it")
     begins: dict[str, StartingPoint] = {}
     splits: list[SplitStart] = []
     named: set[str] = set()

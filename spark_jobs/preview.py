@@ -35,7 +35,7 @@ class Preview:
     schema: StructType  # of the rows, in the order of the sink's columns
     rows: list[Mapping[str, object]] = field(default_factory=list)
     batches: int = 0
-    caught_up: bool = False  # everything that is there was read
+    is_empty: bool = False  # there was no record to read
 
 
 def preview(spec: Spec, spark: SparkSession, count: int, wanted: Wanted | None, *, with_sink: bool) -> Preview:
@@ -92,7 +92,7 @@ def _run(spec: Spec, rows: DataFrame, found: Preview, count: int) -> None:
             query.awaitTermination()
         finally:
             query.stop()
-        found.caught_up = True
+        found.is_empty = not any(progress.numInputRows for progress in query.recentProgress)
     except (PySparkException, Py4JError, ConnectionError) as error:
         if not failures or not isinstance(failures[0], _EnoughError):
             raise translate(failures[0] if failures else error, "the preview") from error

@@ -47,7 +47,8 @@ class WriteTask:
         digest = Digest()
         try:
             for batch in batches:
-                writer.write(digest.take(batch) if self.hashed else batch)
+                rows = digest.take(batch) if self.hashed else batch
+                writer.write(rows.rename_columns(list(self.sink.columns)))  # see columns.numbered
             committable = writer.prepare()
         except BaseException:
             writer.abort()

@@ -14,6 +14,7 @@ from rich.text import Text
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from twophase.errors import SpecError
 
 if TYPE_CHECKING:
     from spark_jobs.preview import Preview
@@ -56,6 +57,9 @@ def preview(
         eos preview orders.yaml --no-sink --json
     """
     loaded = out.load(spec)
+    if not loaded.sources:
+        message = f"{spec} names no sources"
+        raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos preview` needs sources")
     log_to_stderr()
     from spark_jobs.new_start import parse
     from spark_jobs.preview import preview as look  # imports Spark: not before the spec is right
@@ -71,9 +75,9 @@ def preview(
         return
     out.show(_table(found))
     if not found.rows:
-        reason = "there is nothing to read" if found.batches == 0 else "the steps let nothing through"
-        hint = "; --from earliest begins at the first records" if begin is None else ""
-        out.show(out.text(f"No rows: {reason}{hint}.", "bold"))
+        hint = "there is nothing to read; --from earliest begins at the first records"
+        reason = hint if found.is_empty else "the steps let nothing through"
+        out.show(out.text(f"No rows: {reason}.", "bold"))
 
 
 def _table(found: Preview) -> Table:
