@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from integration_tests.cluster.pipeline import ClusterPipeline
-from integration_tests.harness.command_line import CommandLine, Ended
+from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
 
 _RECORDS = 2 * CHECKPOINT_RECORDS
@@ -47,33 +47,21 @@ def test_modules_beside_the_spec_are_shipped_and_others_by_the_user(
     assert pipeline.head.epoch == 1, "no restart cures it"
     assert pipeline.table.count() == 0
 
-    ended = _doctor(pipeline, tmp_path)
+    with CommandLine(tmp_path) as commands:
+        ended = commands.run(["doctor", str(pipeline.write_spec()), "--json"], pipeline.environment)
     assert ended.code == 1
-    (lacking,) = [each for each in _findings(ended) if not each["ok"] and each["fatal"]]
-    assert lacking["of"].startswith("worker ")
-    assert "(2 executors)" in lacking["of"]
+    findings: list[dict[str, Any]] = json.loads(ended.output)["findings"]
+    (lacking,) = [each for each in findings if not each["ok"] and each["fatal"]]
     assert lacking["check"] == "packages"
     assert "No module named 'louder'" in lacking["detail"]
     assert "spark.submit.pyFiles" in lacking["remedy"]
+    of_workers = {each["check"]: each for each in findings if each["of"].startswith("worker ")}
+    assert set(of_workers) == {"Python", "packages", "services", "checkpoint location"}
+    assert str(pipeline.cluster.python) in of_workers["Python"]["detail"]
+    assert "(2 executors)" in lacking["of"]
 
     with zipfile.ZipFile(tmp_path / "louder.zip", "w") as archive:
         archive.writestr("louder.py", _MODULE)
     pipeline.conf["spark.submit.pyFiles"] = str(tmp_path / "louder.zip")
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_RECORDS)
-
-    ended = _doctor(pipeline, tmp_path)
-    assert ended.code == 0, ended.output
-    checks = {each["check"]: each for each in _findings(ended) if each["of"].startswith("worker ")}
-    assert set(checks) == {"Python", "packages", "services", "checkpoint location"}
-    assert str(pipeline.cluster.python) in checks["Python"]["detail"]
-
-
-def _doctor(pipeline: ClusterPipeline, folder: Path) -> Ended:
-    with CommandLine(folder) as commands:
-        return commands.run(["doctor", str(pipeline.write_spec()), "--json"], pipeline.environment)
-
-
-def _findings(ended: Ended) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(ended.output)["findings"]
-    return found

@@ -143,7 +143,8 @@ class SinkUnavailableError(ConnectorError):
 
 
 class SparkUnavailableError(ConnectorError):
-    """Spark did not start, or its JVM ended. A process cannot have a second JVM, so that only a new run cures it."""
+    """Spark did not start, its JVM ended, or a worker lacks what tasks need. Only a new run cures it: a process cannot
+    have a second JVM."""
 
 
 class LostCommittableError(ConnectorError):
