@@ -69,6 +69,7 @@ def test_spark_accepts_the_old_attempt_after_the_new_one_has_prepared(cluster_pi
 def test_a_new_attempt_finds_its_keys_locked_and_leaves_the_old_one_alone(cluster_pipeline: ClusterPipeline) -> None:
     """With a unique key the shuffle is the product's own (R5), and only one of two attempts can write."""
     pipeline, cluster = cluster_pipeline, cluster_pipeline.cluster
+    pipeline.conf["spark.sql.adaptive.coalescePartitions.enabled"] = "false"  # few rows, and yet two tasks
     pipeline.table.execute(f"ALTER TABLE `{pipeline.table.name}` ADD PRIMARY KEY (id)")
     pipeline.workload.produce(_RECORDS)
     process = pipeline.start(arm=_WRITING)
