@@ -57,22 +57,25 @@ def test_h17_the_open_attempt_of_a_stopped_process_is_ended_by_kill(ids: Bench, 
     said: multiprocessing.Queue[str] = context.Queue()
     child = context.Process(target=hold_open, args=(ids.url, TransactionId(scope, sink_key("warehouse"), 0, 1), said))
     child.start()
-    assert child.pid is not None
-    assert said.get(timeout=60) == "writing"
-    os.kill(child.pid, signal.SIGSTOP)
-    started = time.monotonic()
-    if by == "a claim":
-        newer = MySqlCommitter("warehouse", ids.url, PIPELINE)
-        newer.claim(ids.incarnation, 2)
-        newer.close()
-    else:
-        ids.committer.revoke(scope)
-    assert time.monotonic() - started < 15
-    assert ids.query("SELECT COUNT(*) FROM eos_permit") == [(0,)]
+    try:
+        assert child.pid is not None
+        assert said.get(timeout=60) == "writing"
+        os.kill(child.pid, signal.SIGSTOP)
+        started = time.monotonic()
+        if by == "a claim":
+            newer = MySqlCommitter("warehouse", ids.url, PIPELINE)
+            newer.claim(ids.incarnation, 2)
+            newer.close()
+        else:
+            ids.committer.revoke(scope)
+        assert time.monotonic() - started < 15
+        assert ids.query("SELECT COUNT(*) FROM eos_permit") == [(0,)]
 
-    os.kill(child.pid, signal.SIGCONT)
-    assert said.get(timeout=60) in {"SinkUnavailableError", "PermitRevokedError"}
-    child.join(30)
+        os.kill(child.pid, signal.SIGCONT)
+        assert said.get(timeout=60) in {"SinkUnavailableError", "PermitRevokedError"}
+        child.join(30)
+    finally:
+        child.kill()  # also one that is stopped
     assert (ids.count(), ids.prepared()) == (0, [])
 
 
