@@ -25,6 +25,7 @@ BROKEN = {
     "NUL": (b"a: 1\nb: \x00\n", 2, "U+0000 is not allowed"),
     "escape": (b"a: \x1b[31m\n", 1, "U+001B is not allowed"),
     "too large": (b"a: " + b"x" * (1024 * 1024), 1, "larger than 1048576 bytes"),
+    "ten megabytes of lines": (b"a: 1\n" * 2_000_000, 1, "larger than 1048576 bytes"),
     "too deep": (b"a: " + b"[" * 5000, 1, "nested deeper than 32 levels"),
     "too deep mappings": (b"{a: " * 5000, 1, "nested deeper than 32 levels"),
     "unknown alias": (b"a: *x\n", 1, "unknown alias '*x'"),

@@ -18,6 +18,8 @@ _NO_LOCAL: Final = (
     "SET GLOBAL local_infile = OFF, and rows go by multi-row INSERT, which is slower; or give the address of the "
     "server itself, if a proxy stands before it"
 )
+_NO_RIGHT: Final = frozenset({1044, 1142, 1143})
+_GRANT: Final = "GRANT INSERT on the table to the pipeline's user"
 _EMPTY: Final = memoryview(b"")
 
 
@@ -54,7 +56,8 @@ def load_local(url: str, target: Target) -> Iterator[Finding]:
         try:
             session.send(f"LOAD DATA LOCAL INFILE 'eos-doctor' INTO TABLE {into} CHARACTER SET utf8mb4", _EMPTY)
         except ServerError as error:
-            yield Finding("LOAD DATA LOCAL", False, f"refused: {error.text} (error {error.number})", _NO_LOCAL)
+            remedy = _GRANT if error.number in _NO_RIGHT else _NO_LOCAL
+            yield Finding("LOAD DATA LOCAL", False, f"refused: {error.text} (error {error.number})", remedy)
         else:
             yield Finding("LOAD DATA LOCAL", True, "an empty file was taken")
         with contextlib.suppress(ServerError):  # the server does so by itself when the connection ends

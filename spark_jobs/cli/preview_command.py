@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
+from spark_jobs.cli.cells import cell, plain, printable
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
@@ -18,8 +15,6 @@ from twophase.errors import SpecError
 
 if TYPE_CHECKING:
     from spark_jobs.preview import Preview
-
-_SHOWN: Final = 200  # characters of a value in the table
 
 
 def preview(
@@ -70,7 +65,7 @@ def preview(
         found = look(here, spark, rows, wanted, with_sink=not no_sink)
     if as_json:
         columns = [{"name": field.name, "type": field.dataType.simpleString()} for field in found.schema.fields]
-        shown = [{name: _plain(value) for name, value in row.items()} for row in found.rows]
+        shown = [{name: plain(value) for name, value in row.items()} for row in found.rows]
         out.facts({"ok": True, "pipeline": loaded.pipeline, "columns": columns, "rows": shown})
         return
     out.show(_table(found))
@@ -83,34 +78,7 @@ def preview(
 def _table(found: Preview) -> Table:
     table = Table()
     for field in found.schema.fields:
-        table.add_column(out.text(f"{_printable(field.name)}\n{field.dataType.simpleString()}"), overflow="fold")
+        table.add_column(out.text(f"{printable(field.name)}\n{field.dataType.simpleString()}"), overflow="fold")
     for row in found.rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(cell(value) for value in row.values()))
     return table
-
-
-def _cell(value: object) -> Text:
-    if value is None:
-        return Text("NULL", style="dim")
-    text = _printable(value if isinstance(value, str) else str(_plain(value)))
-    return out.text(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
-
-
-def _printable(text: str) -> str:
-    """Records come from anywhere: what would move the cursor or colour the terminal is shown as an escape."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
-
-
-def _plain(value: object) -> object:
-    """As JSON can hold it: bytes in hex, decimals and moments as text."""
-    if isinstance(value, bytes):
-        return f"0x{value.hex()}"
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not abs(value) < float("inf"):
-        return str(value)  # NaN and the infinities are no JSON
-    if isinstance(value, (Decimal, datetime, date, time, timedelta)):
-        return str(value)
-    return value
