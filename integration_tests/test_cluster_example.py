@@ -19,8 +19,8 @@ from integration_tests.services import Services
 
 _PARTITIONS = 7
 _MASTER = "master: local[2] # no retries of single tasks: a failed one ends its checkpoint and restarts the pipeline"
-_SIMILAR = ("failure_probability: 0.001", "failure_probability: 0.002")
-"""A task in six fails, which is tried again: the checkpoint goes on."""
+_FAILURES = ("failure_probability: 0.001", "failure_probability: 0.002")
+"""About one checkpoint in six has a task that fails, and is tried again: the checkpoint goes on."""
 
 
 @pytest.mark.timeout(1200)
@@ -34,7 +34,7 @@ def test_a_lost_machine_breaks_no_chain(
     words = Words(place)
     conf = {**cluster_conf(cluster), "spark.executorEnv.EOS_FAULT_DIR": str(tmp_path / "faults-1")}
     spark = (_MASTER, f"master: {cluster.master}\n  conf: {json.dumps(conf)}")
-    with Job(tmp_path, place, [spark, _SIMILAR]) as job:
+    with Job(tmp_path, place, [spark, _FAILURES]) as job:
         words.produce()
         driver = job.start("prepared@1")
         await_rows(driver, place, words)  # checkpoint 0
