@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
@@ -18,7 +18,7 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
-from twophase.errors import OffsetOutOfRangeError, SpecError, UnknownTopicError
+from twophase.errors import OffsetOutOfRangeError, SourceError, SpecError, UnknownTopicError
 from twophase.values import StartingPoint
 
 _NOWHERE = StartingPoint()
@@ -59,12 +59,41 @@ def test_from_what_a_group_has_committed(three: str, services: Services) -> None
     assert found == {f"{three}/0": 2, f"{three}/1": 0}
 
 
+def test_from_a_group_whose_offsets_are_about_to_change(three: str, services: Services) -> None:
+    """A transaction that holds newer offsets is open: to begin at the older ones would read records twice."""
+    group = f"group-{three}"
+    _source(services, three, group_id=group).commit_back({f"{three}/0": 1, f"{three}/1": 0})
+    consumer = Consumer({"bootstrap.servers": services.kafka_bootstrap, "group.id": group})
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap, "transactional.id": f"tx-{three}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    offsets = [TopicPartition(three, 0, 3)]
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+    source = _source(services, three, starting_offsets=FromGroup(group))
+    with pytest.raises(SourceError, match=f"offset of group {group}, {three}/0"):
+        _begins(source)
+    producer.commit_transaction(30)
+    consumer.close()
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            assert _begins(source) == {f"{three}/0": 3, f"{three}/1": 0}
+            return
+        except SourceError:  # the marker is written after the producer's call has returned
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
 def test_from_given_offsets(three: str, services: Services) -> None:
     given = FromOffsets({f"{three}/0": 1, f"{three}/1": 0})
     assert _begins(_source(services, three, starting_offsets=given)) == {f"{three}/0": 1, f"{three}/1": 0}
     short = FromOffsets({f"{three}/0": 1})
     with pytest.raises(SpecError, match=f"starting_offsets do not name {three}/1"):
         _begins(_source(services, three, starting_offsets=short))
+    for wrong in ("ordrs/0", f"{three}/7"):
+        slip = FromOffsets({f"{three}/0": 1, wrong: 0}, "latest")
+        with pytest.raises(SpecError, match=f"starting_offsets name {wrong}, which the source does not have"):
+            _begins(_source(services, three, starting_offsets=slip))
     far = FromOffsets({f"{three}/0": 4}, "earliest")
     with pytest.raises(OffsetOutOfRangeError, match=rf"{three}/0 cannot begin at offset 4: it has \[0, 3\)"):
         _begins(_source(services, three, starting_offsets=far))

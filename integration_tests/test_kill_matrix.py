@@ -62,6 +62,21 @@ def test_a_worker_killed_while_it_writes(pipeline: Pipeline) -> None:
     pipeline.assert_exact(at_least=_RECORDS)
 
 
+@pytest.mark.timeout(600)
+def test_sparks_jvm_killed_while_branches_are_prepared(pipeline: Pipeline) -> None:
+    """The driver lives on without it, and must not decide over the acknowledgements that came so far."""
+    pipeline.workload.produce(_RECORDS)
+    process = pipeline.start(arm=["prepared@1"])
+    process.await_point("prepared@1")
+    process.kill_java()
+    process.release("prepared@1")
+    assert process.wait() == 1
+    assert "error: checkpoint 1 failed: Spark's JVM has ended" in process.output()  # beside traces of PySpark's own
+    assert pipeline.verdict().in_sink == CHECKPOINT_RECORDS
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=_RECORDS)
+
+
 @pytest.mark.timeout(1200)
 def test_the_servers_killed_while_branches_are_prepared(killable: Services, pipeline: Pipeline) -> None:
     """Decided but not committed, prepared but not decided, half written, reading: it comes through by itself."""

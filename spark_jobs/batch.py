@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, functions
 from connectors.contracts import Sink
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, translate
+from spark_jobs.query import job_group
 from spark_jobs.writing import ACKNOWLEDGEMENT, HASH_COLUMN, WriteTask, count_rows
 from twophase.codec import decode_committable
 from twophase.errors import ConnectorError, PrepareError
@@ -22,7 +23,8 @@ from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 
 _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
-"""How a job, or the connection over which its rows come, can fail."""
+"""How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
+`collect` reads is cut short in silence where the JVM dies."""
 
 
 @dataclass(slots=True)
@@ -34,8 +36,12 @@ class SparkBatch:
     sink: Sink  # opened
     stateful: bool
     timeout_s: float
-    run_id: str  # of the query: Spark groups its jobs under it
+    _job_group: str = field(init=False)
     _cancelled: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        """In Spark's thread of the query, whose jobs are one group."""
+        self._job_group = job_group(self.frame)
 
     def run_writers(self, scope: Scope) -> Acknowledged | Failed:
         """One Spark job. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
@@ -45,10 +51,10 @@ class SparkBatch:
             frame = self._hashed() if self.stateful else self.frame
             frame = _partitioned(frame, sink.partition_by)
             with self._deadline():
-                rows = numbered(frame).mapInArrow(task, ACKNOWLEDGEMENT).collect()
+                rows = numbered(frame).mapInArrow(task, ACKNOWLEDGEMENT).toArrow()
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
-        committables = tuple(decode_committable(bytes(row.committable)) for row in rows)
+        committables = tuple(map(decode_committable, rows.column("committable").to_pylist()))
         return Acknowledged({sink.name: committables}, time.time())
 
     def discard(self) -> Mapping[str, tuple[int, int]] | None:
@@ -57,16 +63,17 @@ class SparkBatch:
             return None
         try:
             with self._deadline():
-                rows = numbered(self._hashed()).mapInArrow(count_rows, "rows long, digest string").collect()
+                counts = numbered(self._hashed()).mapInArrow(count_rows, "rows long, digest string").toArrow()
         except _JOB_ERRORS as error:
             raise self._reason(error) from error
-        counted = sum(row.rows for row in rows), sum(int(row.digest) for row in rows) % 2**64
+        rows = counts.to_pylist()
+        counted = sum(row["rows"] for row in rows), sum(int(row["digest"]) for row in rows) % 2**64
         return {self.sink.name: counted}
 
     def cancel(self, reason: str) -> None:
         """End the running job; the checkpoint is then aborted. May be called from any thread."""
         self._cancelled = self._cancelled or reason
-        self.frame.sparkSession.sparkContext.cancelJobGroup(self.run_id)
+        self.frame.sparkSession.sparkContext.cancelJobGroup(self._job_group)
 
     def _hashed(self) -> DataFrame:
         return self.frame.withColumn(HASH_COLUMN, functions.xxhash64(*map(_column, self.frame.columns)))
@@ -79,13 +86,19 @@ class SparkBatch:
     @contextmanager
     def _deadline(self) -> Iterator[None]:
         reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
-        timer = threading.Timer(self.timeout_s, self.cancel, [reason])
-        timer.daemon = True
-        timer.start()
+        ended = threading.Event()
+
+        def watch() -> None:
+            wait_s = self.timeout_s
+            while not ended.wait(wait_s):  # again and again: between two stages there may be nothing to cancel
+                self.cancel(reason)
+                wait_s = 1.0
+
+        threading.Thread(target=watch, name="eos-timeout", daemon=True).start()
         try:
             yield
         finally:
-            timer.cancel()
+            ended.set()
 
 
 def _partitioned(frame: DataFrame, by: Sequence[str] | None) -> DataFrame:

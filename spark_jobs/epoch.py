@@ -19,7 +19,6 @@ from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.failures import translate
 from spark_jobs.pipeline import Pipeline
-from spark_jobs.query import run_of
 from spark_jobs.report import Listener
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
@@ -51,6 +50,7 @@ class Epoch:
         try:
             self._wait(self.query)
         except (PySparkException, Py4JError, ConnectionError) as error:
+            self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
             self.failure = self.failure or translate(error, "the query")
         if self.failure is not None and not isinstance(self.failure, StopRequestedError):
             raise self.failure
@@ -84,9 +84,7 @@ class Epoch:
     def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:
         """Spark's thread. Returning lets Spark write `commits/N`; raising ends the query."""
         pipeline = self.pipeline
-        batch = SparkBatch(
-            frame, checkpoint_id, pipeline.sink, pipeline.stateful, self.spec.checkpoint.timeout_s, run_of(frame)
-        )
+        batch = SparkBatch(frame, checkpoint_id, pipeline.sink, pipeline.stateful, self.spec.checkpoint.timeout_s)
         checkpoints = Checkpoints(self.driver, self.log, self.listeners, self._plan, self._tell_lost, self._lag)
         try:
             with self.control.checkpoint(batch):

@@ -29,8 +29,10 @@ class ExactlyOnce:
 
     The spec names `pipeline`, `checkpoint.location` (where decisions are kept) and `sinks`, without `from`; sources and
     steps are the job's own. Any source of Spark's that gives the same records for the same offsets will do. Each run of
-    a query is one epoch: its first batch claims head and sink, so that an earlier run that still lives is fenced. The
-    object may serve one query after another, never two at once.
+    a query is one epoch: its first batch claims head and sink, so that an earlier run that still lives is fenced.
+
+    Call it exactly once for every batch, also for an empty one. The object may serve one query after another, never two
+    at once.
 
     Raises out of `foreachBatch`, so that the query ends and Spark runs the same batch again at the next start:
     IdentityError where head, Spark's checkpoint and the sink do not tell one story; what the sink raises otherwise.
@@ -70,6 +72,7 @@ class _Run:
     def __init__(self, spec: Spec, frame: DataFrame) -> None:
         self.query: Query = query_of(frame)
         self._spec = spec
+        self._newest = -1  # that this run has completed; Spark replays a batch only as the first of a run
         self._sink: Sink = build_sink(spec, spec.sinks[0]).open(to_arrow_schema(frame.schema, timezone="UTC"))
         if self.query.stateful:
             check_hashable(frame.select(*map(quoted, self._sink.columns)))
@@ -97,8 +100,12 @@ class _Run:
     def complete(self, frame: DataFrame, checkpoint_id: int) -> None:
         rows = frame.select(*map(quoted, self._sink.columns))
         timeout_s = self._spec.checkpoint.timeout_s
-        batch = SparkBatch(rows, checkpoint_id, self._sink, self.query.stateful, timeout_s, self.query.run_id)
+        if checkpoint_id <= self._newest:
+            message = f"batch {checkpoint_id} was written already in this run: its second frame would be left out"
+            raise SpecError(message, remedy="call ExactlyOnce once for every batch; join two frames by unionByName")
+        batch = SparkBatch(rows, checkpoint_id, self._sink, self.query.stateful, timeout_s)
         self._checkpoints.complete(batch)
+        self._newest = checkpoint_id
 
     def close(self) -> None:
         self._close.close()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
 from twophase import errors
 from twophase.errors import ConnectorError, PrepareError, SparkUnavailableError
@@ -52,6 +52,11 @@ _INSTALL: Final = (
 )
 
 
+def _is_unanswered(error: BaseException) -> bool:
+    """Whether a call into the JVM had no answer at all: not an exception of Java's, and no trace of one."""
+    return isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Trace:" not in str(error)
+
+
 def translate(error: BaseException, doing: str) -> ConnectorError:
     """The framework's error behind `error`.
 
@@ -66,7 +71,7 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
     """
     if isinstance(error, ConnectorError):
         return error
-    if isinstance(error, Py4JNetworkError | ConnectionError):
+    if isinstance(error, ConnectionError) or _is_unanswered(error):
         return SparkUnavailableError(
             f"{doing} failed: Spark's JVM has ended",
             remedy="see spark.log and spark.stderr.log at the checkpoint location, then start again: nothing is lost",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame
 
@@ -25,10 +24,15 @@ class Query:
 
 
 def run_of(frame: DataFrame) -> str:
-    """The id of the run whose thread this is: Spark's job group of all its jobs."""
-    run_id: str | None = frame.sparkSession.sparkContext.getLocalProperty("spark.jobGroup.id")
-    assert run_id is not None, "called outside of foreachBatch"
-    return run_id
+    """The id of the run whose batch this is. From Spark's own object: a job may set its thread's properties."""
+    return str(_execution(frame).runId().toString())
+
+
+def job_group(frame: DataFrame) -> str:
+    """The group of the jobs that this thread starts: the run's, unless the job has named another."""
+    group: str | None = frame.sparkSession.sparkContext.getLocalProperty("spark.jobGroup.id")
+    assert group is not None, "called outside of foreachBatch"
+    return group
 
 
 def query_of(frame: DataFrame) -> Query:
@@ -51,7 +55,9 @@ def query_of(frame: DataFrame) -> Query:
     if stateful and frame.sparkSession.conf.get(name, "1") != "2":
         message = "the query keeps state in a format that a losing task may overwrite"
         raise SpecError(message, remedy=f"set {name} to 2, and the RocksDB state store, before the first start")
-    return Query(run_of(frame), _local(str(execution.resolvedCheckpointRoot())), stateful)
+    jvm: Any = context._jvm
+    root = jvm.org.apache.hadoop.fs.Path(execution.resolvedCheckpointRoot()).toUri()
+    return Query(run_of(frame), _local(root.getScheme(), root.getPath()), stateful)
 
 
 def _execution(frame: DataFrame) -> Any:
@@ -66,9 +72,7 @@ def _execution(frame: DataFrame) -> Any:
     return execution
 
 
-def _local(root: str) -> Path:
-    parts = urlsplit(root)
-    if parts.scheme not in ("", "file"):
-        message = f"checkpointLocation: not built yet: {parts.scheme}://"
-        raise SpecError(message, remedy="use a local disk")
-    return Path(unquote(parts.path) if parts.scheme else root)
+def _local(scheme: str | None, path: str) -> Path:
+    if scheme not in (None, "file"):
+        raise SpecError(f"checkpointLocation: not built yet: {scheme}://", remedy="use a local disk")
+    return Path(path)

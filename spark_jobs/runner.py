@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from connectors.contracts import Sink, Source
@@ -16,6 +17,7 @@ from connectors.registry import build_sink, build_source, open_head
 from connectors.spec import Spec
 from spark_jobs.control import StopControl
 from spark_jobs.epoch import Epoch
+from spark_jobs.failures import translate
 from spark_jobs.incarnation import new_incarnation
 from spark_jobs.pipeline import build
 from spark_jobs.report import Listener
@@ -93,7 +95,11 @@ class Runner:
         self._epochs += 1
         try:
             self._held = driver.start()
-            pipeline = build(self.spark, self.spec, sources, sink, starting_points(driver, sources))
+            began = starting_points(driver, sources, log)
+            try:
+                pipeline = build(self.spark, self.spec, sources, sink, began)
+            except (Py4JError, ConnectionError) as error:
+                raise translate(error, "building the query") from error
             self._tell("running")
             Epoch(self.spec, self.control, self.listeners, driver, log, sources, pipeline, self.until_caught_up).run()
             if self.control.is_stopping():
@@ -103,20 +109,26 @@ class Runner:
             head.close()
 
 
-def starting_points(driver: Driver, sources: Sequence[Source]) -> Mapping[str, StartingPoint]:
+def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLog) -> Mapping[str, StartingPoint]:
     """Where each source's splits began; asked for and stored in head before Spark first hears of them (R6, R10).
 
     Raises IdentityError if the sources are not those that the pipeline has had: Spark would read on where another one
     ended, and head would record ranges from elsewhere.
     """
-    stored, names = driver.owned.initial, [source.name for source in sources]
-    if stored and set(stored) != set(names):
+    head, names = driver.owned, [source.name for source in sources]
+    stored = head.initial
+    # A first start may have failed between two sources.
+    if not stored.keys() <= set(names) or (head.query_id is not None and len(stored) < len(names)):
         message = f"head holds the positions of {', '.join(sorted(stored))}; the spec's sources are {', '.join(names)}"
         raise IdentityError(message, remedy="change the sources back, or begin anew with `eos reset`")
+    for name, plan in log.plan_after(head.incarnation, head.completed, names).items():
+        if plan.began.positions:  # found by a plan that was not decided yet, and is run again as it stands
+            driver.store_positions(name, plan.began)
     for source in sources:
-        known = StartingPoint(stored.get(source.name, {}), driver.owned.identities.get(source.name, {}))
+        head = driver.owned
+        known = StartingPoint(head.initial.get(source.name, {}), head.identities.get(source.name, {}))
         found = source.starting_point(known)
-        if found.positions or source.name not in stored:
+        if found.positions or source.name not in head.initial:
             driver.store_positions(source.name, found)
     head = driver.owned
     return {name: StartingPoint(head.initial[name], head.identities[name]) for name in names}

@@ -85,7 +85,8 @@ def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
         raise SparkUnavailableError(message, remedy=f"see {words}; `eos doctor` checks Java") from error
     if "spark.sql.shuffle.partitions" not in spec.spark.conf:
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
-    logging.getLogger("py4j").setLevel(logging.ERROR)
+    # What a batch raises, and a JVM that is gone, are told by the run itself, without a trace.
+    logging.getLogger("py4j").setLevel(logging.WARNING if debug else logging.CRITICAL)
     return session
 
 

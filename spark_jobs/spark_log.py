@@ -13,6 +13,7 @@ from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError
 from twophase.values import SparkState
 
+_NEWEST = 4  # files: an entry and its checksum, and those before
 _REMEDY = "restore Spark's checkpoint folder from a backup, or use `eos reset`"
 
 
@@ -59,6 +60,13 @@ class LocalSparkLog:
         """Spark's `offsets/N` to the letter."""
         return (self.folder(incarnation) / "offsets" / str(checkpoint_id)).read_text()
 
+    def plan_after(self, incarnation: str, checkpoint_id: int, sources: Sequence[str]) -> dict[str, SourceOffset]:
+        """What Spark has planned after this checkpoint; empty if nothing. Raises IdentityError like `planned`."""
+        try:
+            return planned(self.offsets_log(incarnation, checkpoint_id + 1), sources)
+        except FileNotFoundError:
+            return {}
+
     def forget(self, incarnation: str) -> bool:
         """Delete Spark's checkpoint of an incarnation that a reset has ended. False: not all of it could be.
 
@@ -74,15 +82,14 @@ class LocalSparkLog:
         """
         folder = self.folder(incarnation)
         offsets = folder / "offsets"
-        for path in (
-            offsets / str(checkpoint_id),
-            offsets / f".{checkpoint_id}.crc",
-            offsets,
-            folder / "metadata",
-            folder,
-        ):
+        planned = (offsets / str(checkpoint_id), offsets / f".{checkpoint_id}.crc", offsets)
+        for path in (*self._of_sources(folder), *planned, folder / "metadata", folder):
             if path.exists():
                 _sync(path)
+
+    def _of_sources(self, folder: Path) -> list[Path]:
+        """What else the plan rests on: nothing, where the sources are ours."""
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,14 @@ class JobSparkLog(LocalSparkLog):
     def folder(self, incarnation: str) -> Path:
         """See LocalSparkLog."""
         return self.location
+
+    def _of_sources(self, folder: Path) -> list[Path]:
+        """The newest entries of the logs that Spark's own sources keep: a file source's offset is a number of such."""
+        paths: list[Path] = []
+        for log in sorted((folder / "sources").glob("*/")):
+            newest = sorted(log.iterdir(), key=lambda path: path.stat().st_mtime)[-_NEWEST:]
+            paths += [*newest, log]
+        return [*paths, folder / "sources"] if paths else []
 
 
 def planned(offsets_log: str, sources: Sequence[str]) -> dict[str, SourceOffset]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +13,15 @@ from connectors.spec import load_spec
 from spark_jobs import runner, session
 from spark_jobs.plan import is_stateful
 from spark_jobs.runner import Runner, starting_points
-from twophase.errors import ConnectorError, IdentityError, LostCommittableError, PrepareError, SinkUnavailableError
+from spark_jobs.source_offset import SourceOffset
+from twophase.errors import (
+    ConnectorError,
+    IdentityError,
+    LostCommittableError,
+    PrepareError,
+    SinkUnavailableError,
+    SourceError,
+)
 from twophase.head_value import HeadValue
 from twophase.transitions import SetPositions
 from twophase.values import StartingPoint
@@ -49,35 +59,69 @@ def test_a_stop_hides_no_other_error(error: ConnectorError, tmp_path: Path, monk
 
 
 class _Source:
-    name = "orders"
+    def __init__(self, name: str = "orders", error: Exception | None = None) -> None:
+        self.name, self.error = name, error
 
     def starting_point(self, known: StartingPoint) -> StartingPoint:
+        if self.error is not None:
+            raise self.error
         return StartingPoint({} if "t/0" in known.positions else {"t/0": 7}, {"t": "id"})
 
 
+class _Log:
+    """What Spark has planned after the newest completed checkpoint."""
+
+    def __init__(self, plan: dict[str, SourceOffset] | None = None) -> None:
+        self.plan = plan or {}
+
+    def plan_after(self, *_: object) -> dict[str, SourceOffset]:
+        return self.plan
+
+
 class _Driver:
-    def __init__(self, initial: dict[str, dict[str, int]]) -> None:
-        self.owned = HeadValue("p", "i" * 20, 1, (), initial=initial, identities={name: {} for name in initial})
+    def __init__(self, initial: dict[str, dict[str, int]], query_id: str | None = "q") -> None:
+        identities: dict[str, dict[str, str]] = {name: {} for name in initial}
+        self.owned = HeadValue("p", "i" * 20, 1, (), initial=initial, identities=identities, query_id=query_id)
 
     def store_positions(self, source: str, began: StartingPoint) -> None:
         self.owned = SetPositions(source, began).apply(self.owned)
 
 
+def _begin(driver: _Driver, *sources: _Source, log: _Log | None = None) -> Mapping[str, StartingPoint]:
+    return starting_points(cast(Any, driver), cast(Any, sources), cast(Any, log or _Log()))
+
+
 def test_initial_positions_are_asked_for_once() -> None:
     driver = _Driver({})
-    assert starting_points(cast(Any, driver), cast(Any, [_Source()])) == {
-        "orders": StartingPoint({"t/0": 7}, {"t": "id"})
-    }
+    driver.owned = replace(driver.owned, query_id=None)
+    assert _begin(driver, _Source()) == {"orders": StartingPoint({"t/0": 7}, {"t": "id"})}
     assert driver.owned.initial == {"orders": {"t/0": 7}}
-    again = _Driver({"orders": {"t/0": 3}})
-    assert starting_points(cast(Any, again), cast(Any, [_Source()])) == {"orders": StartingPoint({"t/0": 3}, {})}
+    assert _begin(_Driver({"orders": {"t/0": 3}}), _Source()) == {"orders": StartingPoint({"t/0": 3}, {})}
 
 
 def test_a_source_under_another_name_is_refused() -> None:
     driver = _Driver({"sales": {"t/0": 3}})
     with pytest.raises(IdentityError, match="positions of sales; the spec's sources are orders"):
-        starting_points(cast(Any, driver), cast(Any, [_Source()]))
+        _begin(driver, _Source())
+    with pytest.raises(IdentityError, match="positions of sales; the spec's sources are sales, orders"):
+        _begin(driver, _Source("sales"), _Source())
     assert driver.owned.initial == {"sales": {"t/0": 3}}
+
+
+def test_a_first_start_that_failed_between_two_sources_goes_on() -> None:
+    driver = _Driver({}, query_id=None)
+    with pytest.raises(SourceError):
+        _begin(driver, _Source(), _Source("users", SourceError("away")))
+    assert set(driver.owned.initial) == {"orders"}
+    assert set(_begin(driver, _Source(), _Source("users"))) == {"orders", "users"}
+
+
+def test_a_split_that_an_undecided_plan_has_found_begins_where_the_plan_says() -> None:
+    """Also if the source, asked again after a change of the spec, would say otherwise."""
+    driver = _Driver({"orders": {"s/0": 0}})
+    plan = SourceOffset("orders", {"s/0": 4, "t/0": 9}, StartingPoint({"t/0": 2}, {"t": "id of t"}))
+    began = _begin(driver, _Source(), log=_Log({"orders": plan}))
+    assert began == {"orders": StartingPoint({"s/0": 0, "t/0": 2}, {"t": "id of t"})}
 
 
 class _Node:

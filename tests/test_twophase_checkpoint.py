@@ -100,6 +100,7 @@ def test_what_is_not_of_this_run_is_left_alone_by_the_close() -> None:
 
 
 TWICE = (OURS, committable(scope(0)))
+AFTER_A_GAP = replace(OURS, transaction=replace(OURS.transaction, task=OURS.transaction.task + 1))
 OTHER_SINK = replace(OURS, transaction=replace(OURS.transaction, sink=sink_key("other")))
 
 
@@ -112,7 +113,8 @@ OTHER_SINK = replace(OURS, transaction=replace(OURS.transaction, sink=sink_key("
         ({"warehouse": (committable(scope(1)),)}, "another run's transaction"),
         ({"warehouse": (committable(scope(0, attempt=2)),)}, "another run's transaction"),
         ({"warehouse": (OTHER_SINK,)}, "another run's transaction"),
-        ({"warehouse": TWICE}, "two acknowledgements of one task"),
+        ({"warehouse": TWICE}, "not one acknowledgement of each task"),
+        ({"warehouse": (AFTER_A_GAP,)}, "not one acknowledgement of each task"),
     ],
 )
 def test_acknowledgements_must_be_of_this_run(acknowledged: Any, said: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import multiprocessing
 import os
+import resource
+import signal
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -243,3 +245,22 @@ class TestFiles:
                 store.swap(0, b"one")
         assert store.read() is None
         assert list((tmp_path / "head").iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_of_head(tmp_path: Path) -> None:
+    """And not of the operating system, which no restart strategy knows."""
+    store = LocalHead(tmp_path)
+    assert store.swap(0, b"one")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(HeadError, match="cannot write"):
+            store.swap(1, b"two")
+        with pytest.raises(HeadError, match="cannot write"):
+            store.put_record("r", b"content")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert store.read() == Versioned(1, b"one")
+    assert store.swap(1, b"two")

@@ -32,7 +32,8 @@ def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retaine
         return (yield from _replay(owned, begin, retained))
     if number != owned.head.completed + 1:
         message = f"Spark runs batch {number}, but the newest completed checkpoint is {owned.head.completed}"
-        raise IdentityError(message, remedy="the checkpoint location was changed by something else; restore it")
+        remedy = "restore the checkpoint location if something changed it; a job must write every batch, empty or not"
+        raise IdentityError(message, remedy=remedy)
 
     ranges = _ranges(owned.head, begin)
     scope = Scope(owned.head.incarnation, owned.head.epoch, number, owned.head.next_attempt(number))
@@ -150,6 +151,8 @@ def _mistake(
         transactions = [each.transaction for each in group]
         if any(t.scope != scope or t.sink != sink_key(sink) for t in transactions):
             return PrepareError(f"checkpoint {scope.checkpoint_id}: sink {sink} acknowledged another run's transaction")
-        if len({t.task for t in transactions}) != len(transactions):
-            return PrepareError(f"checkpoint {scope.checkpoint_id}: sink {sink} has two acknowledgements of one task")
+        if sorted(t.task for t in transactions) != list(range(len(transactions))):
+            return PrepareError(
+                f"checkpoint {scope.checkpoint_id}: sink {sink} has not one acknowledgement of each task"
+            )
     return None

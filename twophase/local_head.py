@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -130,8 +131,8 @@ def _create(target: Path, content: bytes) -> bool:
     try:
         with file:
             try:
-                file.write(content)
-                file.flush()
+                if file.write(content) != len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
             except OSError as error:
                 message = f"cannot write {partial}: {error.strerror}"
@@ -158,7 +159,7 @@ def _open_partial(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         path = folder / f".{secrets.token_hex(8)}.partial"
         with _naming(folder):
-            file = path.open("xb")
+            file = path.open("xb", buffering=0)  # closing it must not write once more
         with suppress(OSError):  # where there are no locks, nothing is swept either
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:

@@ -24,11 +24,20 @@ def commit_to_group(client: Client, group_id: str, positions: Mapping[str, int])
 
 
 def group_offsets(client: Client, group_id: str) -> dict[str, int]:
-    """The offsets that a group has committed; empty for a group that does not exist."""
+    """The offsets that a group has committed; empty for a group that does not exist.
+
+    Raises SourceError where the answer for a split is an error, also if a transaction is about to commit another one.
+    """
     request = [ConsumerGroupTopicPartitions(group_id)]
     timeout_s = client.connection.connect_timeout_s
     found: dict[str, int] = {}
-    for future in client.handle.list_consumer_group_offsets(request, request_timeout=timeout_s).values():
+    for future in client.handle.list_consumer_group_offsets(
+        request, require_stable=True, request_timeout=timeout_s
+    ).values():
         answer = client.result_of(future, f"offsets of group {group_id}")
+        for partition in answer.topic_partitions:
+            if partition.error is not None:
+                split = split_name(partition.topic, partition.partition)
+                raise client.failure(partition.error, f"offset of group {group_id}, {split}")
         found |= {split_name(p.topic, p.partition): p.offset for p in answer.topic_partitions if p.offset >= 0}
     return found

@@ -46,8 +46,8 @@ def at_time(client: Client, splits: Sequence[str], timestamp_ms: int) -> dict[st
 
     Never past the end as `latest` tells it: what lies behind is not readable yet.
     """
+    ends = latest(client, splits)  # first: what comes between the two questions lies behind the end, and is read
     found = _offsets(client, splits, lambda: OffsetSpec.for_timestamp(timestamp_ms))
-    ends = latest(client, splits)
     return {split: end if found[split] < 0 else min(found[split], end) for split, end in ends.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -18,7 +19,7 @@ from connectors.kafka.positions import earliest, latest
 from connectors.kafka.reader import OnBadRecord, read_range
 from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.splits import parse_split
-from connectors.kafka.starting import StartingOffsets, resolve
+from connectors.kafka.starting import StartingOffsets, check_named, resolve
 from connectors.kafka.topics import Topic, describe, matching_topics
 from twophase import faults
 from twophase.errors import OffsetOutOfRangeError, SpecError
@@ -107,6 +108,8 @@ class KafkaSource:
             topics = self._topics(admin, known.identities)
             new = [topic for topic in topics if topic.name not in begun and not (begun and self.topics_pattern)]
             splits = [split for topic in new for split in topic.splits]
+            if not begun:
+                check_named(self.starting_offsets, splits)
             positions = resolve(admin, self.starting_offsets, splits) if splits else {}
         return StartingPoint(positions, {topic.name: topic.id for topic in new if topic.id})
 
@@ -130,10 +133,11 @@ class KafkaSource:
         return topics
 
     def _names(self, admin: Client, identities: Mapping[str, str]) -> Sequence[str]:
-        """The topics to read; of a pattern's also those that are gone, to notice it."""
+        """The topics to read; of those that the pattern matches also the ones that are gone, to notice it."""
         if self.topics_pattern is None:
             return self.topics
-        return sorted({*matching_topics(admin, self.topics_pattern), *identities})
+        known = (name for name in identities if re.fullmatch(self.topics_pattern, name))
+        return sorted({*matching_topics(admin, self.topics_pattern), *known})
 
     def lost(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         """See Source. Asks the cluster once, and only where loss is allowed: else the task that meets it fails."""

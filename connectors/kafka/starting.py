@@ -59,6 +59,14 @@ def resolve(client: Client, starting: StartingOffsets, splits: Sequence[str]) ->
             return _edge(client, starting, splits)
 
 
+def check_named(starting: StartingOffsets, splits: Sequence[str]) -> None:
+    """Refuse offsets of splits that are not there: a slip would begin elsewhere. Called at the very first start."""
+    unknown = sorted(set(starting.offsets) - set(splits)) if isinstance(starting, FromOffsets) else []
+    if unknown:
+        message = f"starting_offsets name {', '.join(unknown[:10])}, which the source does not have"
+        raise SpecError(message, remedy=f"it has {', '.join(sorted(splits)[:10])}")
+
+
 def _edge(client: Client, edge: Edge, splits: Sequence[str]) -> dict[str, int]:
     return earliest(client, splits) if edge == "earliest" else latest(client, splits)
 

@@ -44,7 +44,7 @@ def _offsets(value: object) -> dict[str, int]:
         raise wrong(f"wrong type: {shown(value)}", "topic/partition: offset, for each split")
     for split, offset in value.items():
         topic, _, partition = str(split).rpartition("/")
-        if not topic or not partition.isdecimal():
+        if not topic or not partition.isdecimal() or str(int(partition)) != partition:
             raise wrong(f"'{split}' is not a split", "topic/partition, as in orders/0", at=str(split))
         if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
             raise wrong(f"{shown(offset)} is not an offset", "a whole number from 0", at=str(split))

@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from integration_tests.harness import session
 from integration_tests.harness.faults import Faults
 
@@ -121,6 +123,12 @@ class PipelineProcess:
         """SIGKILL to the whole tree: driver, JVM, Spark's Python daemon, workers. Returns when all are gone."""
         session.kill(self._process.pid)
         self._process.wait(_END_S)
+
+    def kill_java(self) -> None:
+        """SIGKILL to Spark's JVM alone."""
+        for process in psutil.Process(self._process.pid).children(recursive=True):
+            if process.name() == "java":
+                process.kill()
 
     def left_behind(self, timeout_s: float = 20.0) -> list[str]:
         """What still runs that long after the driver has ended."""

@@ -132,6 +132,12 @@ def _clear(spec: Spec, begun: Begun) -> Path | None:
 def _consequence(spec: Spec, head: HeadValue | None) -> str:
     if head is None:
         return f"Pipeline {spec.pipeline!r} never ran here; a reset takes its sinks over from any other copy of it."
+    if not spec.sources:
+        return (
+            f"Pipeline {spec.pipeline!r} has completed checkpoint {head.completed}. The job that writes it needs a new "
+            "`checkpointLocation` afterwards, and reads from its own start again: what the sinks hold of that is then "
+            "written twice."
+        )
     starts = [source.starts_from for source in spec.sources]
     done = sum(
         end - head.initial[name].get(split, 0) for name, now in head.positions.items() for split, end in now.items()

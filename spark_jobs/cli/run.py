@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import FrameType
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from rich.console import Console
 
 from connectors.spec import Spec
@@ -27,7 +29,8 @@ def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: 
         try:
             Runner(spec, spark, [LogListener(spec.pipeline), progress], until_caught_up, control).run()
         finally:
-            spark.stop()
+            with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
+                spark.stop()
 
 
 def _stop_on_signals(control: StopControl) -> None:
