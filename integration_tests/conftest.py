@@ -43,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
+        "markers", "any_server: the test is about Spark, Kafka or a command; one database server is enough for CI"
+    )
+    config.addinivalue_line(
         "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"
     )
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")

@@ -7,6 +7,8 @@ import pytest
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 8 * CHECKPOINT_RECORDS
 
 

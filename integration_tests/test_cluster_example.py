@@ -17,6 +17,8 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services
 
+pytestmark = pytest.mark.any_server
+
 _PARTITIONS = 7
 _MASTER = "master: local[2] # no retries of single tasks: a failed one ends its checkpoint and restarts the pipeline"
 _FAILURES = ("failure_probability: 0.001", "failure_probability: 0.002")

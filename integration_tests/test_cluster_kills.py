@@ -12,6 +12,8 @@ from integration_tests.harness.kills import Kill, assert_seen
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
 from integration_tests.harness.pipeline_process import PipelineProcess
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 8 * CHECKPOINT_RECORDS
 
 _DRIVER_KILLS = (

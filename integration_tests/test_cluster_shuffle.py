@@ -14,6 +14,8 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
 from integration_tests.harness.pipeline_process import PipelineProcess
 from twophase.ids import TransactionId
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 3 * CHECKPOINT_RECORDS
 _WRITING = ("writing", "writing@0")
 """A point for each of the two tasks that write."""

@@ -19,6 +19,8 @@ _STEP = """
 from pyspark.sql.functions import udf
 from louder import whispered
 
+pytestmark = pytest.mark.any_server
+
 def whisper(text):
     import louder
     return louder.whispered(text)

@@ -12,6 +12,8 @@ import pytest
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import Pipeline
 
+pytestmark = pytest.mark.any_server
+
 
 @pytest.fixture
 def eos(tmp_path: Path) -> Iterator[CommandLine]:

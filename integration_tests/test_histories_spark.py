@@ -15,6 +15,8 @@ from integration_tests.services import Services
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 4 * CHECKPOINT_RECORDS
 
 

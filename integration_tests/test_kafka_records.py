@@ -16,6 +16,8 @@ from integration_tests.services import Services
 from twophase.errors import BadRecordError, SourceAccessError, SourceError
 from twophase.values import OffsetRange, StartingPoint
 
+pytestmark = pytest.mark.any_server
+
 JSON = format_of("json", "id BIGINT NOT NULL, name STRING")
 
 

@@ -19,6 +19,8 @@ from integration_tests.services import Services
 from twophase.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
 from twophase.values import OffsetRange, StartingPoint
 
+pytestmark = pytest.mark.any_server
+
 MakeSource = Callable[..., KafkaSource]
 NOWHERE = StartingPoint()  # nothing is known yet
 

@@ -21,6 +21,8 @@ from integration_tests.services import Services
 from twophase.errors import OffsetOutOfRangeError, SourceError, SpecError, UnknownTopicError
 from twophase.values import StartingPoint
 
+pytestmark = pytest.mark.any_server
+
 _NOWHERE = StartingPoint()
 _DAY_MS = 86_400_000
 

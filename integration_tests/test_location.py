@@ -10,6 +10,8 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.services import Services
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 100
 
 

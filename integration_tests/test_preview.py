@@ -15,6 +15,8 @@ from integration_tests.harness.command_line import CommandLine, Ended
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
 
+pytestmark = pytest.mark.any_server
+
 _OWN = ("eos_claim", "eos_permit", "eos_witness")
 
 

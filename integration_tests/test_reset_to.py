@@ -13,6 +13,8 @@ import pytest
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
+pytestmark = pytest.mark.any_server
+
 _FIRST, _UNREAD, _LATER = 2 * CHECKPOINT_RECORDS, 300, 100
 
 

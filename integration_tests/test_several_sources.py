@@ -11,6 +11,8 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, P
 from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 4 * CHECKPOINT_RECORDS
 _JOIN = [
     {

@@ -1,0 +1,1 @@
+"""Jobs that use the product as they should not, run as processes by the tests."""
