@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,19 @@ def test_every_command_in_the_docs_is_one() -> None:
         for name in re.findall(r"\beos ([a-z]+)\b(?! ?=)", " ".join(re.findall(r"`([^`]+)`", text)))
     }
     assert named <= set(commands()), named - set(commands())
+
+
+def test_what_the_readme_says_to_type_first() -> None:
+    """To the letter, but for the setup that this environment has behind it."""
+    block = re.search(r"## Use it\n\n```\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    setup, *lines = block[1].splitlines()
+    assert setup == "scripts/setup"
+    folder = Path(sys.executable).parent
+    script = "\n".join(["set -e", *lines]).replace(".venv/bin/eos", f"{folder}/eos")
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "guarantee" in done.stdout
 
 
 def test_the_spec_that_the_readme_explains_is_the_example(tmp_path: Path) -> None:
