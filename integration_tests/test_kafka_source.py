@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import threading
 import time
@@ -335,7 +336,10 @@ def test_a_forked_worker_has_clients_of_its_own(topic: TopicFactory, source: Mak
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     child = context.Process(target=_read_in_child, args=(reader, name, answers))
+    gc.collect()
+    gc.freeze()  # the clients of other tests, which this process has and a daemon of Spark's has not, stay alone in it
     child.start()
+    gc.unfreeze()
     assert answers.get(timeout=30) == [0, 1, 2]
     child.join(30)
     assert child.exitcode == 0
