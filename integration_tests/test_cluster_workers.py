@@ -13,13 +13,13 @@ from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 2 * CHECKPOINT_RECORDS
 
 _STEP = """
 from pyspark.sql.functions import udf
 from louder import whispered
-
-pytestmark = pytest.mark.any_server
 
 def whisper(text):
     import louder

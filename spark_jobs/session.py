@@ -13,8 +13,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.spec import Spec
+from spark_jobs.class_archive import archive_options
+from spark_jobs.java import collector_options, logging_options
 from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
 from spark_jobs.shipping import pack
+from spark_jobs.spark_home import spark_home
 from twophase.errors import SparkUnavailableError
 
 _REQUIRED: Final = {
@@ -32,28 +35,15 @@ _DEFAULTS: Final = {
     "spark.sql.streaming.numRecentProgressUpdates": "5",
 }
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-_COLLECTOR: Final = "-XX:+UseParallelGC"
-"""Moves 15 % more in the first million records than Java's default, and as many later: its barriers are cheaper."""
-_JAVA_VARIABLES: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS", "_JAVA_OPTIONS")
-_LOG4J: Final = """\
-rootLogger.level = {level}
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {path}
-appender.file.filePattern = {path}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 10MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
-"""
+
+_log = logging.getLogger("eos.spark")
 
 
-def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
+def spark_session(spec: Spec, *, debug: bool = False, archive_classes: bool = False) -> SparkSession:
     """Start Spark for this spec. Blocks for some seconds; once a process.
+
+    `archive_classes`: have Java keep its classes for later starts when it ends (see class_archive), which slows
+    this run by some seconds, once.
 
     Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
     to stderr to `spark.stderr.log`, not to the terminal. Raises SparkUnavailableError if Spark does not start, and
@@ -68,9 +58,10 @@ def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
     _inherit_modules([str(spec.folder), *shipped])
     conf = {**_DEFAULTS, **(_LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **_REQUIRED}
     given = conf.get("spark.driver.extraJavaOptions", "")
-    collector = _collector(given) if is_local(master) else []
-    options = [given, *_logging_options(spec.checkpoint.location, debug), *collector]
-    conf["spark.driver.extraJavaOptions"] = " ".join(options).strip()
+    options = logging_options(spec.checkpoint.location, debug=debug)
+    if is_local(master):
+        options += [*collector_options(given), *_start_fast(archive_classes)]
+    conf["spark.driver.extraJavaOptions"] = " ".join([*options, given]).strip()  # the last one counts
     builder = SparkSession.builder.master(master).appName(f"eos {spec.pipeline}")
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -90,10 +81,18 @@ def spark_session(spec: Spec, *, debug: bool = False) -> SparkSession:
     return session
 
 
-def _collector(given: str) -> list[str]:
-    """Nothing where somebody has chosen one: Java refuses to start with two."""
-    chosen = " ".join([given, *(os.environ.get(name, "") for name in _JAVA_VARIABLES)])
-    return [] if "GC" in chosen else [_COLLECTOR]
+def _start_fast(archive_classes: bool) -> list[str]:
+    """Java's options for it. Where the cache cannot be written Spark starts as it always does."""
+    try:
+        home = spark_home(os.environ)
+        if home is None:
+            return []
+        options = archive_options(home.parent, make=archive_classes)
+    except OSError as error:
+        _log.info("Spark starts slowly, without a cache: %s", error)
+        return []
+    os.environ["SPARK_HOME"] = str(home)
+    return options
 
 
 @contextmanager
@@ -114,16 +113,3 @@ def _inherit_modules(places: Sequence[str]) -> None:
     """Python steps may stand beside the spec: processes on this machine find them through the path they inherit."""
     paths = [*places, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-
-
-def _logging_options(location: Path, debug: bool) -> list[str]:
-    location.mkdir(parents=True, exist_ok=True)
-    settings = location / "log4j2.properties"
-    settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=_as_property(location / "spark.log")))
-    return [f'-Dlog4j2.configurationFile="{settings}"']
-
-
-def _as_property(path: Path) -> str:
-    """Java reads a .properties file as Latin-1, and takes a backslash for an escape."""
-    units = memoryview(str(path).encode("utf-16-le")).cast("H")
-    return "".join(chr(unit) if unit < 128 and unit != ord("\\") else f"\\u{unit:04x}" for unit in units)

@@ -25,7 +25,8 @@ def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: 
         control = StopControl()
         _stop_on_signals(control)
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
-            spark = starter.submit(spark_session, spec, debug=debug).result()
+            # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
+            spark = starter.submit(spark_session, spec, debug=debug, archive_classes=until_caught_up).result()
         try:
             Runner(spec, spark, [LogListener(spec.pipeline), progress], until_caught_up, control).run()
         finally:
