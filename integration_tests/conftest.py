@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -43,12 +44,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
+        "markers", "alone: no other test may run beside it, since it stops a server, or takes its time"
+    )
+    config.addinivalue_line(
         "markers", "any_server: the test is about Spark, Kafka or a command; one database server is enough for CI"
     )
     config.addinivalue_line(
         "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"
     )
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say of each test what follows from its fixtures for running it beside others."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "killable" in fixtures:
+            item.add_marker(pytest.mark.alone)
+        if "cluster" in fixtures:  # there is one cluster for each process of pytest-xdist that asks
+            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +101,12 @@ def _only_on(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def database(services: Services) -> Iterator[str]:
     """The SQLAlchemy URL of a database of this test's own; dropped at the end."""
+    with _new_database(services) as url:
+        yield url
+
+
+@contextmanager
+def _new_database(services: Services) -> Iterator[str]:
     name = f"eos_{secrets.token_hex(5)}"
     databases.create(services, name)
     yield f"{services.database_url.rstrip('/')}/{name}"
@@ -95,6 +116,12 @@ def database(services: Services) -> Iterator[str]:
 @pytest.fixture
 def topic(services: Services) -> Iterator[TopicFactory]:
     """A function that creates a topic and returns its name; the topics are deleted at the end."""
+    with _topics(services) as factory:
+        yield factory
+
+
+@contextmanager
+def _topics(services: Services) -> Iterator[TopicFactory]:
     created: list[str] = []
 
     def create(partitions: int = 1, **settings: str) -> str:
@@ -108,8 +135,25 @@ def topic(services: Services) -> Iterator[TopicFactory]:
     topics.delete(services.kafka_bootstrap, created)
 
 
+@pytest.fixture(scope="session")
+def _first_run(services: Services, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One run to its end, its JVM's included: on a fresh machine the next ones then start in half the time."""
+    folder = tmp_path_factory.mktemp("first-run")
+    with (
+        _new_database(services) as database,
+        _topics(services) as topic,
+        Pipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), database) as pipeline,
+    ):
+        pipeline.table.create()
+        pipeline.workload.produce(1)
+        assert pipeline.catch_up().left_behind(timeout_s=60) == []
+        pipeline.assert_exact(at_least=1)
+
+
 @pytest.fixture
-def pipeline(services: Services, database: str, topic: TopicFactory, tmp_path: Path) -> Iterator[Pipeline]:
+def pipeline(
+    services: Services, database: str, topic: TopicFactory, tmp_path: Path, _first_run: None
+) -> Iterator[Pipeline]:
     """A pipeline from a topic to a table, both its own and empty; its processes are ended at the end of the test."""
     folder = tmp_path / "pipeline"
     folder.mkdir()

@@ -6,10 +6,15 @@ import platform
 from collections import Counter
 from collections.abc import Generator
 from importlib.metadata import version
+from typing import Final
 
 import pytest
 
 from integration_tests.services import NoControlError, Services
+
+_NOT_RUN: Final = "NOT RUN"
+_RAN_ON: Final = "ran on"
+"""Property of a test's report, which also crosses from a process of pytest-xdist to the one that tells it."""
 
 
 class Report:
@@ -20,7 +25,7 @@ class Report:
     def __init__(self, *, require_all: bool) -> None:
         self.services: Services | None = None
         self._require_all = require_all
-        self._ran: Counter[tuple[str, bool]] = Counter()  # by file, and whether it used the services
+        self._ran: Counter[tuple[str, str]] = Counter()  # by file, and what it ran on
         self._not_run: list[tuple[str, str]] = []
         self._not_applicable: list[tuple[str, str]] = []
 
@@ -33,12 +38,21 @@ class Report:
         if call.excinfo is not None and isinstance(call.excinfo.value, NoControlError):
             report.outcome = "skipped"
             report.longrepr = (str(item.path), 0, f"Skipped: {call.excinfo.value}")
-        # `wasxfail`: an expected failure did run.
-        if report.skipped and not hasattr(report, "wasxfail"):
-            self._note_skip(item, report)
-        elif report.when == "call":
-            self._ran[_group(item), "services" in getattr(item, "fixturenames", ())] += 1
+        if self._require_all and (reason := _not_run(report)):
+            report.outcome = "failed"
+            report.longrepr = f"{_NOT_RUN}: {reason}"
+        with_services = "services" in getattr(item, "fixturenames", ())
+        report.user_properties.append((_RAN_ON, self._servers() if with_services else "no services"))
         return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note what ran and what did not, whichever process it ran in."""
+        if reason := _not_run(report):
+            self._not_run.append((report.nodeid, reason))
+        elif reason := _skipped(report):
+            self._not_applicable.append((report.nodeid, reason.removeprefix(f"{self.NOT_APPLICABLE}: ")))
+        elif report.when == "call":
+            self._ran[report.nodeid.split("::")[0], str(dict(report.user_properties)[_RAN_ON])] += 1
 
     def pytest_report_header(self) -> str:
         """Name what every group runs on."""
@@ -50,22 +64,11 @@ class Report:
             return
         write = terminalreporter.write_line
         terminalreporter.section("what the tests ran on")
-        for (group, with_services), count in sorted(self._ran.items()):
-            write(f"{group}: {count} on {self._servers() if with_services else 'no services'}")
-        for title, entries in (("NOT RUN", self._not_run), (self.NOT_APPLICABLE.upper(), self._not_applicable)):
+        for (group, servers), count in sorted(self._ran.items()):
+            write(f"{group}: {count} on {servers}")
+        for title, entries in ((_NOT_RUN, self._not_run), (self.NOT_APPLICABLE.upper(), self._not_applicable)):
             for name, reason in entries:
                 write(f"{title} {name}: {reason}")
-
-    def _note_skip(self, item: pytest.Item, report: pytest.TestReport) -> None:
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        reason = reason.removeprefix("Skipped: ")
-        if reason.startswith(self.NOT_APPLICABLE):
-            self._not_applicable.append((item.nodeid, reason.removeprefix(f"{self.NOT_APPLICABLE}: ")))
-            return
-        self._not_run.append((item.nodeid, reason))
-        if self._require_all:
-            report.outcome = "failed"
-            report.longrepr = f"NOT RUN: {reason}"
 
     def _servers(self) -> str:
         if self.services is None:
@@ -73,5 +76,18 @@ class Report:
         return f"{self.services.kafka}, {self.services.database} ({self.services.kind})"
 
 
-def _group(item: pytest.Item) -> str:
-    return item.nodeid.split("::")[0]
+def _skipped(report: pytest.TestReport) -> str:
+    """Why; nothing if it was not."""
+    if not report.skipped or hasattr(report, "wasxfail"):  # an expected failure did run
+        return ""
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return reason.removeprefix("Skipped: ")
+
+
+def _not_run(report: pytest.TestReport) -> str:
+    """Why it should have run and did not; nothing if it did, or need not."""
+    text = str(report.longrepr)
+    if report.failed and text.startswith(f"{_NOT_RUN}: "):
+        return text.removeprefix(f"{_NOT_RUN}: ")
+    reason = _skipped(report)
+    return "" if reason.startswith(Report.NOT_APPLICABLE) else reason

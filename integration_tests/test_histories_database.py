@@ -120,6 +120,7 @@ def read_locked(services: Services) -> Iterator[None]:
             backup.execute("UNLOCK TABLES")
 
 
+@pytest.mark.alone
 def test_h17_a_commit_under_a_global_read_lock_is_given_up_for_now(
     ids: Bench, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +137,7 @@ def test_h17_a_commit_under_a_global_read_lock_is_given_up_for_now(
     assert ids.count() == 10
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_h17_a_run_waits_for_a_global_read_lock_and_goes_on(pipeline: Pipeline, services: Services) -> None:
     pipeline.workload.produce(_RECORDS)

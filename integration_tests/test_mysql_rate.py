@@ -76,6 +76,7 @@ def writer_rate(made: Bench, batches: list[pa.RecordBatch], checkpoint_id: int) 
     return rate
 
 
+@pytest.mark.alone
 def test_the_writer_keeps_up_with_a_bare_load(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = bench(database, COLUMNS, SCHEMA)
     batches = records()

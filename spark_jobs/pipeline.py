@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +14,7 @@ from connectors.contracts import Sink, Source
 from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
 from spark_jobs.columns import check_hashable, quoted
 from spark_jobs.plan import is_stateful, streaming_leaves, used_columns
+from spark_jobs.python_step import call_step
 from spark_jobs.source import data_source, format_name
 from twophase.errors import SpecError
 from twophase.values import StartingPoint
@@ -129,20 +128,7 @@ def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[
     if isinstance(step, SqlStep):
         return spark.sql(step.sql)
     assert isinstance(step, PythonStep)
-    module_name, _, function_name = step.python.partition(":")
-    folder = str(spec.folder)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError) as error:
-        message = f"step {step.name}: cannot load {step.python}: {error}"
-        raise SpecError(message, remedy=f"put {module_name}.py beside the spec, or install its package") from error
-    result = function(*[frames[name] for name in step.from_], **step.options)
-    if not isinstance(result, DataFrame):
-        message = f"step {step.name}: {step.python} returned {type(result).__name__}, not a DataFrame"
-        raise SpecError(message, remedy="return the transformed DataFrame")
-    return result
+    return call_step(step, spec.folder, frames)
 
 
 def _first_line(error: Exception) -> str:
