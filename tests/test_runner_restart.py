@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from connectors.spec import load_spec
-from spark_jobs import runner, session
+from spark_jobs import runner
 from spark_jobs.plan import is_stateful
 from spark_jobs.runner import Runner, starting_points
 from spark_jobs.source_offset import SourceOffset
@@ -173,10 +173,3 @@ def test_what_becomes_an_aggregation_is_stateful(name: str) -> None:
     assert is_stateful(cast(Any, _Node("Project", _Node(name, stream, table))))
     assert not is_stateful(cast(Any, _Node("Project", _Node(name, table, table, streaming=False), streaming=False)))
     assert not is_stateful(cast(Any, _Node("Project", stream)))
-
-
-def test_a_path_in_a_properties_file_is_read_by_java_as_it_is() -> None:
-    path = Path("/d\u00f6c s/\U0001f600/a\\b")
-    written = session._as_property(path)
-    assert written.isascii()
-    assert written == "/d\\u00f6c s/\\ud83d\\ude00/a\\u005cb"
