@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import pytest
 from integration_tests import databases, topics
 from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.cluster.standalone import Cluster
+from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
@@ -159,6 +160,13 @@ def pipeline(
     folder.mkdir()
     with Pipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), database) as made:
         made.table.create()
+        yield made
+
+
+@pytest.fixture
+def jobs(database: str, tmp_path: Path) -> Iterator[Jobs]:
+    """Starts jobs that write to this test's database; every process is ended at the end."""
+    with closing(Jobs(tmp_path, database)) as made:
         yield made
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from spark_jobs.batch import SparkBatch
 from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.driver import Driver
+from twophase.effects import Batch
 from twophase.messages import Begin
+
+
+class NumberedBatch(Batch, Protocol):
+    """One of Spark's batches."""
+
+    checkpoint_id: int
 
 
 @dataclass(slots=True)
@@ -21,11 +28,13 @@ class Checkpoints:
     driver: Driver
     log: LocalSparkLog
     listeners: Sequence[Listener]
-    plan: Callable[[str], Mapping[str, SourceOffset]]  # of the content of `offsets/N`; empty where sources are not ours
-    tell_lost: Callable[[Mapping[str, SourceOffset]], None]  # before a batch is read
-    lag: Callable[[], int | None]
+    # Of the content of `offsets/N`; empty where sources are not ours, of which nothing more is known:
+    plan: Callable[[str], Mapping[str, SourceOffset]] = lambda _log: {}
+    tell_lost: Callable[[Mapping[str, SourceOffset]], None] = lambda _plan: None  # before a batch is read
+    lag: Callable[[], int | None] = lambda: None
+    permitted: bool = False  # see Begin
 
-    def complete(self, batch: SparkBatch) -> None:
+    def complete(self, batch: NumberedBatch) -> None:
         """Blocks until the checkpoint is committed everywhere. Raising: Spark must not mark the batch done (R8)."""
         number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
         query_id = self.log.query_id(incarnation)
@@ -39,7 +48,7 @@ class Checkpoints:
         if not replayed:
             self.tell_lost(plan)
         before_s = time.monotonic()
-        record = self.driver.checkpoint(Begin(number, ends, offsets_log, time.time(), began), batch)
+        record = self.driver.checkpoint(Begin(number, ends, offsets_log, time.time(), began, self.permitted), batch)
         report = CheckpointReport(
             record=record,
             epoch=self.driver.owned.epoch,

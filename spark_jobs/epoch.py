@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -43,6 +43,11 @@ class Epoch:
     until_caught_up: bool
     failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
     query: StreamingQuery | None = None
+    _checkpoints: Checkpoints = field(init=False)
+
+    def __post_init__(self) -> None:
+        """One object for all batches."""
+        self._checkpoints = Checkpoints(self.driver, self.log, self.listeners, self._plan, self._tell_lost, self._lag)
 
     def run(self) -> None:
         """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
@@ -85,10 +90,9 @@ class Epoch:
         """Spark's thread. Returning lets Spark write `commits/N`; raising ends the query."""
         pipeline = self.pipeline
         batch = SparkBatch(frame, checkpoint_id, pipeline.sink, pipeline.stateful, self.spec.checkpoint.timeout_s)
-        checkpoints = Checkpoints(self.driver, self.log, self.listeners, self._plan, self._tell_lost, self._lag)
         try:
             with self.control.checkpoint(batch):
-                checkpoints.complete(batch)
+                self._checkpoints.complete(batch)
         except BaseException as error:
             self.failure = error
             raise
@@ -106,18 +110,13 @@ class Epoch:
     def _lag(self) -> int | None:
         """Records that were there when the last batch was planned and are not completed. From Spark's own progress."""
         progress = self.query.lastProgress if self.query is not None else None
-        latest = [_offset(source.latestOffset) for source in progress.sources] if progress is not None else []
+        offsets = [_offset(source.latestOffset) for source in progress.sources] if progress is not None else []
+        latest = [each for each in offsets if each is not None]
+        if not latest:
+            return None
         head = self.driver.owned
-        known = [each for each in latest if each is not None]
-        return (
-            sum(
-                max(end - (head.position(each.source, split) or 0), 0)
-                for each in known
-                for split, end in each.ends.items()
-            )
-            if known
-            else None
-        )
+        ends = [(each.source, split, end) for each in latest for split, end in each.ends.items()]
+        return sum(max(end - (head.position(source, split) or 0), 0) for source, split, end in ends)
 
 
 def _offset(text: str | None) -> SourceOffset | None:

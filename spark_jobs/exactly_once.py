@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,17 +10,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.contracts import Sink
-from connectors.registry import build_sink, open_head
-from connectors.spec import Spec, load_spec
+from connectors.registry import build_sink
+from connectors.spec import Spec
 from spark_jobs.batch import SparkBatch
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.columns import check_hashable, quoted
-from spark_jobs.incarnation import new_incarnation
+from spark_jobs.driving import driver_of
 from spark_jobs.query import Query, query_of, run_of
 from spark_jobs.report import LogListener
+from spark_jobs.sink_spec import load_sink_spec, masked
 from spark_jobs.spark_log import JobSparkLog
-from twophase.driver import Driver
-from twophase.errors import ConnectorError, SpecError
+from twophase.errors import SpecError
 
 
 class ExactlyOnce:
@@ -40,24 +39,18 @@ class ExactlyOnce:
 
     def __init__(self, spec: str | Path) -> None:
         """Reads the spec, and touches no service. Raises SpecError with all mistakes."""
-        self._spec: Spec = load_spec(Path(spec), os.environ)
-        if self._spec.sources:
-            message = f"{spec} has sources and steps of its own"
-            raise SpecError(message, remedy="run it with `eos run`; for a query of your own, leave `sources` out")
+        self._spec: Spec = load_sink_spec(spec)
         self._run: _Run | None = None
 
     def __call__(self, frame: DataFrame, checkpoint_id: int) -> None:
         """One batch. Called by Spark; blocks until the checkpoint is committed."""
         if not hasattr(frame, "_jdf"):
             raise SpecError("ExactlyOnce needs Spark's classic Python API", remedy="do not use Spark Connect")
-        try:
+        with masked(self._spec):
             if self._run is None or self._run.query.run_id != run_of(frame):
                 self.close()
                 self._run = _Run(self._spec, frame)
             self._run.complete(frame, checkpoint_id)
-        except ConnectorError as error:  # Spark shows it in logs and in the UI
-            message, remedy = self._spec.mask(error.message), self._spec.mask(error.remedy)
-            raise type(error)(message, remedy=remedy) from None
 
     def close(self) -> None:
         """Let go of connections. What is decided stays decided; the next batch opens what it needs."""
@@ -77,24 +70,11 @@ class _Run:
         if self.query.stateful:
             check_hashable(frame.select(*map(quoted, self._sink.columns)))
         with ExitStack() as stack:
-            head = open_head(spec)
-            stack.callback(head.close)
-            committer = self._sink.committer(spec.pipeline)
-            stack.callback(committer.close)
             log = JobSparkLog(self.query.checkpoint)
-            driver = Driver(
-                pipeline=spec.pipeline,
-                head=head,
-                committers={self._sink.name: committer},
-                spark=log,
-                session=f"{secrets.token_hex(8)}.0",
-                incarnation=new_incarnation(),
-                retained=spec.checkpoint.retained,
-            )
+            session = f"{secrets.token_hex(8)}.0"
+            driver = stack.enter_context(driver_of(spec, [self._sink], log, session=session))
             driver.start()
-            self._checkpoints = Checkpoints(
-                driver, log, [LogListener(spec.pipeline)], lambda _log: {}, lambda _plan: None, lambda: None
-            )
+            self._checkpoints = Checkpoints(driver, log, [LogListener(spec.pipeline)])
             self._close = stack.pop_all()
 
     def complete(self, frame: DataFrame, checkpoint_id: int) -> None:

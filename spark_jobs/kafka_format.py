@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -20,6 +19,7 @@ from connectors.registry import build_source, refuse_network_location
 from connectors.spec.mistakes import nearest
 from connectors.spec.sources import KafkaEntry
 from spark_jobs.source import SourceReader
+from spark_jobs.spark_log import local_folder
 from twophase.errors import HeadFormatError, SpecError
 from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
@@ -63,8 +63,7 @@ class EosKafka(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
         """Called when a query starts, and again in other processes: the first one stores where it begins."""
         source = source_of(self.options)
-        most = self.options.get("max_records_per_checkpoint")
-        return SourceReader(source, _began(source, self.options), int(most) if most else None, token="")
+        return SourceReader(source, _began(source, self.options), _most(self.options), token="")
 
 
 def source_of(options: Mapping[str, str]) -> Source:
@@ -92,6 +91,13 @@ def source_of(options: Mapping[str, str]) -> Source:
         raise SpecError(f"eos_kafka: {found}", remedy="correct the options") from None
 
 
+def _most(options: Mapping[str, str]) -> int | None:
+    text = options.get("max_records_per_checkpoint", "")
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise SpecError(f"option max_records_per_checkpoint: {text!r} is not a number", remedy="give one from 1 on")
+    return int(text) if text else None
+
+
 def _plain(name: str, text: str) -> object:
     try:
         return json.loads(text)
@@ -104,7 +110,7 @@ def _began(source: Source, options: Mapping[str, str]) -> StartingPoint:
     if "location" not in options:
         message = "option location is missing: where the first offsets are kept"
         raise SpecError(message, remedy="a folder of this query's own, beside its checkpointLocation")
-    location = Path(options["location"].removeprefix("file://"))
+    location = local_folder(options["location"])
     refuse_network_location(location)
     register = LocalHead(location)
     while True:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 
 from spark_jobs.plan import is_stateful_plan
+from spark_jobs.spark_log import local_folder
 from twophase.errors import SpecError
 
 _MICRO_BATCH: Final = "MicroBatchExecution"
@@ -55,9 +56,7 @@ def query_of(frame: DataFrame) -> Query:
     if stateful and frame.sparkSession.conf.get(name, "1") != "2":
         message = "the query keeps state in a format that a losing task may overwrite"
         raise SpecError(message, remedy=f"set {name} to 2, and the RocksDB state store, before the first start")
-    jvm: Any = context._jvm
-    root = jvm.org.apache.hadoop.fs.Path(execution.resolvedCheckpointRoot()).toUri()
-    return Query(run_of(frame), _local(root.getScheme(), root.getPath()), stateful)
+    return Query(run_of(frame), local_folder(execution.resolvedCheckpointRoot()), stateful)
 
 
 def _execution(frame: DataFrame) -> Any:
@@ -70,9 +69,3 @@ def _execution(frame: DataFrame) -> Any:
     )
     assert execution is not None, f"Spark does not know query {query_id}"
     return execution
-
-
-def _local(scheme: str | None, path: str) -> Path:
-    if scheme not in (None, "file"):
-        raise SpecError(f"checkpointLocation: not built yet: {scheme}://", remedy="use a local disk")
-    return Path(path)

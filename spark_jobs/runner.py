@@ -13,12 +13,12 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from connectors.contracts import Sink, Source
-from connectors.registry import build_sink, build_source, open_head
+from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from spark_jobs.control import StopControl
+from spark_jobs.driving import driver_of
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
-from spark_jobs.incarnation import new_incarnation
 from spark_jobs.pipeline import build
 from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
@@ -79,21 +79,16 @@ class Runner:
     def _run_epoch(self, sources: Sequence[Source], sink: Sink) -> None:
         self._tell("starting")
         log = LocalSparkLog(self.spec.checkpoint.location)
-        head = open_head(self.spec)
-        committer = sink.committer(self.spec.pipeline)
-        driver = Driver(
-            pipeline=self.spec.pipeline,
-            head=head,
-            committers={sink.name: committer},
-            spark=log,
-            session=f"{self._run_id}.{self._epochs}",
-            incarnation=new_incarnation(),
-            retained=self.spec.checkpoint.retained,
-            commit_back=lambda positions: _commit_back(sources, positions),
-            follows=self._held,
-        )
+        session = f"{self._run_id}.{self._epochs}"
         self._epochs += 1
-        try:
+        with driver_of(
+            self.spec,
+            [sink],
+            log,
+            session=session,
+            follows=self._held,
+            commit_back=lambda positions: _commit_back(sources, positions),
+        ) as driver:
             self._held = driver.start()
             began = starting_points(driver, sources, log)
             try:
@@ -104,9 +99,6 @@ class Runner:
             Epoch(self.spec, self.control, self.listeners, driver, log, sources, pipeline, self.until_caught_up).run()
             if self.control.is_stopping():
                 self._tell("stopped")
-        finally:
-            committer.close()
-            head.close()
 
 
 def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLog) -> Mapping[str, StartingPoint]:

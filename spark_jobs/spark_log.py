@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.source_offset import SourceOffset
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, SpecError
 from twophase.values import SparkState
 
 _NEWEST = 4  # files: an entry and its checksum, and those before
@@ -107,6 +107,16 @@ class JobSparkLog(LocalSparkLog):
             newest = sorted(log.iterdir(), key=lambda path: path.stat().st_mtime)[-_NEWEST:]
             paths += [*newest, log]
         return [*paths, folder / "sources"] if paths else []
+
+
+def local_folder(location: str) -> Path:
+    """A location as Spark takes it. Raises SpecError where it is not on a local disk."""
+    scheme, colon, path = location.partition(":")
+    if not colon or "/" in scheme:
+        return Path(location)
+    if scheme != "file":
+        raise SpecError(f"not built yet: {location} is not on a local disk", remedy="use a local disk")
+    return Path("/" + path.lstrip("/"))
 
 
 def planned(offsets_log: str, sources: Sequence[str]) -> dict[str, SourceOffset]:

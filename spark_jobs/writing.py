@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,22 +38,24 @@ class WriteTask:
         yield pa.RecordBatch.from_pydict({"committable": pa.array([encode_committable(committable)], pa.binary())})
 
     def _write(self, batches: Iterator[pa.RecordBatch]) -> Committable:
-        context = TaskContext.get()
-        assert context is not None
-        transaction = TransactionId(
-            self.scope, sink_key(self.sink.name), context.partitionId(), context.taskAttemptId()
-        )
-        writer = self.sink.writer(transaction)
         digest = Digest()
-        try:
-            for batch in batches:
-                rows = digest.take(batch) if self.hashed else batch
-                writer.write(rows.rename_columns(list(self.sink.columns)))  # see columns.numbered
-            committable = writer.prepare()
-        except BaseException:
-            writer.abort()
-            raise
-        return replace(committable, digest=digest.value)
+        rows = map(digest.take, batches) if self.hashed else batches
+        return replace(write_and_prepare(self.scope, self.sink, rows), digest=digest.value)
+
+
+def write_and_prepare(scope: Scope, sink: Sink, batches: Iterable[pa.RecordBatch]) -> Committable:
+    """In a task: one attempt's rows, whose columns are those of the sink in its order, under any names."""
+    context = TaskContext.get()
+    assert context is not None
+    transaction = TransactionId(scope, sink_key(sink.name), context.partitionId(), context.taskAttemptId())
+    writer = sink.writer(transaction)
+    try:
+        for batch in batches:
+            writer.write(batch.rename_columns(list(sink.columns)))  # see columns.numbered
+        return writer.prepare()
+    except BaseException:
+        writer.abort()
+        raise
 
 
 @dataclass(slots=True)

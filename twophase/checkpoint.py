@@ -27,17 +27,12 @@ def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retaine
     Called once for each call of `foreachBatch`. Returning means that Spark may write `commits/N`; raising means that it
     must not (R8: N is never skipped).
     """
-    number = begin.checkpoint_id
-    if number <= owned.head.completed:
+    scope = _scope(owned.head, begin.checkpoint_id)
+    if scope is None:
         return (yield from _replay(owned, begin, retained))
-    if number != owned.head.completed + 1:
-        message = f"Spark runs batch {number}, but the newest completed checkpoint is {owned.head.completed}"
-        remedy = "restore the checkpoint location if something changed it; a job must write every batch, empty or not"
-        raise IdentityError(message, remedy=remedy)
-
     ranges = _ranges(owned.head, begin)
-    scope = Scope(owned.head.incarnation, owned.head.epoch, number, owned.head.next_attempt(number))
-    yield messages.Permit(scope)
+    if not begin.permitted:
+        yield messages.Permit(scope)
     answer: Acknowledged | Failed = yield messages.RunWriters(scope)
     error = answer.error if isinstance(answer, Failed) else _mistake(scope, sinks, answer.committables)
     if error is not None:
@@ -52,6 +47,27 @@ def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retaine
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
     yield from _finish(owned, record, retained)
     return record
+
+
+def permit(owned: Ownership, checkpoint_id: int) -> Steps[Scope | None]:
+    """The first step alone, where the job and the decision are run by others (`Begin.permitted`).
+
+    Returns the scope that its tasks may prepare in; None: it is decided already, and they must prepare nothing.
+    """
+    scope = _scope(owned.head, checkpoint_id)
+    if scope is not None:
+        yield messages.Permit(scope)
+    return scope
+
+
+def _scope(head: HeadValue, number: int) -> Scope | None:
+    if number <= head.completed:
+        return None
+    if number != head.completed + 1:
+        message = f"Spark runs batch {number}, but the newest completed checkpoint is {head.completed}"
+        remedy = "restore the checkpoint location if something changed it; a job must write every batch, empty or not"
+        raise IdentityError(message, remedy=remedy)
+    return Scope(head.incarnation, head.epoch, number, head.next_attempt(number))
 
 
 def _finish(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None]:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from twophase.checkpoint import run_checkpoint
+from twophase.checkpoint import permit, run_checkpoint
 from twophase.effects import Batch, Effects, SparkLog
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
+from twophase.ids import Scope
 from twophase.messages import Begin, Steps
-from twophase.ownership import Ownership
+from twophase.ownership import Ownership, take_up
 from twophase.participants import Committer
 from twophase.reset import Begun, reset
 from twophase.retry import Patience
@@ -45,14 +46,27 @@ class Driver:
 
     @property
     def owned(self) -> HeadValue:
-        """Head as this driver holds it. Only after `start`."""
+        """Head as this driver holds it. Only after `start` or `take_up`."""
         return self._ownership.head
+
+    @property
+    def version(self) -> int:
+        """Of `owned`, in the register."""
+        return self._ownership.version
 
     def start(self) -> HeadValue:
         """R1-R3. Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError."""
         sinks = tuple(self.committers)
         steps = start(self.pipeline, sinks, self.session, self.incarnation, self.retained, self.follows)
         self._owned = self._carry_out(steps)
+        return self.owned
+
+    def take_up(self, version: int) -> HeadValue:
+        """Go on where another process has started this epoch, and left head at this version; instead of `start`.
+
+        Raises FencedError if anybody has changed head since, HeadError.
+        """
+        self._owned = self._carry_out(take_up(self.session, version))
         return self.owned
 
     def reset(self, *, abandon_lost: bool = False, begins: Mapping[str, StartingPoint] | None = None) -> Begun:
@@ -75,6 +89,13 @@ class Driver:
         """R2: once per incarnation; costs nothing when it is already stored."""
         if self.owned.query_id != query_id:
             self._carry_out(self._ownership.swap(SetQuery(query_id), "query"))
+
+    def permit(self, checkpoint_id: int) -> Scope | None:
+        """What tasks of this checkpoint may prepare in, for a decision by `checkpoint` in another process.
+
+        None: it is decided already. Raises IdentityError, SinkUnavailableError.
+        """
+        return self._carry_out(permit(self._ownership, checkpoint_id))
 
     def checkpoint(self, begin: Begin, batch: Batch) -> CheckpointRecord:
         """R4-R9 for one batch. Returning: it is committed everywhere. Raising: Spark must not mark it done."""

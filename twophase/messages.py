@@ -220,6 +220,7 @@ class Begin:
     offsets_log: str  # content of Spark's offsets/N
     at: float  # seconds since 1970
     began: Mapping[str, StartingPoint] = field(default_factory=dict)  # source -> what was discovered for this batch
+    permitted: bool = False  # by `Driver.permit`, before the job, in a process that has ended since
 
 
 T = TypeVar("T")

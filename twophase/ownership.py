@@ -61,6 +61,15 @@ class Ownership:
         raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
 
 
+def take_up(session: str, version: int) -> Steps[Ownership]:
+    """Head as another process of the same run has left it. Raises FencedError if anybody has changed it since."""
+    seen: Seen | None = yield messages.ReadHead()
+    if seen is None or seen.version != version:
+        message = f"fenced: head is at version {seen.version if seen else 0}, the tasks wrote under version {version}"
+        raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
+    return Ownership(session, version, seen.head)
+
+
 def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
     """A record of a completed checkpoint. A newer driver may have pruned it while this one was held up (H12).
 

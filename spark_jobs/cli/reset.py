@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +16,11 @@ from spark_jobs.cli import beginning
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.incarnation import new_incarnation
+from spark_jobs.driving import driver_of
 from spark_jobs.new_start import parse, resolve
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.abandoned import Abandoned
 from twophase.codec import decode_head
-from twophase.driver import Driver
-from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.values import StartingPoint
@@ -69,19 +68,12 @@ def reset(
     wanted = parse(to) if to is not None else None
     loaded = out.load(spec)
     log_to_stderr()
-    store = open_head(loaded)
-    try:
-        seen = store.read()
-        head = decode_head(seen.value) if seen is not None else None
-        begins, splits = resolve(loaded, wanted, head) if wanted is not None else (None, [])
-        consequence = (
-            _consequence(loaded, head) if begins is None else beginning.consequence(loaded.pipeline, head, splits)
-        )
-        if not as_json:
-            out.show(out.text(consequence), *([beginning.table(splits)] if splits else []))
-        begun = _reset(loaded, store, begins, abandon_lost=abandon_lost) if yes else None
-    finally:
-        store.close()
+    head = _head(loaded)
+    begins, splits = resolve(loaded, wanted, head) if wanted is not None else (None, [])
+    consequence = _consequence(loaded, head) if begins is None else beginning.consequence(loaded.pipeline, head, splits)
+    if not as_json:
+        out.show(out.text(consequence), *([beginning.table(splits)] if splits else []))
+    begun = _reset(loaded, begins, abandon_lost=abandon_lost) if yes else None
     left = _clear(loaded, begun) if begun is not None else None
     if as_json:
         facts = {"ok": True, "pipeline": loaded.pipeline, "done": yes, "consequence": consequence}
@@ -100,21 +92,18 @@ def reset(
         out.show(out.text(f"Done: incarnation {begun.head.incarnation}, epoch {begun.head.epoch}.", "bold"))
 
 
-def _reset(spec: Spec, store: HeadStore, begins: Mapping[str, StartingPoint] | None, *, abandon_lost: bool) -> Begun:
+def _head(spec: Spec) -> HeadValue | None:
+    """As it is now; None: the pipeline never ran here."""
+    with closing(open_head(spec)) as store:
+        seen = store.read()
+    return decode_head(seen.value) if seen is not None else None
+
+
+def _reset(spec: Spec, begins: Mapping[str, StartingPoint] | None, *, abandon_lost: bool) -> Begun:
     sinks = [build_sink(spec, entry) for entry in spec.sinks]
-    committers = {sink.name: sink.committer(spec.pipeline) for sink in sinks}
-    try:
-        return Driver(
-            pipeline=spec.pipeline,
-            head=store,
-            committers=committers,
-            spark=LocalSparkLog(spec.checkpoint.location),
-            session=secrets.token_hex(8),
-            incarnation=new_incarnation(),
-        ).reset(abandon_lost=abandon_lost, begins=begins)
-    finally:
-        for committer in committers.values():
-            committer.close()
+    log = LocalSparkLog(spec.checkpoint.location)
+    with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
+        return driver.reset(abandon_lost=abandon_lost, begins=begins)
 
 
 def _clear(spec: Spec, begun: Begun) -> Path | None:

@@ -14,9 +14,9 @@ from tests.simulation.mutants_start import START_MUTANTS
 _DECIDE = """    yield messages.PutRecord(ref, record)
     yield from owned.swap(Complete(record, ref, begin.began), "decide")
 """
-_REPLAY = """    if number <= owned.head.completed:
-        return (yield from _replay(owned, begin, retained))
-    if number != owned.head.completed + 1:
+_REPLAY = """    if number <= head.completed:
+        return None
+    if number != head.completed + 1:
 """
 _CLOSE = """    yield messages.Revoke(scope)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
@@ -70,7 +70,7 @@ MUTANTS: dict[str, Mutant] = {
         ONE,
         "",
         (
-            Patch("checkpoint", _REPLAY, "    if number > owned.head.completed + 1:\n"),
+            Patch("checkpoint", _REPLAY, "    if number > head.completed + 1:\n"),
             Patch("transitions", "        if number != head.completed + 1:\n", "        if False:\n"),
             Patch("checkpoint", "    if end < start:\n", "    if False:\n"),
             Patch("transitions", "if each.start != before or each.end < each.start:", "if False:"),

@@ -1,0 +1,30 @@
+"""A job on Spark's own rate source, by either way into a sink, until it is killed.
+
+python rate.py SPEC CHECKPOINT foreachBatch|format
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.eos_format import EosSink
+from spark_jobs.exactly_once import ExactlyOnce
+
+
+def main(spec: str, checkpoint: str, way: str) -> None:
+    """Rows are numbered from 0 on, without a gap."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = SparkSession.builder.master("local[2]").getOrCreate()
+    spark.dataSource.register(EosSink)
+    numbers = spark.readStream.format("rate").option("rowsPerSecond", 50).option("numPartitions", 2).load()
+    rows = numbers.selectExpr("value AS id", "'rate' AS word", "CAST(value * 2 AS STRING) AS payload")
+    writer = rows.writeStream.option("checkpointLocation", checkpoint)
+    writer = writer.format("eos").option("spec", spec) if way == "format" else writer.foreachBatch(ExactlyOnce(spec))
+    writer.start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,29 @@
+"""The spec of a job of one's own: a pipeline, its location and its sink; sources and steps are the job's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from connectors.spec import Spec, load_spec
+from twophase.errors import ConnectorError, SpecError
+
+
+def load_sink_spec(path: str | Path) -> Spec:
+    """Reads the spec, and touches no service. Raises SpecError with all mistakes."""
+    spec = load_spec(Path(path), os.environ)
+    if spec.sources:
+        message = f"{path} has sources and steps of its own"
+        raise SpecError(message, remedy="run it with `eos run`; for a query of your own, leave `sources` out")
+    return spec
+
+
+@contextmanager
+def masked(spec: Spec) -> Iterator[None]:
+    """Errors of ours without the spec's secrets: Spark shows them in logs and in the UI."""
+    try:
+        yield
+    except ConnectorError as error:
+        raise type(error)(spec.mask(error.message), remedy=spec.mask(error.remedy)) from None

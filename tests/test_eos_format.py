@@ -1,0 +1,199 @@
+"""The sink as a format of Spark's: planner, tasks and committer as Spark makes them, by pickling, into SQLite."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from spark_jobs import eos_format, writing
+from spark_jobs.eos_format import EosSink, StreamWriter, Written
+from twophase.errors import FencedError, IdentityError, PrepareError, SpecError
+
+_SCHEMA = StructType([StructField("text", StringType()), StructField("id", LongType())])
+"""In another order than the table's."""
+_SPEC = """\
+pipeline: formatted
+checkpoint: {location: ./memory}
+sinks:
+  - {name: table, connector: sqlite, path: ./t.db, table: rows, commit: write-ahead-log}
+"""
+
+
+@dataclass
+class _Task:
+    """What Spark says to a task of it."""
+
+    batch: int
+    number: int
+
+    def getLocalProperty(self, key: str) -> str:  # noqa: N802 Spark's name
+        assert key == "streaming.sql.batchId"
+        return str(self.batch)
+
+    def partitionId(self) -> int:  # noqa: N802 Spark's name
+        return self.number
+
+    def taskAttemptId(self) -> int:  # noqa: N802 Spark's name
+        return 100 * self.batch + self.number
+
+
+class _Query:
+    """Spark, as far as a writer sees it: its checkpoint folder, and calls in the order of a batch."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._monkeypatch = monkeypatch
+        (folder / "spec.yaml").write_text(_SPEC)
+        (folder / "spark" / "offsets").mkdir(parents=True)
+        (folder / "spark" / "commits").mkdir()
+        (folder / "spark" / "metadata").write_text('{"id": "q1"}')
+        with sqlite3.connect(folder / "t.db") as database:
+            database.execute("CREATE TABLE rows (id INTEGER, text TEXT)")
+
+    def writer(self, **changed: str) -> StreamWriter:
+        options = {"spec": str(self.folder / "spec.yaml"), "checkpointLocation": f"file://{self.folder}/spark"}
+        made = EosSink({**options, **changed}).streamWriter(_SCHEMA, overwrite=False)
+        assert isinstance(made, StreamWriter)
+        return made
+
+    def plan(self, number: int) -> bytes:
+        """What a task gets."""
+        (self.folder / "spark" / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps({'at': number})}")
+        writer = self.writer()
+        sent = pickle.dumps(writer)
+        assert pickle.dumps(writer) == sent, "Spark pickles it twice"
+        return sent
+
+    def run(self, planned: bytes, number: int, tasks: Sequence[Sequence[int]]) -> list[Written]:
+        """The tasks' acknowledgements."""
+        return [self._task(planned, _Task(number, task), ids) for task, ids in enumerate(tasks)]
+
+    def done(self, number: int) -> None:
+        (self.folder / "spark" / "commits" / str(number)).write_text("v1\n{}")
+
+    def ids(self) -> list[int]:
+        with sqlite3.connect(self.folder / "t.db") as database:
+            return [row[0] for row in database.execute("SELECT id FROM rows ORDER BY id")]
+
+    def _task(self, planned: bytes, context: _Task, ids: Sequence[int]) -> Written:
+        rows = pa.RecordBatch.from_arrays(
+            [pa.array([f"row {each}" for each in ids], pa.string()), pa.array(ids, pa.int64())],
+            names=_SCHEMA.names,
+        )
+        for module in (eos_format, writing):
+            self._monkeypatch.setattr(module.TaskContext, "get", lambda: context)
+        writer: StreamWriter = pickle.loads(planned)
+        return writer.write(iter([rows]))
+
+
+@pytest.fixture
+def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Query:
+    return _Query(tmp_path, monkeypatch)
+
+
+def test_rows_are_visible_when_commit_returns_and_not_before(query: _Query) -> None:
+    for number in range(3):
+        messages = query.run(query.plan(number), number, [[number * 10], [number * 10 + 1], []])
+        assert len(query.ids()) == 2 * number
+        query.writer().commit([*messages], number)
+        assert len(query.ids()) == 2 * number + 2
+        query.done(number)
+    assert query.ids() == [0, 1, 10, 11, 20, 21]
+
+
+def test_a_batch_that_spark_forgot_is_written_once(query: _Query) -> None:
+    """The driver died after `commit`, before Spark wrote it down."""
+    query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
+    again = query.run(query.plan(0), 0, [[1], [2]])
+    assert [each.committable for each in again] == [None, None]
+    query.writer().commit([*again], 0)
+    query.writer().abort([*again], 0)
+    assert query.ids() == [1, 2]
+
+
+def test_h5_a_commit_that_comes_after_a_takeover_is_fenced(query: _Query) -> None:
+    late = query.run(query.plan(0), 0, [[1], [2]])
+    query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
+    query.done(0)
+    for version in ("after the newer commit", "while a newer batch is under way"):
+        with pytest.raises(FencedError, match="head is at version"):
+            query.writer().commit([*late], 0)
+        query.writer().abort([*late], 0)
+        assert query.ids() == [1, 2], version
+        newer = query.plan(1)
+    query.writer().commit([*query.run(newer, 1, [[3]])], 1)
+    assert query.ids() == [1, 2, 3]
+
+
+def test_what_an_aborted_batch_prepared_is_gone_and_it_can_run_again(query: _Query) -> None:
+    messages = query.run(query.plan(0), 0, [[1], [2]])
+    query.writer().abort([messages[0], None], 0)
+    query.writer().abort([None, None], 0)  # of a job that failed before any task was done
+    with pytest.raises(FencedError):
+        query.writer().commit([*messages], 0)
+    query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
+    assert query.ids() == [1, 2]
+
+
+def test_acknowledgements_of_two_plans_decide_nothing(query: _Query) -> None:
+    older = query.run(query.plan(0), 0, [[1], [2]])
+    newer = query.run(query.plan(0), 0, [[1], [2]])
+    for messages in ([older[0], newer[1]], [newer[0], None], []):
+        with pytest.raises(PrepareError, match="acknowledgements, of versions"):
+            query.writer().commit([*messages], 0)
+    with pytest.raises(PrepareError, match="has not one acknowledgement of each task"):
+        query.writer().commit([newer[1]], 0)
+    assert query.ids() == []
+
+
+def test_a_checkpoint_of_another_query_is_refused(query: _Query) -> None:
+    query.writer().commit([*query.run(query.plan(0), 0, [[1]])], 0)
+    (query.folder / "spark" / "metadata").write_text('{"id": "q2"}')
+    with pytest.raises(IdentityError, match="Spark's checkpoint is of query"):
+        query.plan(1)
+
+
+def test_a_task_of_another_batch_writes_nothing(query: _Query) -> None:
+    planned = query.plan(0)
+    with pytest.raises(SpecError, match="a task of batch 1 was planned for 0"):
+        query.run(planned, 1, [[1]])
+
+
+def test_a_query_with_state_is_refused(query: _Query) -> None:
+    (query.folder / "spark" / "state").mkdir()
+    with pytest.raises(SpecError, match="the query keeps state"):
+        query.plan(0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"spce": "a"}, "unknown option 'spce'; did you mean 'spec'"),
+        ({"checkpointLocation": "s3a://bucket/a"}, "s3a://bucket/a is not on a local disk"),
+        ({"spec": "/nowhere.yaml"}, "nowhere.yaml"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(query: _Query, changed: dict[str, str], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        query.writer(**changed)
+
+
+@pytest.mark.parametrize("missing", ["spec", "checkpointLocation"])
+def test_a_missing_option_is_named(query: _Query, missing: str) -> None:
+    options = {"spec": str(query.folder / "spec.yaml"), "checkpointLocation": "/c"}
+    del options[missing]
+    with pytest.raises(SpecError, match=f"option {missing} is missing"):
+        EosSink(options).streamWriter(_SCHEMA, overwrite=False)
+
+
+def test_complete_mode_is_refused(query: _Query) -> None:
+    with pytest.raises(SpecError, match="output mode complete"):
+        EosSink({}).streamWriter(_SCHEMA, overwrite=True)
