@@ -33,6 +33,16 @@ def test_the_rate_source_killed_on_the_way(jobs: Jobs, database: str, way: str) 
     assert verdict.in_sink >= 50, "a second's worth at least"
 
 
+@pytest.mark.timeout(300)
+def test_a_query_with_state_is_refused_by_the_format(jobs: Jobs, database: str) -> None:
+    table = SinkTable(database, "records")
+    table.create()
+    process = jobs.start(_RATE, "format-with-state")
+    assert process.wait() != 0
+    assert "SpecError: the query keeps state" in process.output()
+    assert table.count() == 0
+
+
 @pytest.mark.timeout(600)
 def test_h5_a_commit_that_wakes_up_after_a_takeover_is_fenced(jobs: Jobs, database: str, tmp_path: Path) -> None:
     """A process of Spark's pauses before it decides; its successor rolls back what it would decide, and goes on."""

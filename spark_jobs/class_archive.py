@@ -15,6 +15,8 @@ from typing import Final
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _LOG: Final = "-Xlog:disable -Xlog:all=warning,cds*=off:stderr"
 """By default Java writes to stdout, which is the command's, and hundreds of lines on classes that cannot be kept."""
+_UNSUITABLE: Final = ':"\\'
+"""Java takes a colon in a path for the end of the path, and Spark a quote for the end of the option."""
 _UNFINISHED: Final = b"\0\0\0\0"
 """Java writes an archive's first bytes last."""
 
@@ -25,17 +27,28 @@ def archive_options(folder: Path, *, make: bool) -> list[str]:
     Called before a JVM starts; takes milliseconds, once a second. Java checks sums, its own version and the class path,
     and goes on without an archive that does not suit. Raises OSError.
     """
-    archive = folder / "classes.jsa"
+    if any(sign in str(folder) for sign in _UNSUITABLE):
+        return []
     boot = _BOOT.read_text().strip()
     for written in folder.glob("written-*.jsa"):
         with suppress(FileNotFoundError):  # another start was faster
             if boot not in written.name:
                 written.unlink()
             elif _is_finished(written):
-                _adopt(written, archive)
-    if archive.exists():
+                _adopt(written, folder)
+    archive = _archive(folder)
+    if archive is not None:
         return [_LOG, f'-XX:SharedArchiveFile="{archive}"', "-XX:+VerifySharedSpaces"]
     return [_LOG, f'-XX:ArchiveClassesAtExit="{folder}/written-{boot}-{os.getpid()}.jsa"'] if make else []
+
+
+def _archive(folder: Path) -> Path | None:
+    """The archive, whose name tells its size: Java would die of one that was cut."""
+    for archive in folder.glob("classes-*.jsa"):
+        if archive.stat().st_size == int(archive.stem.rpartition("-")[2]):
+            return archive
+        archive.unlink()
+    return None
 
 
 def _is_finished(path: Path) -> bool:
@@ -43,10 +56,10 @@ def _is_finished(path: Path) -> bool:
         return file.read(len(_UNFINISHED)) > _UNFINISHED
 
 
-def _adopt(written: Path, archive: Path) -> None:
-    if archive.exists():  # others have ended a JVM at the same time
+def _adopt(written: Path, folder: Path) -> None:
+    if _archive(folder) is not None:  # others have ended a JVM at the same time
         written.unlink()
         return
     with written.open("rb") as file:
         os.fsync(file.fileno())
-    written.rename(archive)
+    written.rename(folder / f"classes-{written.stat().st_size}.jsa")

@@ -7,7 +7,9 @@ import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
+import py4j  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -28,9 +30,11 @@ def call_step(step: PythonStep, folder: Path, frames: Mapping[str, DataFrame]) -
     try:
         function = getattr(importlib.import_module(module_name), function_name)
         result = function(*[frames[name] for name in step.from_], **step.options)
-    except (ConnectorError, PySparkException, Py4JError, ConnectionError):
+    except (ConnectorError, PySparkException, Py4JError):
         raise
-    except Exception as error:  # a user's code may raise anything
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
+        if isinstance(error, ConnectionError) and _is_of(error, py4j):
+            raise  # the JVM is gone
         message = f"step {step.name}: {step.python}: {type(error).__name__}: {error}{_place(error, folder)}"
         remedy = f"correct {module_name}.py; with --debug you see the stack trace"
         if isinstance(error, ModuleNotFoundError):
@@ -42,9 +46,17 @@ def call_step(step: PythonStep, folder: Path, frames: Mapping[str, DataFrame]) -
     return result
 
 
-def _place(error: Exception, folder: Path) -> str:
-    """The last line beside the spec that the error came through, if there is one."""
+def _is_of(error: BaseException, package: ModuleType) -> bool:
+    """Whether it came through this package's code."""
+    assert package.__file__ is not None
+    folder = Path(package.__file__).parent
+    return any(Path(each.filename).is_relative_to(folder) for each in traceback.extract_tb(error.__traceback__))
+
+
+def _place(error: BaseException, folder: Path) -> str:
+    """The last line beside the spec that the error came through, if there is one; not in an environment there."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if Path(frame.filename).is_relative_to(folder):
-            return f" ({Path(frame.filename).relative_to(folder)}, line {frame.lineno})"
+        file = Path(frame.filename)
+        if file.is_relative_to(folder) and "site-packages" not in file.parts:
+            return f" ({file.relative_to(folder)}, line {frame.lineno})"
     return ""

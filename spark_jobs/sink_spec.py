@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,13 @@ def load_sink_spec(path: str | Path) -> Spec:
         message = f"{path} has sources and steps of its own"
         raise SpecError(message, remedy="run it with `eos run`; for a query of your own, leave `sources` out")
     return spec
+
+
+def digest_of(spec: Spec) -> str:
+    """Of what says where rows and decisions go: equal for two readings of a file that nobody has changed in between."""
+    head = spec.checkpoint.head.reveal() if spec.checkpoint.head is not None else ""
+    sinks = [sorted((k, str(v)) for k, v in entry.arguments(spec.checkpoint.location).items()) for entry in spec.sinks]
+    return hashlib.sha256(repr((spec.pipeline, str(spec.checkpoint.location), head, sinks)).encode()).hexdigest()
 
 
 @contextmanager

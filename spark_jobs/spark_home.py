@@ -8,6 +8,7 @@ query, compiles PySpark again. In a home without that file they import the insta
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -24,14 +25,17 @@ def spark_home(environ: Mapping[str, str]) -> Path | None:
 
     Called once a process, for a local master; takes milliseconds. What else is to be kept for the next start may stand
     beside it. None where the user has chosen a home, or where PySpark does not bring Spark with it. Raises OSError
-    where the cache cannot be written.
+    where the cache cannot be written, or others can.
     """
     package = Path(pyspark.__file__).resolve().parent
     if "SPARK_HOME" in environ or not (package / "jars").is_dir():
         return None
-    home = _cache(environ) / f"spark-{pyspark.__version__}-{_digest(package, environ)}" / "home"
+    cache = _cache(environ)
+    home = cache / f"spark-{pyspark.__version__}-{_digest(package, environ)}" / "home"
     if not home.is_dir():
         _make(home, package)
+    for folder in (cache, home.parent, home):
+        _check_ours(folder)
     return home
 
 
@@ -50,7 +54,9 @@ def _digest(package: Path, environ: Mapping[str, str]) -> str:
 
 def _make(path: Path, package: Path) -> None:
     """Appears at once or not at all, and may be made by several processes at a time."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.parent.parent.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (path.parent.parent, path.parent):
+        folder.mkdir(exist_ok=True, mode=0o700)
     made = Path(tempfile.mkdtemp(prefix="home-", dir=path.parent))
     for part in _PARTS:
         (made / part).symlink_to(package / part)  # `conf` is missing in most: a user may add it later
@@ -60,3 +66,10 @@ def _make(path: Path, package: Path) -> None:
         shutil.rmtree(made)
         if not path.is_dir():  # nobody was faster
             raise
+
+
+def _check_ours(folder: Path) -> None:
+    """Code is run from there: nobody else may have made it, or be able to write there."""
+    status = folder.lstat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise PermissionError(f"{folder} belongs to somebody else, or others may write there")

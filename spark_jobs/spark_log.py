@@ -151,4 +151,4 @@ def _sync(path: Path) -> None:
 def _numbers(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())

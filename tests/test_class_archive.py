@@ -33,7 +33,7 @@ def test_of_two_the_first_is_kept(folder: Path) -> None:
     (written,) = folder.iterdir()
     written.with_stem(written.stem + "1").write_bytes(written.read_bytes())
     assert archive_options(folder, make=True) == archive_options(folder, make=True)
-    assert [each.name for each in folder.iterdir()] == ["classes.jsa"]
+    assert [each.stem.partition("-")[0] for each in folder.iterdir()] == ["classes"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 4096])
@@ -63,6 +63,20 @@ def test_java_leaves_a_damaged_one_aside(folder: Path, offset: int) -> None:
     archive.write_bytes(content)
     started = _java(used)
     assert started.stdout == ""
+
+
+def test_one_that_was_cut_is_thrown_away(folder: Path) -> None:
+    """Java dies of it."""
+    archive_options(folder, make=False)
+    (archive,) = folder.iterdir()
+    archive.chmod(0o600)
+    os.truncate(archive, archive.stat().st_size // 2)
+    assert archive_options(folder, make=False) == []
+    assert list(folder.iterdir()) == []
+
+
+def test_a_path_that_java_or_spark_would_cut_is_not_used(tmp_path: Path) -> None:
+    assert archive_options(tmp_path / "a:b", make=True) == []
 
 
 def _java(options: list[str]) -> subprocess.CompletedProcess[str]:

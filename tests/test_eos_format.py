@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from spark_jobs import eos_format, writing
-from spark_jobs.eos_format import EosSink, StreamWriter, Written
-from twophase.errors import FencedError, IdentityError, PrepareError, SpecError
+from spark_jobs import stream_writer, writing
+from spark_jobs.eos_format import EosSink
+from spark_jobs.stream_writer import PlanningError, StreamWriter, Written
+from twophase.errors import FencedError, PrepareError, SpecError
 
 _SCHEMA = StructType([StructField("text", StringType()), StructField("id", LongType())])
 """In another order than the table's."""
@@ -88,7 +89,7 @@ class _Query:
             [pa.array([f"row {each}" for each in ids], pa.string()), pa.array(ids, pa.int64())],
             names=_SCHEMA.names,
         )
-        for module in (eos_format, writing):
+        for module in (stream_writer, writing):
             self._monkeypatch.setattr(module.TaskContext, "get", lambda: context)
         writer: StreamWriter = pickle.loads(planned)
         return writer.write(iter([rows]))
@@ -136,9 +137,19 @@ def test_h5_a_commit_that_comes_after_a_takeover_is_fenced(query: _Query) -> Non
 def test_what_an_aborted_batch_prepared_is_gone_and_it_can_run_again(query: _Query) -> None:
     messages = query.run(query.plan(0), 0, [[1], [2]])
     query.writer().abort([messages[0], None], 0)
-    query.writer().abort([None, None], 0)  # of a job that failed before any task was done
     with pytest.raises(FencedError):
         query.writer().commit([*messages], 0)
+    query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
+    assert query.ids() == [1, 2]
+
+
+def test_a_batch_of_which_no_task_was_done_is_taken_over(query: _Query) -> None:
+    """A task may still be about to prepare, and nothing says under which version."""
+    planned = query.plan(0)
+    query.writer().abort([None, None], 0)
+    late = query.run(planned, 0, [[1], [2]])
+    with pytest.raises(FencedError):
+        query.writer().commit([*late], 0)
     query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
     assert query.ids() == [1, 2]
 
@@ -147,7 +158,7 @@ def test_acknowledgements_of_two_plans_decide_nothing(query: _Query) -> None:
     older = query.run(query.plan(0), 0, [[1], [2]])
     newer = query.run(query.plan(0), 0, [[1], [2]])
     for messages in ([older[0], newer[1]], [newer[0], None], []):
-        with pytest.raises(PrepareError, match="acknowledgements, of versions"):
+        with pytest.raises(PrepareError, match=r"acknowledgements, of [02] plans|, 1 acknowledgements"):
             query.writer().commit([*messages], 0)
     with pytest.raises(PrepareError, match="has not one acknowledgement of each task"):
         query.writer().commit([newer[1]], 0)
@@ -157,7 +168,7 @@ def test_acknowledgements_of_two_plans_decide_nothing(query: _Query) -> None:
 def test_a_checkpoint_of_another_query_is_refused(query: _Query) -> None:
     query.writer().commit([*query.run(query.plan(0), 0, [[1]])], 0)
     (query.folder / "spark" / "metadata").write_text('{"id": "q2"}')
-    with pytest.raises(IdentityError, match="Spark's checkpoint is of query"):
+    with pytest.raises(PlanningError, match="IdentityError: Spark's checkpoint is of query"):
         query.plan(1)
 
 
@@ -169,8 +180,28 @@ def test_a_task_of_another_batch_writes_nothing(query: _Query) -> None:
 
 def test_a_query_with_state_is_refused(query: _Query) -> None:
     (query.folder / "spark" / "state").mkdir()
-    with pytest.raises(SpecError, match="the query keeps state"):
+    with pytest.raises(PlanningError, match="the query keeps state"):
         query.plan(0)
+
+
+def test_a_checkpoint_that_spark_keeps_elsewhere_is_refused_before_anything_is_claimed(query: _Query) -> None:
+    (query.folder / "spark" / "metadata").unlink()
+    with pytest.raises(PlanningError, match="elsewhere than in"):
+        query.plan(0)
+    assert not (query.folder / "memory" / "head").exists()
+
+
+@pytest.mark.parametrize(("old", "new"), [("table: rows", "table: rows2"), ("./memory", "./other")])
+def test_a_spec_that_changes_under_a_batch_stops_it(query: _Query, old: str, new: str) -> None:
+    """Rows would be decided that are elsewhere."""
+    messages = query.run(query.plan(0), 0, [[1], [2]])
+    (query.folder / "spec.yaml").write_text(_SPEC.replace(old, new))
+    with pytest.raises(PrepareError, match="the spec was changed while batch 0 was written"):
+        query.writer().commit([*messages], 0)
+    query.writer().abort([*messages], 0)
+    (query.folder / "spec.yaml").write_text(_SPEC)
+    query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
+    assert query.ids() == [1, 2]
 
 
 @pytest.mark.parametrize(

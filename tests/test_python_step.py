@@ -28,6 +28,8 @@ def _forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         ("x = 1\ny = missing\n", rf"NameError: name 'missing' is not defined \({_MODULE}.py, line 2\)", "correct"),
         ("def step():\n    return 1 / 0\n", rf"ZeroDivisionError: .* \({_MODULE}.py, line 2\)", "correct"),
+        ("import sys\nsys.exit(0)\n", rf"SystemExit: 0 \({_MODULE}.py, line 2\)", "correct"),
+        ("def step():\n    raise ConnectionRefusedError('away')\n", "ConnectionRefusedError: away", "correct"),
         ("def step(:\n", "SyntaxError", "correct"),
         ("import lacking.part\n", "No module named 'lacking'", "put lacking.py beside the spec, or install"),
         ("def other(): pass\n", f"module '{_MODULE}' has no attribute 'step'", "correct"),

@@ -41,6 +41,15 @@ def test_a_users_home_and_a_cache_that_cannot_be_written_are_respected(tmp_path:
         spark_home({"XDG_CACHE_HOME": str(tmp_path)})
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_folder_that_others_can_write_is_not_run_from(tmp_path: Path, level: int) -> None:
+    home = spark_home({"XDG_CACHE_HOME": str(tmp_path)})
+    assert home is not None
+    [home, *home.parents][level].chmod(0o770)
+    with pytest.raises(PermissionError, match="others may write there"):
+        spark_home({"XDG_CACHE_HOME": str(tmp_path)})
+
+
 def test_another_java_has_another_archive(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").write_text("")

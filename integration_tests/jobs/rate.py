@@ -1,6 +1,6 @@
 """A job on Spark's own rate source, by either way into a sink, until it is killed.
 
-python rate.py SPEC CHECKPOINT foreachBatch|format
+python rate.py SPEC CHECKPOINT foreachBatch|format|format-with-state
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ def main(spec: str, checkpoint: str, way: str) -> None:
     spark.dataSource.register(EosSink)
     numbers = spark.readStream.format("rate").option("rowsPerSecond", 50).option("numPartitions", 2).load()
     rows = numbers.selectExpr("value AS id", "'rate' AS word", "CAST(value * 2 AS STRING) AS payload")
+    if way == "format-with-state":
+        rows = rows.dropDuplicates(["id"])
     writer = rows.writeStream.option("checkpointLocation", checkpoint)
-    writer = writer.format("eos").option("spec", spec) if way == "format" else writer.foreachBatch(ExactlyOnce(spec))
+    writer = (
+        writer.format("eos").option("spec", spec)
+        if way.startswith("format")
+        else writer.foreachBatch(ExactlyOnce(spec))
+    )
     writer.start().awaitTermination()
 
 

@@ -1,0 +1,208 @@
+"""What Spark makes of the sink as a format, in three kinds of processes: planner, task, committer.
+
+Spark asks for the writer twice a batch, in two processes that share nothing: one plans the job and sends the writer to
+the tasks, the other commits. The planner takes the pipeline over, which is an epoch for each batch, and permits the
+tasks to prepare; what it holds, a version of head, travels with the writer to the tasks and back with what they
+prepared. Whoever commits goes on only if head is still at that version.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+import time
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from connectors.contracts import Sink
+from connectors.registry import build_sink
+from connectors.spec import Spec
+from spark_jobs.checkpoints import Checkpoints
+from spark_jobs.driving import driver_of
+from spark_jobs.sink_spec import digest_of, masked
+from spark_jobs.spark_log import JobSparkLog
+from spark_jobs.writing import write_and_prepare
+from twophase.codec import decode_committable, encode_committable
+from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
+from twophase.ids import Scope
+from twophase.messages import Acknowledged, Failed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OTHER_WAY: Final = "foreachBatch(ExactlyOnce(spec))"
+_BATCH: Final = "streaming.sql.batchId"
+"""Spark's, on each task of a micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written(WriterCommitMessage):
+    """What a task has prepared, and what it was planned under."""
+
+    version: int  # of head
+    spec: str  # its digest: Spark's processes read the file each for itself, and it may change in between
+    committable: bytes | None  # None: the checkpoint was decided before, and nothing was written
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a task needs. Made by the planner, once for each batch."""
+
+    version: int
+    spec: str
+    checkpoint_id: int
+    scope: Scope | None  # None: decided already
+    sink: Sink  # opened
+    places: Sequence[int]  # of the sink's columns among the rows'
+
+
+class PlanningError(pickle.PickleError):
+    """An error of ours while the writer is pickled: anything else PySpark would tell as one of pickling."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """In the planner and where batches are committed: made of options. In a task: made of a plan."""
+
+    def __init__(self, spec: Spec, folder: Path, partitioned_by: Set[str], schema: StructType) -> None:
+        """Touches no service. `folder`: Spark's checkpoint; `partitioned_by`: what the user says of the frame."""
+        self._spec = spec
+        self._folder = folder
+        self._partitioned_by = partitioned_by
+        self._schema = schema
+        self._plan: _Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The planner sends the writer to the tasks (twice): this is where an epoch begins."""
+        if self._plan is None:
+            try:
+                self._plan = self._planned()
+            except ConnectorError as error:
+                raise PlanningError(f"{type(error).__name__}: {error}") from error
+        return {"_plan": self._plan}
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task: its rows, prepared."""
+        plan, context = self._plan, TaskContext.get()
+        assert plan is not None
+        assert context is not None
+        if context.getLocalProperty(_BATCH) != str(plan.checkpoint_id):
+            message = f"a task of batch {context.getLocalProperty(_BATCH)} was planned for {plan.checkpoint_id}"
+            remedy = (
+                "stop other drivers of this pipeline; use a micro-batch trigger, without asynchronous progress tracking"
+            )
+            raise SpecError(message, remedy=remedy)
+        if plan.scope is None:
+            for _ in iterator:
+                pass
+            return Written(plan.version, plan.spec, None)
+        committable = write_and_prepare(plan.scope, plan.sink, (batch.select(plan.places) for batch in iterator))
+        return Written(plan.version, plan.spec, encode_committable(committable))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
+        """Blocks until the checkpoint is committed everywhere. Raising: Spark runs the batch again at its next start.
+
+        Raises FencedError if anybody has taken the pipeline over since the batch was planned.
+        """
+        written = [each for each in messages if isinstance(each, Written)]
+        plans = {(each.version, each.spec) for each in written}
+        if len(written) != len(messages) or len(plans) != 1:
+            message = f"batch {batchId}: {len(messages)} tasks, {len(written)} acknowledgements, of {len(plans)} plans"
+            raise PrepareError(message, remedy="start the query again")
+        ((version, spec),) = plans
+        if spec != digest_of(self._spec):
+            message = f"the spec was changed while batch {batchId} was written: its rows are not where it now says"
+            raise PrepareError(message, remedy="start the query again, which rolls them back")
+        self._end(version, _Ran(batchId, [each.committable for each in written if each.committable is not None]))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
+        """Roll back what tasks have prepared, and let none prepare any more.
+
+        Where this call is lost, as it may be, the next start does it (R3). So does a takeover, where no task was done
+        that could say what to abort.
+        """
+        written = [each for each in messages if isinstance(each, Written)]
+        if not written:
+            self._take_over(batchId)
+        elif written[0].committable is not None and written[0].spec == digest_of(self._spec):
+            failure = PrepareError(f"batch {batchId} has failed")
+            try:
+                self._end(written[0].version, _Ran(batchId, failure))
+            except FencedError:  # whoever came after has rolled it back
+                return
+            except PrepareError as error:
+                if error.message != failure.message:
+                    raise
+
+    def _planned(self) -> _Plan:
+        spec = self._spec
+        with masked(spec):
+            sink = build_sink(spec, spec.sinks[0]).open(to_arrow_schema(self._schema, timezone="UTC"))
+            self._check(sink)
+            log = JobSparkLog(self._folder)
+            query_id = log.query_id("")
+            if query_id is None:  # Spark writes it before the first batch
+                message = f"Spark keeps this query's checkpoint elsewhere than in {self._folder}"
+                raise SpecError(message, remedy="write checkpointLocation as file:///…, on a disk of the driver's")
+            with driver_of(spec, [sink], log, session=_session()) as driver:
+                driver.start()
+                driver.set_query(query_id)
+                number = log.state(driver.owned.incarnation).newest_planned
+                scope = driver.permit(number)
+                places = [self._schema.names.index(column) for column in sink.columns]
+                return _Plan(driver.version, digest_of(spec), number, scope, sink, places)
+
+    def _take_over(self, number: int) -> None:
+        spec = self._spec
+        log = JobSparkLog(self._folder)
+        with masked(spec), driver_of(spec, [build_sink(spec, spec.sinks[0])], log, session=_session()) as driver:
+            if log.state("").newest_planned == number:  # else somebody has gone on
+                driver.start()
+
+    def _end(self, version: int, batch: _Ran) -> None:
+        spec = self._spec
+        sink = build_sink(spec, spec.sinks[0])
+        batch.sink = sink.name
+        log = JobSparkLog(self._folder)
+        with masked(spec), driver_of(spec, [sink], log, session=_session()) as driver:
+            driver.take_up(version)
+            Checkpoints(driver, log, [], permitted=True).complete(batch)
+
+    def _check(self, sink: Sink) -> None:
+        given, by = self._partitioned_by, sink.partition_by
+        if by is not None and (not given or not given <= set(by)):
+            columns = f"that are equal in {', '.join(by)}" if by else "at all"
+            message = f"the target's unique keys ask that rows {columns} come to one task"
+            how = "repartition by these last, and name them in the option repartitioned_by; or " if by else ""
+            raise SpecError(message, remedy=f"{how}use {_OTHER_WAY}")
+        if (self._folder / "state").exists():
+            message = "the query keeps state, and a batch that runs again could not be compared with what was decided"
+            raise SpecError(message, remedy=f"use {_OTHER_WAY}")
+
+
+@dataclass(slots=True)
+class _Ran:
+    """A batch whose job has been run by Spark."""
+
+    checkpoint_id: int
+    outcome: Sequence[bytes] | PrepareError
+    sink: str = ""
+
+    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
+        """See twophase.effects.Batch."""
+        if isinstance(self.outcome, PrepareError):
+            return Failed(self.outcome)
+        return Acknowledged({self.sink: tuple(map(decode_committable, self.outcome))}, time.time())
+
+    def discard(self) -> None:
+        """Nothing has a state to bring along."""
+
+
+def _session() -> str:
+    return f"{secrets.token_hex(8)}.0"
