@@ -17,6 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from integration_tests.harness import session
+
 _PROJECT = Path(__file__).resolve().parents[1]
 _KEYS = ["produced", "in_sink", "lost", "duplicated", "unexpected", "restarts"]
 _END_S = 900.0
@@ -105,7 +107,7 @@ def test_every_record_once_and_the_last_line_says_so(demo: _Demo, tmp_path: Path
 def test_ctrl_c_ends_everything(demo: _Demo) -> None:
     demo.read_until("starting the job")
     deadline = time.monotonic() + 60
-    while not any("java" in each.name() for each in demo.processes()):
+    while not any(session.is_java(each) for each in demo.processes()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     os.killpg(demo.process.pid, signal.SIGINT)

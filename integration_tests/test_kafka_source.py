@@ -311,6 +311,15 @@ def test_a_consumer_serves_one_reader_at_a_time(topic: TopicFactory, source: Mak
         kept = idle()
 
 
+def test_a_consumer_that_nobody_asks_for_gives_way(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
+    name = topic()
+    plain(producer, name, [b"0"])
+    readers = [source(name, group_id=f"gives-way-{number}") for number in range(6)]
+    for reader in readers:
+        assert offsets_read(reader, name, 0, 1) == [0]
+    assert [client.connection for client in pool._own().idle] == [reader.connection for reader in readers[2:]]
+
+
 def test_a_consumer_is_thrown_away_after_an_error(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
     name = topic()
     plain(producer, name, [b"0", b"1"])

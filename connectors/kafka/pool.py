@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from connectors.kafka.client import Client, open_admin, open_consumer
 from connectors.kafka.settings import Connection
 
-_MAX_IDLE = 4  # consumers; more are closed when they come back
+_MAX_IDLE = 4  # consumers; of more, the one that has been idle longest is closed
 
 
 class _Pool:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.lock = threading.Lock()
-        self.idle: list[Client] = []
+        self.idle: list[Client] = []  # consumers, the one that has been idle longest first
         self.admins: dict[Connection, Client] = {}
 
 
@@ -50,10 +50,10 @@ def borrowed_consumer(connection: Connection) -> Iterator[Client]:
         client.handle.close()
         raise
     with pool.lock:
-        if len(pool.idle) < _MAX_IDLE:
-            pool.idle.append(client)
-            return
-    client.handle.close()
+        pool.idle.append(client)
+        surplus = [pool.idle.pop(0)] if len(pool.idle) > _MAX_IDLE else []
+    for longest in surplus:  # with the lock free: closing asks the broker
+        longest.handle.close()
 
 
 def _take(pool: _Pool, connection: Connection) -> Client | None:

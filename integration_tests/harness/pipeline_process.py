@@ -127,7 +127,7 @@ class PipelineProcess:
     def kill_java(self) -> None:
         """SIGKILL to Spark's JVM alone."""
         for process in psutil.Process(self._process.pid).children(recursive=True):
-            if process.name() == "java":
+            if session.is_java(process):
                 process.kill()
 
     def left_behind(self, timeout_s: float = 20.0) -> list[str]:

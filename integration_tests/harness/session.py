@@ -40,6 +40,14 @@ def go_on(session: int) -> None:
         _signal(process.pid, signal.SIGCONT)
 
 
+def is_java(process: psutil.Process) -> bool:
+    """Whether it is a JVM; one that has ended meanwhile is none."""
+    try:
+        return bool(process.name() == "java")
+    except psutil.NoSuchProcess:
+        return False
+
+
 def wait_until_empty(session: int, timeout_s: float) -> list[psutil.Process]:
     """Wait for the end of all; returns those that are left after that time."""
     deadline = time.monotonic() + timeout_s
