@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
 
 from connectors.formats import StringFormat
-from connectors.kafka import KafkaSource
+from connectors.kafka import KafkaSource, positions
+from connectors.kafka.client import Client
 from connectors.kafka.starting import FromGroup, FromOffsets, FromTimestamp
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
@@ -50,6 +51,31 @@ def _begins(source: KafkaSource) -> dict[str, int]:
 def test_from_a_moment(three: str, services: Services, at_ms: int, offset: int) -> None:
     starting = FromTimestamp(at_ms)
     assert _begins(_source(services, three, starting_offsets=starting)) == {f"{three}/0": offset, f"{three}/1": 0}
+
+
+def test_from_a_moment_while_a_transaction_ends(
+    topic: TopicFactory, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends between the two questions that are asked: its record lies behind the end that was told first."""
+    name = topic()
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap, "transactional.id": f"tx-{name}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(name, b"x", partition=0, timestamp=_DAY_MS)
+    assert producer.flush(30) == 0
+    ask = positions._offsets
+    answers: list[dict[str, int]] = []
+
+    def ask_and_commit(client: Client, splits: Iterable[str], spec: Callable[[], OffsetSpec]) -> dict[str, int]:
+        answers.append(ask(client, splits, spec))
+        if len(answers) == 1:
+            producer.commit_transaction(30)
+            _await(lambda: ask(client, splits, OffsetSpec.latest) == {f"{name}/0": 2})  # with the marker's
+        return answers[-1]
+
+    monkeypatch.setattr(positions, "_offsets", ask_and_commit)
+    assert _begins(_source(services, name, starting_offsets=FromTimestamp(0))) == {f"{name}/0": 0}
+    assert len(answers) == 2
 
 
 def test_from_what_a_group_has_committed(three: str, services: Services) -> None:
@@ -153,6 +179,29 @@ def test_partitions_and_topics_made_while_it_runs(pipeline: Pipeline, services: 
         for name, n, at in ((grown, 0, 50), (grown, 1, 50), (grown, 2, 0), (grown, 3, 0), (later[0], 0, 0))
     }
     assert set(head.identities["incoming"]) == {grown, later[0]}
+
+
+@pytest.mark.timeout(600)
+def test_a_topic_of_a_pattern_that_is_gone(pipeline: Pipeline, services: Services, later: list[str]) -> None:
+    """It stops the pipeline, which may have had records there; whoever narrows the pattern says that it need not."""
+    workload = pipeline.workload
+    kept, gone = workload.topic, f"{workload.topic}-gone"
+    topics.create(services.kafka_bootstrap, gone, 1, {})
+    source = pipeline.source
+    del source["topics"]
+    source["topics_pattern"] = f"{kept}(-gone)?"
+    workload.produce(CHECKPOINT_RECORDS)
+    workload.direct(gone, 1)
+    workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    topics.delete(services.kafka_bootstrap, [gone])
+    workload.direct(kept, 2)
+    workload.produce(CHECKPOINT_RECORDS)
+    pipeline.start().fail(f"topic {gone} does not exist")
+    source["topics_pattern"] = kept
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=3 * CHECKPOINT_RECORDS)
+    assert pipeline.head.positions["incoming"][f"{gone}/0"] == CHECKPOINT_RECORDS
 
 
 def _await(condition: Callable[[], bool], timeout_s: float = 120) -> None:

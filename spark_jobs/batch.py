@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -83,22 +83,28 @@ class SparkBatch:
             return PrepareError(f"checkpoint {self.checkpoint_id} was cancelled: {self._cancelled}")
         return translate(error, f"checkpoint {self.checkpoint_id}")
 
-    @contextmanager
-    def _deadline(self) -> Iterator[None]:
+    def _deadline(self) -> AbstractContextManager[None]:
         reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
-        ended = threading.Event()
+        return ended_after(self.timeout_s, lambda: self.cancel(reason))
 
-        def watch() -> None:
-            wait_s = self.timeout_s
-            while not ended.wait(wait_s):  # again and again: between two stages there may be nothing to cancel
-                self.cancel(reason)
-                wait_s = 1.0
 
-        threading.Thread(target=watch, name="eos-timeout", daemon=True).start()
-        try:
-            yield
-        finally:
-            ended.set()
+@contextmanager
+def ended_after(timeout_s: float, cancel: Callable[[], None], again_s: float = 1.0) -> Iterator[None]:
+    """Cancel what runs in this block after that time, and again until the block is left: between two stages of a job
+    there may be nothing to cancel."""
+    left = threading.Event()
+
+    def watch() -> None:
+        wait_s = timeout_s
+        while not left.wait(wait_s):
+            cancel()
+            wait_s = again_s
+
+    threading.Thread(target=watch, name="eos-timeout", daemon=True).start()
+    try:
+        yield
+    finally:
+        left.set()
 
 
 def _partitioned(frame: DataFrame, by: Sequence[str] | None) -> DataFrame:

@@ -1,6 +1,6 @@
 """`df.writeStream.format("eos")`: exactly once from any streaming query, without a function of one's own.
 
-Register it once in a session: `spark.dataSource.register(EosSink)`.
+See `spark_jobs.formats`, which registers it in a session.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from spark_jobs.columns import check_hashable, quoted
 from spark_jobs.driving import driver_of
 from spark_jobs.query import Query, query_of, run_of
 from spark_jobs.report import LogListener
+from spark_jobs.shipping import ship
 from spark_jobs.sink_spec import load_sink_spec, masked
 from spark_jobs.spark_log import JobSparkLog
 from twophase.errors import SpecError
@@ -63,6 +64,7 @@ class _Run:
     """One run of a query: one epoch."""
 
     def __init__(self, spec: Spec, frame: DataFrame) -> None:
+        ship(frame.sparkSession)
         self.query: Query = query_of(frame)
         self._spec = spec
         self._newest = -1  # that this run has completed; Spark replays a batch only as the first of a run

@@ -1,6 +1,6 @@
 """`spark.readStream.format("eos_kafka")`: the Kafka source in anybody's streaming query.
 
-Register it once in a session: `spark.dataSource.register(EosKafka)`.
+See `spark_jobs.formats`, which registers it in a session.
 """
 
 from __future__ import annotations

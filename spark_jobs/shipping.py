@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from pyspark.sql import SparkSession
+
 from connectors.spec import PythonStep, Spec
+from spark_jobs.master import is_local
 
 ARCHIVE: Final = "eos-modules.zip"
 """Spark knows what was sent by its file name, so that a pipeline's own files must have others."""
@@ -25,25 +28,37 @@ _PROJECT: Final = ("wal", "twophase", "connectors", "spark_jobs")
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # of a zip file's clock
 
 
-def pack(spec: Spec) -> Path:
+_sent: Final[set[str]] = set()  # applications of Spark's, in a process one after the other
+
+
+def ship(session: SparkSession) -> None:
+    """Send the project to the workers of a session that somebody else has started. Does so once for each."""
+    context = session.sparkContext
+    if not is_local(str(context.master)) and context.applicationId not in _sent:
+        context.addPyFile(str(pack()))
+        _sent.add(context.applicationId)
+
+
+def pack(spec: Spec | None = None) -> Path:
     """Write the archive of `write_archive` to a temporary folder, which is deleted when this process ends.
 
-    Called before Spark starts: it must stand in PYTHONPATH by then, too. Spark starts a process beside the driver that
-    plans a streaming source, with the workers' Python, and gives it wrong paths to what was sent with `addPyFile`.
+    For `eos run`, before Spark starts: it must stand in PYTHONPATH by then, too. Spark starts a process beside the
+    driver that plans a streaming source, with the workers' Python, and gives it wrong paths to what was sent with
+    `addPyFile`.
     """
     folder = Path(tempfile.mkdtemp(prefix="eos-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return write_archive(folder / ARCHIVE, spec)
 
 
-def write_archive(path: Path, spec: Spec) -> Path:
+def write_archive(path: Path, spec: Spec | None) -> Path:
     """Write the modules into a zip file that Python can import from; returns its path.
 
     Of the spec's folder those modules and packages that `import` would find there, if there is a Python step. A module
     with the name of a package of the project is left out, since the driver would not import it either.
     """
     modules = {name: root for root, name in _project()}
-    if any(isinstance(step, PythonStep) for step in spec.transforms):
+    if spec is not None and any(isinstance(step, PythonStep) for step in spec.transforms):
         modules = {name: root for root, name in _beside(spec.folder)} | modules
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for root in modules.values():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from spark_jobs.batch import ended_after
 from spark_jobs.control import StopControl, StopRequestedError
 
 
@@ -66,3 +67,12 @@ def test_a_second_request_cancels_it() -> None:
     control.wait_until_idle(0.01)
     thread.join()
     assert batch.reason == "SIGINT received"
+
+
+def test_a_timeout_cancels_until_the_job_has_ended() -> None:
+    """It comes between two stages, when there is nothing to cancel."""
+    cancelled, again = threading.Event(), threading.Event()
+    with ended_after(0.01, lambda: again.set() if cancelled.is_set() else cancelled.set(), again_s=0.01):
+        assert again.wait(10)
+    again.clear()
+    assert not again.wait(0.1), "the block was left"

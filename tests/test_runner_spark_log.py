@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from spark_jobs import spark_log
 from spark_jobs.source_offset import SourceOffset
-from spark_jobs.spark_log import LocalSparkLog, planned
+from spark_jobs.spark_log import JobSparkLog, LocalSparkLog, planned
 from twophase.errors import IdentityError
 from twophase.values import SparkState
 
@@ -35,6 +37,25 @@ def test_newest_numbers_are_numbers_not_text(tmp_path: Path) -> None:
 
 def test_a_pipeline_that_never_ran_has_nothing(tmp_path: Path) -> None:
     assert LocalSparkLog(tmp_path).state("inc") == SparkState()
+
+
+def test_all_that_a_plan_rests_on_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a job's own query the logs of its sources, too, and each folder after what stands in it."""
+    synced: list[str] = []
+    monkeypatch.setattr(spark_log, "_sync", lambda path: synced.append(str(path.relative_to(folder))))
+    plan = ["offsets/10", "offsets/.10.crc", "offsets", "metadata", "."]
+    log = _written(tmp_path)
+    folder = log.folder("inc")
+    log.sync_offsets("inc", 10)
+    assert synced == plan
+    synced.clear()
+    (folder / "sources" / "0").mkdir(parents=True)
+    for number in range(6):
+        entry = folder / "sources" / "0" / str(number)
+        entry.write_text("v1")
+        os.utime(entry, (number, number))
+    JobSparkLog(folder).sync_offsets("inc", 10)
+    assert synced == [*(f"sources/0/{number}" for number in (2, 3, 4, 5)), "sources/0", "sources", *plan]
 
 
 def test_damaged_metadata_is_named(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ import sys
 from pyspark.sql import SparkSession
 
 from spark_jobs.exactly_once import ExactlyOnce
-from spark_jobs.kafka_format import EosKafka
+from spark_jobs.formats import register_formats
 
 
 def main(spec: str, checkpoint: str, bootstrap_servers: str, topic: str) -> None:
     """Run until stopped, from what comes after the very first start."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers must have what this process has
     spark = SparkSession.builder.master("local[2]").appName("kafka to table").getOrCreate()
-    spark.dataSource.register(EosKafka)
+    register_formats(spark)
     records = (
         spark.readStream.format("eos_kafka")
         .option("bootstrap_servers", bootstrap_servers)

@@ -7,10 +7,7 @@ from pathlib import Path
 
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.pipeline import Pipeline
-from integration_tests.harness.pipeline_process import PipelineProcess
-
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For Java: what lives for half a minute gains nothing from thorough compilation, which halves its start."""
+from integration_tests.harness.pipeline_process import SHORT_LIVED, PipelineProcess
 
 
 def cluster_conf(cluster: Cluster) -> dict[str, str]:
@@ -19,7 +16,7 @@ def cluster_conf(cluster: Cluster) -> dict[str, str]:
         "spark.pyspark.python": str(cluster.python),
         "spark.executor.cores": "1",
         "spark.executor.memory": "768m",
-        "spark.executor.extraJavaOptions": _SHORT_LIVED,
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
         "spark.sql.shuffle.partitions": "2",
         "spark.task.maxFailures": "4",
     }
@@ -31,7 +28,6 @@ class ClusterPipeline(Pipeline):
     def __init__(self, folder: Path, bootstrap: str, topic: str, database: str, cluster: Cluster) -> None:
         super().__init__(folder, bootstrap, topic, database)
         self.cluster = cluster
-        self.environment["JDK_JAVA_OPTIONS"] = _SHORT_LIVED
         self.conf = cluster_conf(cluster)
         self.spec["spark"] = {"master": cluster.master, "conf": self.conf}
 

@@ -19,12 +19,12 @@ import psutil
 
 from integration_tests.cluster.interpreter import make_interpreter
 from integration_tests.harness import session
+from integration_tests.harness.pipeline_process import SHORT_LIVED
 
 HOST = "127.0.0.1"
 WORKERS = 2
 _SPARK_HOME = Path(str(getattr(find_spec("pyspark"), "origin", ""))).parent  # its import takes a second
 _KEPT = ("PATH", "HOME", "JAVA_HOME", "LANG", "TZ", "TMPDIR")
-_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _RUNNING = re.compile(r"Executor: Running task (\d+)\.")
 _READY_S = 120.0
 _POLL_S = 0.05
@@ -105,7 +105,7 @@ class Cluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(self._folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
         }
         command = [
             str(_SPARK_HOME / "bin" / "spark-class"),

@@ -23,8 +23,8 @@ _END_S = 300.0
 _POLL_S = 0.02
 _TAIL_LINES = 40
 
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that lives for some seconds: compiling well costs more than it gives back."""
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives for some seconds: compiling well costs more than it gives back."""
 
 _EOS = "import sys; from spark_jobs.cli import main; sys.argv[0] = 'eos'; main()"
 """What the console script `eos` does, of this work tree and no other."""
@@ -37,7 +37,7 @@ def child_environment(added: Mapping[str, str]) -> dict[str, str]:
         **inherited,
         "PYTHONPATH": str(PROJECT),
         "PYTHONUNBUFFERED": "1",
-        "JDK_JAVA_OPTIONS": _SHORT_LIVED,
+        "JDK_JAVA_OPTIONS": SHORT_LIVED,
         **added,
     }
 

@@ -10,15 +10,15 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.eos_format import EosSink
 from spark_jobs.exactly_once import ExactlyOnce
+from spark_jobs.formats import register_formats
 
 
 def main(spec: str, checkpoint: str, way: str) -> None:
     """Rows are numbered from 0 on, without a gap."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.master("local[2]").getOrCreate()
-    spark.dataSource.register(EosSink)
+    register_formats(spark)
     numbers = spark.readStream.format("rate").option("rowsPerSecond", 50).option("numPartitions", 2).load()
     rows = numbers.selectExpr("value AS id", "'rate' AS word", "CAST(value * 2 AS STRING) AS payload")
     if way == "format-with-state":
