@@ -134,7 +134,7 @@ class Sink(Protocol):
         """
 
     def writer(self, transaction: TransactionId) -> Writer:
-        """In a task: a writer for this transaction. Opens the connection; raises PermitRevokedError if too late."""
+        """In a task: a writer for this transaction. It connects at its first row: a task without costs nothing."""
 
     def committer(self, pipeline: str) -> Committer:
         """On the driver: the other half."""

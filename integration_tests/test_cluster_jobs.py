@@ -20,9 +20,7 @@ _JOB = PROJECT / "integration_tests" / "jobs" / "on_cluster.py"
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["foreachBatch", "format"])
-def test_killed_before_a_decision(
-    jobs: Jobs, database: str, tmp_path: Path, cluster: Cluster, way: str
-) -> None:
+def test_killed_before_a_decision(jobs: Jobs, database: str, tmp_path: Path, cluster: Cluster, way: str) -> None:
     table = SinkTable(database, "records")
     table.create()
     expected = write_files(tmp_path / "files")

@@ -7,16 +7,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 
+import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
 
-from connectors.contracts import Sink
+from spark_jobs.branches import Branch, Flow
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, translate
 from spark_jobs.query import job_group
-from spark_jobs.writing import ACKNOWLEDGEMENT, HASH_COLUMN, WriteTask, count_rows
+from spark_jobs.writing import ACKNOWLEDGEMENT, HASH_COLUMN, WriteTask, by_sink, count_rows
 from twophase.codec import decode_committable
 from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
@@ -31,9 +33,9 @@ _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 class SparkBatch:
     """Implements twophase.effects.Batch for one call of `foreachBatch`."""
 
-    frame: DataFrame  # what Spark hands over
+    frame: DataFrame  # what Spark hands over: the rows of the trunk
     checkpoint_id: int
-    sink: Sink  # opened
+    flow: Flow
     stateful: bool
     timeout_s: float
     _job_group: str = field(init=False)
@@ -44,39 +46,54 @@ class SparkBatch:
         self._job_group = job_group(self.frame)
 
     def run_writers(self, scope: Scope) -> Acknowledged | Failed:
-        """One Spark job. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
-        sink = self.sink
-        task = WriteTask(scope, sink, self.stateful, TOKEN)
+        """One Spark job for all sinks. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
+
+        def written(branch: Branch, rows: DataFrame) -> DataFrame:
+            task = WriteTask(scope, branch.shares, self.stateful, TOKEN)
+            return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
+
         try:
-            frame = self._hashed() if self.stateful else self.frame
-            frame = _partitioned(frame, sink.partition_by)
-            with self._deadline():
-                rows = numbered(frame).mapInArrow(task, ACKNOWLEDGEMENT).toArrow()
+            acknowledged = self._run(written)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
-        committables = tuple(map(decode_committable, rows.column("committable").to_pylist()))
-        return Acknowledged({sink.name: committables}, time.time())
+        committables = map(decode_committable, acknowledged.column("committable").to_pylist())
+        return Acknowledged(by_sink(self.flow.sinks, committables), time.time())
 
     def discard(self) -> Mapping[str, tuple[int, int]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
         if not self.stateful:
             return None
+
+        def counted(branch: Branch, rows: DataFrame) -> DataFrame:
+            counts = numbered(rows).mapInArrow(count_rows, "rows long, digest string")
+            return counts.withColumn("branch", functions.lit(self.flow.branches.index(branch)))
+
         try:
-            with self._deadline():
-                counts = numbered(self._hashed()).mapInArrow(count_rows, "rows long, digest string").toArrow()
+            counts = self._run(counted).to_pylist()
         except _JOB_ERRORS as error:
             raise self._reason(error) from error
-        rows = counts.to_pylist()
-        counted = sum(row["rows"] for row in rows), sum(int(row["digest"]) for row in rows) % 2**64
-        return {self.sink.name: counted}
+        found: dict[str, tuple[int, int]] = {}
+        for number, branch in enumerate(self.flow.branches):
+            own = [row for row in counts if row["branch"] == number]
+            total = sum(row["rows"] for row in own), sum(int(row["digest"]) for row in own) % 2**64
+            found |= {sink.name: total for sink in branch.sinks}
+        return found
+
+    def _run(self, branch_job: Callable[[Branch, DataFrame], DataFrame]) -> pa.Table:
+        """All branches in one job, over rows that are read once.
+
+        With several branches the rows are kept until all have had them. A query with state makes them in a job before:
+        two tasks on two machines that need the same rows at once would both bring its state along.
+        """
+        with self._deadline(), _kept(self.frame, several=len(self.flow.branches) > 1, now=self.stateful) as frame:
+            parts = self.flow.divide(frame)
+            jobs = [branch_job(branch, _hashed(rows) if self.stateful else rows) for branch, rows in parts]
+            return reduce(DataFrame.union, jobs).toArrow()
 
     def cancel(self, reason: str) -> None:
         """End the running job; the checkpoint is then aborted. May be called from any thread."""
         self._cancelled = self._cancelled or reason
         self.frame.sparkSession.sparkContext.cancelJobGroup(self._job_group)
-
-    def _hashed(self) -> DataFrame:
-        return self.frame.withColumn(HASH_COLUMN, functions.xxhash64(*map(_column, self.frame.columns)))
 
     def _reason(self, error: BaseException) -> ConnectorError:
         if self._cancelled:
@@ -105,6 +122,25 @@ def ended_after(timeout_s: float, cancel: Callable[[], None], again_s: float = 1
         yield
     finally:
         left.set()
+
+
+@contextmanager
+def _kept(frame: DataFrame, *, several: bool, now: bool) -> Iterator[DataFrame]:
+    """The frame, held in memory and on disk for this block if it is needed several times."""
+    if not several:
+        yield frame
+        return
+    frame.persist()
+    try:
+        if now:
+            frame.write.format("noop").mode("append").save()
+        yield frame
+    finally:
+        frame.unpersist()
+
+
+def _hashed(frame: DataFrame) -> DataFrame:
+    return frame.withColumn(HASH_COLUMN, functions.xxhash64(*map(_column, frame.columns)))
 
 
 def _partitioned(frame: DataFrame, by: Sequence[str] | None) -> DataFrame:

@@ -18,7 +18,9 @@ from twophase.messages import Begin
 class NumberedBatch(Batch, Protocol):
     """One of Spark's batches."""
 
-    checkpoint_id: int
+    @property
+    def checkpoint_id(self) -> int:
+        """Spark's number of it."""
 
 
 @dataclass(slots=True)

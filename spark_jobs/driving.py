@@ -13,6 +13,7 @@ from connectors.registry import open_head
 from connectors.spec import Spec
 from twophase.driver import Driver
 from twophase.effects import SparkLog
+from twophase.gather import at_once
 from twophase.head_value import HeadValue
 from twophase.ids import INCARNATION_LENGTH
 from twophase.values import Positions
@@ -50,4 +51,5 @@ def driver_of(
             retained=spec.checkpoint.retained,
             commit_back=commit_back,
             follows=follows,
+            gather=at_once,
         )

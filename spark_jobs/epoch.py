@@ -89,7 +89,7 @@ class Epoch:
     def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:
         """Spark's thread. Returning lets Spark write `commits/N`; raising ends the query."""
         pipeline = self.pipeline
-        batch = SparkBatch(frame, checkpoint_id, pipeline.sink, pipeline.stateful, self.spec.checkpoint.timeout_s)
+        batch = SparkBatch(frame, checkpoint_id, pipeline.flow, pipeline.stateful, self.spec.checkpoint.timeout_s)
         try:
             with self.control.checkpoint(batch):
                 self._checkpoints.complete(batch)

@@ -7,14 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from connectors.contracts import Sink
 from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.batch import SparkBatch
+from spark_jobs.branches import Flow, branches_of
 from spark_jobs.checkpoints import Checkpoints
-from spark_jobs.columns import check_hashable, quoted
+from spark_jobs.columns import check_hashable
 from spark_jobs.driving import driver_of
 from spark_jobs.query import Query, query_of, run_of
 from spark_jobs.report import LogListener
@@ -25,7 +24,7 @@ from twophase.errors import SpecError
 
 
 class ExactlyOnce:
-    """Writes each row of a streaming query into the sink of a spec exactly once.
+    """Writes each row of a streaming query into every sink of a spec exactly once, under one checkpoint.
 
     The spec names `pipeline`, `checkpoint.location` (where decisions are kept) and `sinks`, without `from`; sources and
     steps are the job's own. Any source of Spark's that gives the same records for the same offsets will do. Each run of
@@ -68,24 +67,24 @@ class _Run:
         self.query: Query = query_of(frame)
         self._spec = spec
         self._newest = -1  # that this run has completed; Spark replays a batch only as the first of a run
-        self._sink: Sink = build_sink(spec, spec.sinks[0]).open(to_arrow_schema(frame.schema, timezone="UTC"))
+        sinks = [build_sink(spec, entry) for entry in spec.sinks]
+        self._flow = Flow(spec, tuple(branches_of("", frame, sinks)))
         if self.query.stateful:
-            check_hashable(frame.select(*map(quoted, self._sink.columns)))
+            for branch in self._flow.branches:
+                check_hashable(branch.of(frame))
         with ExitStack() as stack:
             log = JobSparkLog(self.query.checkpoint)
             session = f"{secrets.token_hex(8)}.0"
-            driver = stack.enter_context(driver_of(spec, [self._sink], log, session=session))
+            driver = stack.enter_context(driver_of(spec, sinks, log, session=session))
             driver.start()
             self._checkpoints = Checkpoints(driver, log, [LogListener(spec.pipeline)])
             self._close = stack.pop_all()
 
     def complete(self, frame: DataFrame, checkpoint_id: int) -> None:
-        rows = frame.select(*map(quoted, self._sink.columns))
-        timeout_s = self._spec.checkpoint.timeout_s
         if checkpoint_id <= self._newest:
             message = f"batch {checkpoint_id} was written already in this run: its second frame would be left out"
             raise SpecError(message, remedy="call ExactlyOnce once for every batch; join two frames by unionByName")
-        batch = SparkBatch(rows, checkpoint_id, self._sink, self.query.stateful, timeout_s)
+        batch = SparkBatch(frame, checkpoint_id, self._flow, self.query.stateful, self._spec.checkpoint.timeout_s)
         self._checkpoints.complete(batch)
         self._newest = checkpoint_id
 

@@ -1,21 +1,21 @@
-"""Builds the streaming query that a spec describes: source, steps, and the columns that the sink takes."""
+"""Builds the streaming query that a spec describes: sources, steps up to the trunk, and what becomes of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.contracts import Sink, Source
-from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
+from connectors.spec import PythonStep, Spec
+from spark_jobs.branches import Branch, Flow, branches_of
 from spark_jobs.columns import check_hashable, quoted
-from spark_jobs.plan import is_stateful, streaming_leaves, used_columns
-from spark_jobs.python_step import call_step
+from spark_jobs.plan import is_stateful, new_state, streaming_leaves, used_columns
 from spark_jobs.source import data_source, format_name
+from spark_jobs.steps import apply_steps
 from twophase.errors import SpecError
 from twophase.values import StartingPoint
 
@@ -24,8 +24,8 @@ from twophase.values import StartingPoint
 class Pipeline:
     """A built query, not yet started."""
 
-    rows: DataFrame  # what the sink's writers get, in the sink's column order
-    sink: Sink  # opened: compared with its target
+    rows: DataFrame  # of the trunk
+    flow: Flow
     stateful: bool
     output_mode: str
 
@@ -34,28 +34,65 @@ Began = Mapping[str, StartingPoint]
 """Source -> where it began."""
 
 
-def build(spark: SparkSession, spec: Spec, sources: Sequence[Source], sink: Sink, began: Began) -> Pipeline:
-    """Build the query. Called at every start of it; asks the sink's service for the target.
+def build(spark: SparkSession, spec: Spec, sources: Sequence[Source], sinks: Sequence[Sink], began: Began) -> Pipeline:
+    """Build the query. Called at every start of it; asks the sinks' services for the targets.
 
     Built twice: the first time with every column of the sources, to see which ones are used; then with only those.
 
     Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
     """
-    frame = _frame(spark, spec, sources, began)
-    opened = sink.open(to_arrow_schema(frame.schema, timezone="UTC"))
-    selected = frame.select(*[quoted(name) for name in opened.columns])
-    _check_read_once(selected, sources)
-    narrow = [source.select(used_columns(spark, selected, source.schema.names)) for source in sources]
+    frames = _frames(spark, spec, sources, began)
+    flow = Flow(spec, tuple(_branches(spec, sinks, frames)))
+    rows = _trunk(flow, frames)
+    _check_read_once(rows, sources)
+    _check_stateless(spec, frames)
+    narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
     if narrow != list(sources):
         try:
-            selected = _frame(spark, spec, narrow, began).select(*[quoted(name) for name in opened.columns])
+            rows = _trunk(flow, _frames(spark, spec, narrow, began))
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
-            selected = _frame(spark, spec, sources, began).select(*[quoted(name) for name in opened.columns])
-    stateful = is_stateful(selected)
+            rows = _trunk(flow, _frames(spark, spec, sources, began))
+    stateful = is_stateful(rows)
     if stateful:
-        check_hashable(selected)
+        for branch in flow.branches:
+            check_hashable(branch.of(frames[branch.rows]))
         _check_order(spec)
-    return Pipeline(selected, opened, stateful, output_mode(spec))
+    return Pipeline(rows, flow, stateful, output_mode(spec))
+
+
+def _branches(spec: Spec, sinks: Sequence[Sink], frames: Mapping[str, DataFrame]) -> Iterator[Branch]:
+    of_rows: dict[str, list[Sink]] = {}
+    for entry, sink in zip(spec.sinks, sinks, strict=True):
+        assert entry.from_ is not None  # a spec with sources says so
+        of_rows.setdefault(entry.from_, []).append(sink)
+    for rows, group in of_rows.items():
+        yield from branches_of(rows, frames[rows], group)
+
+
+def _trunk(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Its rows, with no more columns than are needed where nothing stands between it and the sinks."""
+    assert flow.spec.trunk is not None
+    rows = frames[flow.spec.trunk]
+    if flow.spec.branches:
+        return rows
+    return rows.select(*map(quoted, dict.fromkeys(column for branch in flow.branches for column in branch.columns)))
+
+
+def _used(spark: SparkSession, flow: Flow, frames: Mapping[str, DataFrame], source: Source) -> list[str]:
+    names = source.schema.names
+    used = {name for b in flow.branches for name in used_columns(spark, b.of(frames[b.rows]), names)}
+    return [name for name in names if name in used]
+
+
+def _check_stateless(spec: Spec, frames: Mapping[str, DataFrame]) -> None:
+    """Behind the trunk a step sees one checkpoint's rows alone: an aggregate there would be of those, in silence."""
+    assert spec.trunk is not None
+    for step in spec.branches:
+        reason = new_state(frames[spec.trunk], frames[step.name], output_mode(spec))
+        if reason:
+            message = f"transforms[{spec.transforms.index(step)}] ({step.name}): {reason}; it stands behind "
+            message += f"{spec.trunk}, where the flow to the sinks divides"
+            raise SpecError(message, remedy=f"keep state in a step up to {spec.trunk}, or write in two pipelines")
 
 
 def output_mode(spec: Spec) -> str:
@@ -88,48 +125,22 @@ def _check_read_once(frame: DataFrame, sources: Sequence[Source]) -> None:
             raise SpecError(message, remedy=remedy)
 
 
-def rows_schema(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> pa.Schema:
-    """The schema of the rows that reach the sink, without asking any service. Raises SpecError for a wrong step."""
-    return to_arrow_schema(query_rows(spark, spec, sources, {}).schema, timezone="UTC")
+def sink_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> dict[str, DataFrame]:
+    """The rows as they leave the steps, by sink, with every column. Asks no sink. Raises SpecError for a wrong step."""
+    frames = _frames(spark, spec, sources, began)
+    assert spec.trunk is not None
+    _check_read_once(frames[spec.trunk], sources)
+    _check_stateless(spec, frames)
+    return {entry.name: frames[entry.from_] for entry in spec.sinks if entry.from_ is not None}
 
 
-def query_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> DataFrame:
-    """The rows as they leave the steps, with every column. Asks no sink. Raises SpecError."""
-    frame = _frame(spark, spec, sources, began)
-    _check_read_once(frame, sources)
-    return frame
-
-
-def _frame(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> DataFrame:
-    frames: dict[str, DataFrame] = {}
+def _frames(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> dict[str, DataFrame]:
+    """The sources and every step, as one streaming query."""
+    read: dict[str, DataFrame] = {}
+    cap = spec.checkpoint.max_records_per_checkpoint
+    share = max(cap // len(sources), 1) if cap is not None else None
     for source in sources:
-        cap = spec.checkpoint.max_records_per_checkpoint
-        share = max(cap // len(sources), 1) if cap is not None else None
         schema = from_arrow_schema(source.schema)
         spark.dataSource.register(data_source(source, schema, began.get(source.name, StartingPoint()), share))
-        frames[source.name] = spark.readStream.format(format_name(source)).load()
-        frames[source.name].createOrReplaceTempView(source.name)
-    for index, step in enumerate(spec.transforms):
-        try:
-            frame = _step(spark, spec, step, frames)
-            if step.watermark is not None:
-                frame = frame.withWatermark(step.watermark.column, f"{step.watermark.delay_s} seconds")
-        except (AnalysisException, ParseException) as error:
-            message = f"transforms[{index}] ({step.name}): {_first_line(error)}"
-            raise SpecError(message, remedy="see the steps before it for the columns there are") from error
-        frame.createOrReplaceTempView(step.name)
-        frames[step.name] = frame
-    last = spec.sinks[0].from_
-    assert last is not None  # a spec with sources says so
-    return frames[last]
-
-
-def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[str, DataFrame]) -> DataFrame:
-    if isinstance(step, SqlStep):
-        return spark.sql(step.sql)
-    assert isinstance(step, PythonStep)
-    return call_step(step, spec.folder, frames)
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        read[source.name] = spark.readStream.format(format_name(source)).load()
+    return apply_steps(spark, spec, spec.transforms, read)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 _STATEFUL: Final = frozenset(
@@ -32,12 +34,36 @@ def is_stateful(frame: DataFrame) -> bool:
 
 def is_stateful_plan(plan: Any) -> bool:
     """The same for an analyzed plan of Spark's."""
+    return any(_state_nodes(plan))
+
+
+def new_state(before: DataFrame, after: DataFrame, output_mode: str) -> str:
+    """Why a step that made `after` of `before` needs more than one batch's rows; empty if it does not."""
+    added = Counter(_state_nodes(_analyzed(after))) - Counter(_state_nodes(_analyzed(before)))
+    if added:
+        return f"it keeps state ({', '.join(sorted(added))})"
+    # What is no streaming step at all, such as a sort or a window, would be done to each batch by itself.
+    return "" if _refusal(before, output_mode) else _refusal(after, output_mode)
+
+
+def _refusal(frame: DataFrame, output_mode: str) -> str:
+    """What Spark has against it as a streaming query; it says so itself when the query is started."""
+    jvm: Any = frame.sparkSession.sparkContext._jvm
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    try:
+        checker.checkForStreaming(_analyzed(frame), mode)
+    except AnalysisException as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def _state_nodes(plan: Any) -> Iterator[str]:
     for node in _nodes(plan):
         name = node.getClass().getSimpleName()
         streaming_join = name == "Join" and all(child.isStreaming() for child in _children(node))
         if (name in _STATEFUL or streaming_join) and node.isStreaming():
-            return True
-    return False
+            yield name
 
 
 def used_columns(spark: SparkSession, frame: DataFrame, available: list[str]) -> list[str]:

@@ -10,13 +10,15 @@ import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from connectors.registry import build_sink, build_source
-from connectors.spec import Spec
+from connectors.spec import SinkEntry, Spec
+from spark_jobs.columns import quoted
 from spark_jobs.failures import translate
 from spark_jobs.new_start import Wanted, resolve
-from spark_jobs.pipeline import build, output_mode, query_rows
+from spark_jobs.pipeline import output_mode, sink_rows
 from twophase.values import StartingPoint
 
 _BATCH_RECORDS: Final = 1_000
@@ -38,15 +40,18 @@ class Preview:
     is_empty: bool = False  # there was no record to read
 
 
-def preview(spec: Spec, spark: SparkSession, count: int, wanted: Wanted | None, *, with_sink: bool) -> Preview:
+def preview(
+    spec: Spec, spark: SparkSession, sink: str, count: int, wanted: Wanted | None, *, with_sink: bool
+) -> Preview:
     """Run the query over the first records, without claim, head, permits or commits.
 
     Args:
         spec: with a checkpoint location that is for this look alone, see `scratch_session`.
         spark: a session for it.
+        sink: whose rows to show, by name.
         count: rows to show at most.
         wanted: where to begin; None: at `starting_offsets`.
-        with_sink: compare with the target, as a run does; else the rows are shown as they leave the steps.
+        with_sink: compare with the targets, as a run does; else the rows are shown as they leave the steps.
 
     Raises SpecError, TargetError and the sources' errors, as a run would.
     """
@@ -57,13 +62,17 @@ def preview(spec: Spec, spark: SparkSession, count: int, wanted: Wanted | None, 
         began = {source.name: source.starting_point(StartingPoint()) for source in sources}
     else:
         began, _ = resolve(spec, wanted, None)
+    rows = sink_rows(spark, spec, sources, began)[sink]
     if with_sink:
-        rows = build(spark, spec, sources, build_sink(spec, spec.sinks[0]), began).rows
-    else:
-        rows = query_rows(spark, spec, sources, began)
+        opened = build_sink(spec, _entry(spec, sink)).open(to_arrow_schema(rows.schema, timezone="UTC"))
+        rows = rows.select(*map(quoted, opened.columns))
     found = Preview(rows.schema)
     _run(spec, rows, found, count)
     return found
+
+
+def _entry(spec: Spec, sink: str) -> SinkEntry:
+    return next(entry for entry in spec.sinks if entry.name == sink)
 
 
 def _run(spec: Spec, rows: DataFrame, found: Preview, count: int) -> None:

@@ -49,10 +49,10 @@ class Runner:
         """Block until the pipeline ends. Raises the error that no restart cures, or that used up the strategy."""
         strategy = self.spec.restart.strategy()
         sources = [build_source(entry) for entry in self.spec.sources]
-        sink = build_sink(self.spec, self.spec.sinks[0])
+        sinks = [build_sink(self.spec, entry) for entry in self.spec.sinks]
         while not self.control.is_stopping():
             try:
-                self._run_epoch(sources, sink)
+                self._run_epoch(sources, sinks)
                 return
             except ConnectorError as error:
                 if self.control.is_stopping():
@@ -76,14 +76,14 @@ class Runner:
         for listener in self.listeners:
             listener.state(state)
 
-    def _run_epoch(self, sources: Sequence[Source], sink: Sink) -> None:
+    def _run_epoch(self, sources: Sequence[Source], sinks: Sequence[Sink]) -> None:
         self._tell("starting")
         log = LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self._run_id}.{self._epochs}"
         self._epochs += 1
         with driver_of(
             self.spec,
-            [sink],
+            sinks,
             log,
             session=session,
             follows=self._held,
@@ -92,7 +92,7 @@ class Runner:
             self._held = driver.start()
             began = starting_points(driver, sources, log)
             try:
-                pipeline = build(self.spark, self.spec, sources, sink, began)
+                pipeline = build(self.spark, self.spec, sources, sinks, began)
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "building the query") from error
             self._tell("running")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import pickle
 import secrets
-import time
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +24,14 @@ from connectors.contracts import Sink
 from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.checkpoints import Checkpoints
+from spark_jobs.done_batch import DoneBatch
 from spark_jobs.driving import driver_of
 from spark_jobs.sink_spec import digest_of, masked
 from spark_jobs.spark_log import JobSparkLog
-from spark_jobs.writing import write_and_prepare
-from twophase.codec import decode_committable, encode_committable
+from spark_jobs.writing import Share, write_and_prepare
+from twophase.codec import encode_committable
 from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Failed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +47,7 @@ class Written(WriterCommitMessage):
 
     version: int  # of head
     spec: str  # its digest: Spark's processes read the file each for itself, and it may change in between
-    committable: bytes | None  # None: the checkpoint was decided before, and nothing was written
+    committables: tuple[bytes, ...] | None  # None: the checkpoint was decided before, and nothing was written
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,7 @@ class _Plan:
     spec: str
     checkpoint_id: int
     scope: Scope | None  # None: decided already
-    sink: Sink  # opened
-    places: Sequence[int]  # of the sink's columns among the rows'
+    shares: tuple[Share, ...]
 
 
 class PlanningError(pickle.PickleError):
@@ -102,8 +100,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             for _ in iterator:
                 pass
             return Written(plan.version, plan.spec, None)
-        committable = write_and_prepare(plan.scope, plan.sink, (batch.select(plan.places) for batch in iterator))
-        return Written(plan.version, plan.spec, encode_committable(committable))
+        written = write_and_prepare(plan.scope, plan.shares, iterator)
+        return Written(plan.version, plan.spec, tuple(map(encode_committable, written)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
         """Blocks until the checkpoint is committed everywhere. Raising: Spark runs the batch again at its next start.
@@ -119,7 +117,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if spec != digest_of(self._spec):
             message = f"the spec was changed while batch {batchId} was written: its rows are not where it now says"
             raise PrepareError(message, remedy="start the query again, which rolls them back")
-        self._end(version, _Ran(batchId, [each.committable for each in written if each.committable is not None]))
+        self._end(version, batchId, [one for each in written for one in each.committables or ()])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
         """Roll back what tasks have prepared, and let none prepare any more.
@@ -130,10 +128,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         written = [each for each in messages if isinstance(each, Written)]
         if not written:
             self._take_over(batchId)
-        elif written[0].committable is not None and written[0].spec == digest_of(self._spec):
+        elif written[0].committables is not None and written[0].spec == digest_of(self._spec):
             failure = PrepareError(f"batch {batchId} has failed")
             try:
-                self._end(written[0].version, _Ran(batchId, failure))
+                self._end(written[0].version, batchId, failure)
             except FencedError:  # whoever came after has rolled it back
                 return
             except PrepareError as error:
@@ -143,65 +141,52 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _planned(self) -> _Plan:
         spec = self._spec
         with masked(spec):
-            sink = build_sink(spec, spec.sinks[0]).open(to_arrow_schema(self._schema, timezone="UTC"))
-            self._check(sink)
+            schema = to_arrow_schema(self._schema, timezone="UTC")
+            sinks = [sink.open(schema) for sink in _sinks(spec)]
+            self._check(sinks)
             log = JobSparkLog(self._folder)
             query_id = log.query_id("")
             if query_id is None:  # Spark writes it before the first batch
                 message = f"Spark keeps this query's checkpoint elsewhere than in {self._folder}"
                 raise SpecError(message, remedy="write checkpointLocation as file:///…, on a disk of the driver's")
-            with driver_of(spec, [sink], log, session=_session()) as driver:
+            with driver_of(spec, sinks, log, session=_session()) as driver:
                 driver.start()
                 driver.set_query(query_id)
                 number = log.state(driver.owned.incarnation).newest_planned
                 scope = driver.permit(number)
-                places = [self._schema.names.index(column) for column in sink.columns]
-                return _Plan(driver.version, digest_of(spec), number, scope, sink, places)
+                names = self._schema.names
+                shares = tuple(Share(sink, tuple(map(names.index, sink.columns))) for sink in sinks)
+                return _Plan(driver.version, digest_of(spec), number, scope, shares)
 
     def _take_over(self, number: int) -> None:
         spec = self._spec
         log = JobSparkLog(self._folder)
-        with masked(spec), driver_of(spec, [build_sink(spec, spec.sinks[0])], log, session=_session()) as driver:
+        with masked(spec), driver_of(spec, _sinks(spec), log, session=_session()) as driver:
             if log.state("").newest_planned == number:  # else somebody has gone on
                 driver.start()
 
-    def _end(self, version: int, batch: _Ran) -> None:
+    def _end(self, version: int, number: int, outcome: Sequence[bytes] | PrepareError) -> None:
         spec = self._spec
-        sink = build_sink(spec, spec.sinks[0])
-        batch.sink = sink.name
+        batch = DoneBatch(number, outcome, [entry.name for entry in spec.sinks])
         log = JobSparkLog(self._folder)
-        with masked(spec), driver_of(spec, [sink], log, session=_session()) as driver:
+        with masked(spec), driver_of(spec, _sinks(spec), log, session=_session()) as driver:
             driver.take_up(version)
             Checkpoints(driver, log, [], permitted=True).complete(batch)
 
-    def _check(self, sink: Sink) -> None:
-        given, by = self._partitioned_by, sink.partition_by
-        if by is not None and (not given or not given <= set(by)):
-            columns = f"that are equal in {', '.join(by)}" if by else "at all"
-            message = f"the target's unique keys ask that rows {columns} come to one task"
-            how = "repartition by these last, and name them in the option repartitioned_by; or " if by else ""
-            raise SpecError(message, remedy=f"{how}use {_OTHER_WAY}")
+    def _check(self, sinks: Sequence[Sink]) -> None:
+        for by in (sink.partition_by for sink in sinks if sink.partition_by is not None):
+            if not self._partitioned_by or not self._partitioned_by <= set(by):
+                columns = f"that are equal in {', '.join(by)}" if by else "at all"
+                message = f"the target's unique keys ask that rows {columns} come to one task"
+                how = "repartition by these last, and name them in the option repartitioned_by; or " if by else ""
+                raise SpecError(message, remedy=f"{how}use {_OTHER_WAY}")
         if (self._folder / "state").exists():
             message = "the query keeps state, and a batch that runs again could not be compared with what was decided"
             raise SpecError(message, remedy=f"use {_OTHER_WAY}")
 
 
-@dataclass(slots=True)
-class _Ran:
-    """A batch whose job has been run by Spark."""
-
-    checkpoint_id: int
-    outcome: Sequence[bytes] | PrepareError
-    sink: str = ""
-
-    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
-        """See twophase.effects.Batch."""
-        if isinstance(self.outcome, PrepareError):
-            return Failed(self.outcome)
-        return Acknowledged({self.sink: tuple(map(decode_committable, self.outcome))}, time.time())
-
-    def discard(self) -> None:
-        """Nothing has a state to bring along."""
+def _sinks(spec: Spec) -> list[Sink]:
+    return [build_sink(spec, entry) for entry in spec.sinks]
 
 
 def _session() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +16,22 @@ from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import Committable
 
 ACKNOWLEDGEMENT = "committable binary"
-"""Schema of what a task returns: one row, or none where it had nothing to do."""
+"""Schema of what a task returns: one row for each of its sinks."""
 
 HASH_COLUMN = "_eos_hash"
 """Last column of a stateful pipeline's rows: a hash of the others, made by Spark, summed here and not written (R4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one sink gets of a task's rows."""
+
+    sink: Sink  # opened
+    places: tuple[int, ...]  # of its columns among the rows'
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Its columns, under the names that it knows: Spark's are numbers (columns.numbered)."""
+        return batch.select(self.places).rename_columns(list(self.sink.columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,35 +39,44 @@ class WriteTask:
     """The function that Spark runs on each partition. Picklable: an opened sink is configuration only."""
 
     scope: Scope
-    sink: Sink
+    shares: Sequence[Share]
     hashed: bool
     token: str  # see failures.carried
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One attempt of one task. An error undoes what was written, as far as the service still answers."""
-        with carried(self.token):
-            committable = self._write(batches)
-        yield pa.RecordBatch.from_pydict({"committable": pa.array([encode_committable(committable)], pa.binary())})
-
-    def _write(self, batches: Iterator[pa.RecordBatch]) -> Committable:
         digest = Digest()
-        rows = map(digest.take, batches) if self.hashed else batches
-        return replace(write_and_prepare(self.scope, self.sink, rows), digest=digest.value)
+        with carried(self.token):
+            rows = map(digest.take, batches) if self.hashed else batches
+            written = write_and_prepare(self.scope, self.shares, rows)
+        encoded = [encode_committable(replace(each, digest=digest.value)) for each in written]
+        yield pa.RecordBatch.from_pydict({"committable": pa.array(encoded, pa.binary())})
 
 
-def write_and_prepare(scope: Scope, sink: Sink, batches: Iterable[pa.RecordBatch]) -> Committable:
-    """In a task: one attempt's rows, whose columns are those of the sink in its order, under any names."""
+def write_and_prepare(scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch]) -> list[Committable]:
+    """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share."""
     context = TaskContext.get()
     assert context is not None
-    transaction = TransactionId(scope, sink_key(sink.name), context.partitionId(), context.taskAttemptId())
-    writer = sink.writer(transaction)
+    task, attempt = context.partitionId(), context.taskAttemptId()
+    writers = [share.sink.writer(TransactionId(scope, sink_key(share.sink.name), task, attempt)) for share in shares]
     try:
         for batch in batches:
-            writer.write(batch.rename_columns(list(sink.columns)))  # see columns.numbered
-        return writer.prepare()
+            for share, writer in zip(shares, writers, strict=True):
+                writer.write(share.of(batch))
+        return [writer.prepare() for writer in writers]
     except BaseException:
-        writer.abort()
+        for writer in writers:
+            writer.abort()
         raise
+
+
+def by_sink(names: Sequence[str], committables: Iterable[Committable]) -> dict[str, tuple[Committable, ...]]:
+    """What tasks have acknowledged, for each of the sinks; for one without any, nothing."""
+    found: dict[str, list[Committable]] = {sink_key(name): [] for name in names}
+    keys = dict(zip(found, names, strict=True))
+    for each in committables:
+        found[each.transaction.sink].append(each)
+    return {keys[key]: tuple(group) for key, group in found.items()}
 
 
 @dataclass(slots=True)

@@ -114,7 +114,7 @@ def test_a_batch_that_spark_forgot_is_written_once(query: _Query) -> None:
     """The driver died after `commit`, before Spark wrote it down."""
     query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
     again = query.run(query.plan(0), 0, [[1], [2]])
-    assert [each.committable for each in again] == [None, None]
+    assert [each.committables for each in again] == [None, None]
     query.writer().commit([*again], 0)
     query.writer().abort([*again], 0)
     assert query.ids() == [1, 2]
@@ -160,7 +160,7 @@ def test_acknowledgements_of_two_plans_decide_nothing(query: _Query) -> None:
     for messages in ([older[0], newer[1]], [newer[0], None], []):
         with pytest.raises(PrepareError, match=r"acknowledgements, of [02] plans|, 1 acknowledgements"):
             query.writer().commit([*messages], 0)
-    with pytest.raises(PrepareError, match="has not one acknowledgement of each task"):
+    with pytest.raises(PrepareError, match="not one acknowledgement of each task"):
         query.writer().commit([newer[1]], 0)
     assert query.ids() == []
 

@@ -244,11 +244,34 @@ def test_a_line_reads_as_editors_expect_it() -> None:
     assert mistake.describe("spec.yaml") == expected
 
 
-def test_several_sinks_are_not_built_yet(tmp_path: Path) -> None:
-    sink = GOOD[GOOD.index("  - name: warehouse") :].replace("name: warehouse", "name: more")
-    assert [(m.path, m.found) for m in mistakes_of(tmp_path, GOOD + sink)] == [
-        ("sinks[1]", "not built yet: several sinks")
-    ]
+_AGAIN = GOOD[GOOD.index("  - name: warehouse") :].replace("name: warehouse", "name: more")
+_MORE = _AGAIN.replace("table: orders", "table: more")
+
+
+def test_two_sinks_of_one_table_are_refused(tmp_path: Path) -> None:
+    (mistake,) = mistakes_of(tmp_path, GOOD + _AGAIN)
+    assert (mistake.path, mistake.found) == ("sinks[1].table", "the sink 'warehouse' writes to this table, too")
+
+
+def test_sinks_may_take_rows_of_different_steps(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(GOOD + _MORE.replace("from: small", "from: big"))
+    spec = load_spec(tmp_path / "spec.yaml", {})
+    assert (spec.trunk, [step.name for step in spec.branches]) == ("big", ["small"])
+
+
+def test_sinks_without_a_step_in_common_are_refused(tmp_path: Path) -> None:
+    users = "  - {name: users, connector: kafka, bootstrap_servers: k, topics: [u], format: {type: string}}\n"
+    text = GOOD.replace("transforms:\n", users + "transforms:\n") + _MORE.replace("from: small", "from: users")
+    (mistake,) = mistakes_of(tmp_path, text)
+    assert mistake.path == "sinks[1].from"
+    assert "have no source or step in common" in mistake.found
+
+
+def test_state_behind_the_trunk_is_refused(tmp_path: Path) -> None:
+    text = GOOD.replace("    from: big\n", "    from: big\n    watermark: {column: ts, delay: 1min}\n", 1)
+    (mistake,) = mistakes_of(tmp_path, text + _MORE.replace("from: small", "from: big"))
+    assert mistake.path == "transforms[1].watermark"
+    assert "'small' stands behind 'big', where the flow divides" in mistake.found
 
 
 def test_steps_in_a_circle_are_named_all(tmp_path: Path) -> None:

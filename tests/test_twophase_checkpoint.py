@@ -9,6 +9,7 @@ import pytest
 
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
+from twophase.acknowledged import mistake
 from twophase.checkpoint import run_checkpoint
 from twophase.commits import commit_everywhere
 from twophase.errors import (
@@ -24,7 +25,7 @@ from twophase.ids import TransactionId, sink_key
 from twophase.messages import Acknowledged, Begin, Failed, Seen
 from twophase.ownership import Ownership
 from twophase.participants import Prepared
-from twophase.values import CommitOutcome, OffsetRange
+from twophase.values import CommitOutcome, Committable, OffsetRange
 
 BEGIN = Begin(0, {"orders": {"orders/0": 10, "orders/1": 5}}, "v1 0", at=1.0)
 START = head(positions={"orders": {"orders/0": 4, "orders/1": 5}})
@@ -120,6 +121,25 @@ OTHER_SINK = replace(OURS, transaction=replace(OURS.transaction, sink=sink_key("
 def test_acknowledgements_must_be_of_this_run(acknowledged: Any, said: str) -> None:
     with pytest.raises(PrepareError, match=said):
         run(RunWriters=lambda _: Acknowledged(acknowledged, 2.0))
+
+
+def _of(sink: str, *tasks: int) -> tuple[Committable, ...]:
+    return tuple(Committable(TransactionId(scope(0), sink_key(sink), task, 100 + task), rows=1) for task in tasks)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        (((0, 1), (0, 1), (2,)), None),  # two sinks in one branch, and a branch of its own
+        (((1, 2), (), (0,)), None),
+        (((0, 1), (0,), (2,)), "sinks a and b share tasks, and not all of them"),
+        (((0, 1), (0, 1), (3,)), "not one acknowledgement of each task, but 3 of 4 or more"),
+        (((1,), (1,), (2,)), "not one acknowledgement of each task"),
+    ],
+)
+def test_sinks_have_all_their_tasks_in_common_or_none(tasks: tuple[tuple[int, ...], ...], said: str | None) -> None:
+    found = mistake(scope(0), "abc", {sink: _of(sink, *numbers) for sink, numbers in zip("abc", tasks, strict=True)})
+    assert (found is None) if said is None else (found is not None and said in found.message)
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twophase import messages
+from twophase.acknowledged import mistake
 from twophase.codec import encode_record, sha256_of
 from twophase.commits import commit_everywhere
-from twophase.errors import ConnectorError, IdentityError, PrepareError, ReplayMismatchError
+from twophase.errors import IdentityError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
-from twophase.ids import Scope, sink_key
+from twophase.ids import Scope
 from twophase.messages import Acknowledged, Begin, Failed, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.transitions import Abort, Committed, Complete
-from twophase.values import CheckpointRecord, Committable, OffsetRange, StartingPoint
+from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 
 
 def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -> Steps[CheckpointRecord]:
@@ -34,7 +35,7 @@ def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retaine
     if not begin.permitted:
         yield messages.Permit(scope)
     answer: Acknowledged | Failed = yield messages.RunWriters(scope)
-    error = answer.error if isinstance(answer, Failed) else _mistake(scope, sinks, answer.committables)
+    error = answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)
     if error is not None:
         yield from _abort(owned, scope)
         raise error
@@ -153,22 +154,3 @@ def _range(source: str, split: str, start: int | None, end: int) -> OffsetRange:
 def _reference(record: CheckpointRecord) -> RecordRef:
     sha256 = sha256_of(encode_record(record))
     return RecordRef(record.checkpoint_id, f"{record.scope}-{sha256[:16]}.json", sha256)
-
-
-def _mistake(
-    scope: Scope, sinks: Sequence[str], committables: Mapping[str, tuple[Committable, ...]]
-) -> ConnectorError | None:
-    """The acknowledgements must be this run's: of this scope and these sinks, one for each task."""
-    if sorted(committables) != sorted(sinks):
-        return PrepareError(
-            f"checkpoint {scope.checkpoint_id}: acknowledged by {sorted(committables)}, not {sorted(sinks)}"
-        )
-    for sink, group in committables.items():
-        transactions = [each.transaction for each in group]
-        if any(t.scope != scope or t.sink != sink_key(sink) for t in transactions):
-            return PrepareError(f"checkpoint {scope.checkpoint_id}: sink {sink} acknowledged another run's transaction")
-        if sorted(t.task for t in transactions) != list(range(len(transactions))):
-            return PrepareError(
-                f"checkpoint {scope.checkpoint_id}: sink {sink} has not one acknowledgement of each task"
-            )
-    return None

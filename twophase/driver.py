@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from twophase.checkpoint import permit, run_checkpoint
 from twophase.effects import Batch, Effects, SparkLog
+from twophase.gather import Gather, one_by_one
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
@@ -40,6 +41,7 @@ class Driver:
     retained: int = 10
     patience: Patience = field(default_factory=Patience)
     commit_back: Callable[[Mapping[str, Mapping[str, int]]], None] = lambda _positions: None
+    gather: Gather = one_by_one  # over the sinks
     follows: HeadValue | None = None  # head as this run's driver before this one held it: see startup.start
     durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by kind of action
     _owned: Ownership | None = None
@@ -111,7 +113,7 @@ class Driver:
         return self._owned
 
     def _carry_out(self, steps: Steps[T], batch: Batch | None = None) -> T:
-        effects = Effects(self.head, self.committers, self.spark, self.patience, self.commit_back)
+        effects = Effects(self.head, self.committers, self.spark, self.patience, self.commit_back, self.gather)
         answer: object = None
         while True:
             try:

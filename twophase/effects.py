@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 from twophase import faults, messages
 from twophase.codec import decode_head, decode_record, encode_head, encode_record
 from twophase.errors import HeadFormatError, HeadUnknownError, SinkUnavailableError, SourceError
+from twophase.gather import Gather
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
@@ -54,6 +55,7 @@ class Effects:
     spark: SparkLog
     patience: Patience
     commit_back: Callable[[Mapping[str, Mapping[str, int]]], None]
+    gather: Gather
 
     def perform(self, action: Action, batch: Batch | None) -> object:
         """Carry out one action and give its answer (`messages` has the table)."""
@@ -101,10 +103,12 @@ class Effects:
         return None
 
     def _at_each(self, what: str, call: Callable[[Committer], T]) -> dict[str, T]:
-        return {
-            name: self.patience.call(f"{what} at sink {name}", partial(call, committer))
-            for name, committer in self.committers.items()
-        }
+        return self._at({name: partial(call, committer) for name, committer in self.committers.items()}, what)
+
+    def _at(self, calls: Mapping[str, Callable[[], T]], what: str) -> dict[str, T]:
+        """Each call at the sink of its name, again where that is away."""
+        patient = self.patience.call
+        return self.gather({name: partial(patient, f"{what} at sink {name}", call) for name, call in calls.items()})
 
     def _read_head(self) -> Seen | None:
         read = self.head.read()
@@ -143,18 +147,16 @@ class Effects:
             message = f"checkpoint {number} is completed, but sink {names} cannot commit it yet"
             raise SinkUnavailableError(message, remedy="see what holds its locks; nothing is lost, a restart goes on")
         time.sleep(wait_s)
-        return {
-            name: self.patience.call(
-                f"commit checkpoint {number} at sink {name}", partial(self.committers[name].commit, number, group)
-            )
-            for name, group in action.committables.items()
+        commits = {
+            name: partial(self.committers[name].commit, number, group) for name, group in action.committables.items()
         }
+        return self._at(commits, f"commit checkpoint {number}")
 
     def _abort(self, prepared: Mapping[str, tuple[Prepared, ...]]) -> None:
-        for name, group in prepared.items():
-            if group:
-                _log.info("rolling back at sink %s: %s", name, ", ".join(str(each.transaction) for each in group))
-                self.patience.call(f"roll back at sink {name}", partial(self.committers[name].abort, group))
+        found = {name: group for name, group in prepared.items() if group}
+        for name, group in found.items():
+            _log.info("rolling back at sink %s: %s", name, ", ".join(str(each.transaction) for each in group))
+        self._at({name: partial(self.committers[name].abort, group) for name, group in found.items()}, "roll back")
 
     def _commit_back(self, positions: Mapping[str, Mapping[str, int]]) -> None:
         try:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from connectors.spec.document import Document, Items, Section
 from connectors.spec.mistakes import Path, nearest
+from connectors.spec.spec import Spec
+
+_OF_STATE: Final = ("watermark", "output_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +25,10 @@ class _Entry:
 
 
 def check_graph(document: Document) -> None:
-    """Report names that stand twice, references that lead nowhere, forward or around, and what is too many."""
+    """Report names that stand twice and references that lead nowhere, forward or around."""
     entries = list(_entries(document.root))
     _check_names(document, entries)
     _check_references(document, entries)
-    _check_numbers(document)
     _check_inputs(document)
 
 
@@ -103,12 +106,6 @@ def _way(start: _Entry, goal: _Entry, by_name: dict[str, _Entry], seen: frozense
     return ()
 
 
-def _check_numbers(document: Document) -> None:
-    items = document.root.get("sinks")
-    if isinstance(items, Items) and len(items) > 1:
-        document.report(("sinks", 1), "not built yet: several sinks", ("one entry in sinks",))
-
-
 def _check_inputs(document: Document) -> None:
     """A pipeline's sinks say what they write; without sources, the rows are those of somebody's own job."""
     root = document.root
@@ -119,7 +116,36 @@ def _check_inputs(document: Document) -> None:
         path: Path = ("sinks", index, "from")
         if not isinstance(sink, Section):
             continue
-        if "sources" in root and "from" not in sink and path not in document.meant:
+        if "sources" in root and sink.get("from") is None and path not in document.meant:
             document.report(path, "missing key 'from'")
         elif "sources" not in root and "from" in sink:
             document.report(path, "there are no sources and steps to take rows from", ("with sources, or not at all",))
+
+
+def check_trunk(document: Document, spec: Spec) -> None:
+    """Several sinks need a step in common, and behind it no step keeps state: it would begin anew each checkpoint.
+
+    Called last, for a spec in which nothing else is wrong.
+    """
+    if spec.sources and spec.trunk is None:
+        found = "the rows of these sinks have no source or step in common, so that no checkpoint covers them together"
+        document.report(("sinks", 1, "from"), found, ("a step that those of the other sinks come from, too",))
+        return
+    _check_targets(document, spec)
+    names = {step.name for step in spec.branches}
+    for index, step in enumerate(spec.transforms):
+        for key in (key for key in _OF_STATE if step.name in names and key in step.model_fields_set):
+            found = f"'{step.name}' stands behind '{spec.trunk}', where the flow divides, and can keep no state there"
+            document.report(("transforms", index, key), found, (f"a step up to '{spec.trunk}'",))
+
+
+def _check_targets(document: Document, spec: Spec) -> None:
+    """Two sinks of one table would wait for each other's locks, or write its rows twice."""
+    first: dict[object, str] = {}
+    for index, entry in enumerate(spec.sinks):
+        other = first.setdefault(entry.target, entry.name)
+        if other != entry.name:
+            found = f"the sink '{other}' writes to this table, too"
+            document.report(
+                ("sinks", index, "table"), found, ("one sink for each table; UNION ALL brings rows together",)
+            )

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from connectors.spec.document import Document
-from connectors.spec.graph import check_graph
+from connectors.spec.graph import check_graph, check_trunk
 from connectors.spec.mistakes import SpecMistakesError
 from connectors.spec.reading import read_document
 from connectors.spec.spec import Spec
@@ -24,6 +24,8 @@ def load_spec(path: Path, environ: Mapping[str, str]) -> Spec:
     document = read_document(path, environ)
     spec = _validate(document)
     check_graph(document)
+    if spec is not None and not document.mistakes:
+        check_trunk(document, spec)
     if document.mistakes or spec is None:
         raise SpecMistakesError.of(document.file, document.mistakes) from None
     return spec

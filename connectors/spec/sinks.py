@@ -32,6 +32,11 @@ class MySqlEntry(Strict):
     commit: Annotated[Literal["two-phase"], later("upsert", "write-ahead-log")]
     """How rows become visible: as prepared transactions (XA), committed once the checkpoint is decided."""
 
+    @property
+    def target(self) -> tuple[object, ...]:
+        """Equal for two sinks of one table, as far as the spec tells."""
+        return self.connector, self.url.reveal(), self.table
+
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with. Contains the password."""
         del location  # two-phase keeps nothing beside the checkpoint
@@ -56,6 +61,11 @@ class SqliteEntry(Strict):
         later("upsert"),
     ]
     """How rows become visible: they wait in a log and are applied in one transaction for each checkpoint."""
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        """Equal for two sinks of one table, as far as the spec tells."""
+        return self.connector, str(self.path), self.table.casefold()
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; its log lies below the checkpoint `location`."""

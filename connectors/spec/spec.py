@@ -9,12 +9,13 @@ from pydantic import Field, PrivateAttr
 
 from connectors.spec.document import Document
 from connectors.spec.fields import Title
+from connectors.spec.flow import behind, names_in, trunk_of
 from connectors.spec.model import Strict
 from connectors.spec.secrets import mask
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
-from connectors.spec.steps import TransformStep
+from connectors.spec.steps import PythonStep, TransformStep
 
 
 class Spec(Strict):
@@ -33,7 +34,7 @@ class Spec(Strict):
     transforms: list[TransformStep] = Field(default_factory=list)
     """Steps between sources and sinks, in order."""
     sinks: Annotated[list[SinkEntry], Field(min_length=1)]
-    """What is written."""
+    """What is written. One checkpoint covers all of it."""
     restart: RestartSettings = ExponentialDelaySettings()
     """What follows a failure that a restart can cure."""
     spark: SparkSettings = SparkSettings()
@@ -51,6 +52,29 @@ class Spec(Strict):
     def folder(self) -> Path:
         """The spec's folder, absolute: relative paths and Python modules start here."""
         return self._folder
+
+    @property
+    def trunk(self) -> str | None:
+        """The last source or step through which the rows of all sinks pass, see `flow`; None without sources."""
+        return trunk_of(self._inputs, self._wanted) if self.sources else None
+
+    @property
+    def branches(self) -> list[TransformStep]:
+        """The steps behind the trunk that sinks need, in order."""
+        trunk = self.trunk
+        names = behind(self._inputs, trunk, self._wanted) if trunk is not None else ()
+        return [step for step in self.transforms if step.name in names]
+
+    @property
+    def _inputs(self) -> dict[str, list[str]]:
+        inputs: dict[str, list[str]] = {source.name: [] for source in self.sources}
+        for step in self.transforms:
+            inputs[step.name] = list(step.from_) if isinstance(step, PythonStep) else names_in(step.sql, inputs)
+        return inputs
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [sink.from_ for sink in self.sinks if sink.from_ is not None]
 
     @property
     def secrets(self) -> frozenset[str]:

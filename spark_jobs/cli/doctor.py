@@ -66,16 +66,21 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
         found = [*source.check()]
         for finding in found if any(each.fatal and not each.ok for each in found) else [*found, _beginning(source)]:
             yield f"source {name}", finding
-    for entry in spec.sinks:
-        feeding = sources.get(entry.from_ or "")
-        schema = feeding.schema if feeding else None
-        if entry.from_ and feeding is None and all(each.ok for each in here if each.check in {"Java", "PySpark"}):
-            from spark_jobs.cli.steps_check import check_steps  # behind a step, only Spark knows the columns
+    schemas = {entry.name: sources[entry.from_].schema for entry in spec.sinks if entry.from_ in sources}
+    if _is_behind_steps(spec) and all(each.ok for each in here if each.check in {"Java", "PySpark"}):
+        from spark_jobs.cli.steps_check import check_steps  # behind a step, only Spark knows the columns
 
-            steps, schema = check_steps(spec, list(sources.values()), debug=out.debug)
-            yield "steps", steps
-        for finding in build_sink(spec, entry).check(schema, tasks_at_once(spec)):
+        steps, schemas = check_steps(spec, list(sources.values()), debug=out.debug)
+        for finding in steps:
+            yield "steps", finding
+    for entry in spec.sinks:
+        for finding in build_sink(spec, entry).check(schemas.get(entry.name), tasks_at_once(spec)):
             yield f"sink {entry.name}", finding
+
+
+def _is_behind_steps(spec: Spec) -> bool:
+    read = {source.name for source in spec.sources}
+    return any(entry.from_ not in (None, *read) for entry in spec.sinks)
 
 
 def _beginning(source: Source) -> Finding:

@@ -29,6 +29,10 @@ def preview(
             show_default=False,
         ),
     ] = None,
+    sink: Annotated[
+        str | None,
+        typer.Option("--sink", metavar="NAME", help="Whose rows; without it, the first sink's.", show_default=False),
+    ] = None,
     no_sink: Annotated[
         bool, typer.Option("--no-sink", help="Do not ask the sink: show the rows as they leave the steps.")
     ] = False,
@@ -49,7 +53,7 @@ def preview(
 
         eos preview orders.yaml --rows 5 --from orders/0=1700
 
-        eos preview orders.yaml --no-sink --json
+        eos preview orders.yaml --sink archive --no-sink --json
     """
     loaded = out.load(spec)
     if not loaded.sources:
@@ -61,8 +65,11 @@ def preview(
     from spark_jobs.scratch import scratch_session
 
     wanted = parse(begin) if begin is not None else None
+    names = [entry.name for entry in loaded.sinks]
+    if sink is not None and sink not in names:
+        raise SpecError(f"{spec} has no sink {sink!r}", remedy=f"it has {', '.join(names)}")
     with scratch_session(loaded, debug=out.debug) as (here, spark):
-        found = look(here, spark, rows, wanted, with_sink=not no_sink)
+        found = look(here, spark, sink or names[0], rows, wanted, with_sink=not no_sink)
     if as_json:
         columns = [{"name": field.name, "type": field.dataType.simpleString()} for field in found.schema.fields]
         shown = [{name: plain(value) for name, value in row.items()} for row in found.rows]

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-_ORDER = ("transitions", "ownership", "verify", "commits", "startup", "checkpoint", "reset")
+_ORDER = ("transitions", "ownership", "verify", "commits", "acknowledged", "startup", "checkpoint", "reset")
 _numbers = itertools.count()
 
 

@@ -36,7 +36,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch("checkpoint", _DECIDE, "    yield from commit_everywhere(owned, record)\n" + _DECIDE),),
     ),
     "no epoch in the id": Mutant(
-        TWO, "", (Patch("checkpoint", "t.scope != scope or ", ""),), broken="no epoch in the id"
+        TWO, "", (Patch("acknowledged", "t.scope != scope or ", ""),), broken="no epoch in the id"
     ),
     "no permit": Mutant(TWO, "leaves", broken="no permit"),
     "abort without a swap of its own (H2)": Mutant(

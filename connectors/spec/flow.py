@@ -1,0 +1,51 @@
+"""Where the flow of a pipeline divides, for sinks that take different rows.
+
+The *trunk* is the last source or step through which the rows of all sinks pass. Up to it a pipeline is one streaming
+query, read once, with whatever state it keeps. What stands behind it, the branches, is done to each checkpoint's rows
+by themselves, so that a step there may keep no state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+Inputs = Mapping[str, Sequence[str]]
+"""By the name of each source and step, in the order of the spec: what it reads."""
+
+_NOT_NAMES: Final = re.compile(
+    r"\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL
+)  # text, raw text in which a backslash is one, and comments
+_WORD: Final = re.compile(r"`([^`]+)`|([^\W\d]\w*)")
+
+
+def names_in(sql: str, known: Iterable[str]) -> list[str]:
+    """Which of these names stand in a query, as any word of it: also one that is a column's there.
+
+    Too many do no harm beyond a refusal that says so; none is overlooked.
+    """
+    words = {(quoted or plain).casefold() for quoted, plain in _WORD.findall(_NOT_NAMES.sub(" ", sql))}
+    return [name for name in known if name.casefold() in words]
+
+
+def trunk_of(inputs: Inputs, wanted: Iterable[str]) -> str | None:
+    """The last name through which all rows of these come; None if there is none."""
+    passed: dict[str, set[str]] = {}
+    for name, reads in inputs.items():
+        before = [passed[each] for each in reads if each in passed]
+        passed[name] = {name} | (set.intersection(*before) if before else set())
+    common = set.intersection(*(passed[name] for name in wanted))
+    return next((name for name in reversed(list(inputs)) if name in common), None)
+
+
+def behind(inputs: Inputs, trunk: str, wanted: Iterable[str]) -> list[str]:
+    """The steps between the trunk and these, in order."""
+    needed: set[str] = set()
+    waiting = [name for name in wanted if name != trunk]
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting += [each for each in inputs[name] if each != trunk]
+    return [name for name in inputs if name in needed]

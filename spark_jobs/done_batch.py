@@ -1,0 +1,31 @@
+"""A batch whose job Spark has run already: what its tasks have acknowledged, or why it has failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_jobs.writing import by_sink
+from twophase.codec import decode_committable
+from twophase.errors import PrepareError
+from twophase.ids import Scope
+from twophase.messages import Acknowledged, Failed
+
+
+@dataclass(frozen=True, slots=True)
+class DoneBatch:
+    """Implements twophase.effects.Batch, without state."""
+
+    checkpoint_id: int
+    outcome: Sequence[bytes] | PrepareError  # encoded committables
+    sinks: Sequence[str]  # their names
+
+    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
+        """See twophase.effects.Batch."""
+        if isinstance(self.outcome, PrepareError):
+            return Failed(self.outcome)
+        return Acknowledged(by_sink(self.sinks, map(decode_committable, self.outcome)), time.time())
+
+    def discard(self) -> None:
+        """Nothing has a state to bring along."""

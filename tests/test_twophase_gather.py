@@ -1,0 +1,36 @@
+"""Calls at several sinks at once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.gather import at_once
+
+
+def test_all_are_made_at_once() -> None:
+    met = threading.Barrier(3)
+    assert at_once({name: lambda name=name: (met.wait(10), name)[1] for name in "abc"}) == {  # type: ignore[misc]
+        "a": "a",
+        "b": "b",
+        "c": "c",
+    }
+
+
+def test_an_error_holds_up_nobody_and_the_worst_is_raised(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+
+    def away() -> None:
+        raise SinkUnavailableError("away")
+
+    def another() -> None:
+        raise IdentityError("another's")
+
+    with pytest.raises(IdentityError, match="another's"):
+        at_once({"a": away, "b": another, "c": lambda: done.append("c")})
+    assert done == ["c"]
+    assert "failed as well: away" in caplog.text
+    with pytest.raises(SinkUnavailableError):
+        at_once({"a": away, "c": lambda: done.append("c")})
