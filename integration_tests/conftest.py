@@ -164,14 +164,14 @@ def pipeline(
 
 
 @pytest.fixture
-def jobs(database: str, tmp_path: Path) -> Iterator[Jobs]:
+def jobs(database: str, tmp_path: Path, _first_run: None) -> Iterator[Jobs]:
     """Starts jobs that write to this test's database; every process is ended at the end."""
     with closing(Jobs(tmp_path, database)) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, _first_run: None) -> Iterator[Cluster]:
     """A Spark master with two workers of one core each; started once, by the first test that asks for it."""
     with Cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from integration_tests.cluster.standalone import Cluster
+from integration_tests.harness.fast_start import SHORT_LIVED, fast_start
 from integration_tests.harness.pipeline import Pipeline
-from integration_tests.harness.pipeline_process import SHORT_LIVED, PipelineProcess
+from integration_tests.harness.pipeline_process import PipelineProcess
 
 
 def cluster_conf(cluster: Cluster) -> dict[str, str]:
@@ -28,6 +29,7 @@ class ClusterPipeline(Pipeline):
     def __init__(self, folder: Path, bootstrap: str, topic: str, database: str, cluster: Cluster) -> None:
         super().__init__(folder, bootstrap, topic, database)
         self.cluster = cluster
+        self.environment |= fast_start()
         self.conf = cluster_conf(cluster)
         self.spec["spark"] = {"master": cluster.master, "conf": self.conf}
 

@@ -19,11 +19,11 @@ import psutil
 
 from integration_tests.cluster.interpreter import make_interpreter
 from integration_tests.harness import session
-from integration_tests.harness.pipeline_process import SHORT_LIVED
+from integration_tests.harness.fast_start import SHORT_LIVED, fast_start
 
 HOST = "127.0.0.1"
 WORKERS = 2
-_SPARK_HOME = Path(str(getattr(find_spec("pyspark"), "origin", ""))).parent  # its import takes a second
+_PYSPARK = Path(str(getattr(find_spec("pyspark"), "origin", ""))).parent  # its import takes a second
 _KEPT = ("PATH", "HOME", "JAVA_HOME", "LANG", "TZ", "TMPDIR")
 _RUNNING = re.compile(r"Executor: Running task (\d+)\.")
 _READY_S = 120.0
@@ -99,16 +99,17 @@ class Cluster:
 
     def _start(self, name: str, log: str, *arguments: str) -> int:
         """Start one daemon in a session of its own; `spark-class` becomes the JVM."""
+        home = Path(fast_start().get("SPARK_HOME", _PYSPARK))
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
         environment |= {
-            "SPARK_HOME": str(_SPARK_HOME),
+            "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(self._folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
         }
         command = [
-            str(_SPARK_HOME / "bin" / "spark-class"),
+            str(home / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{name}",
             "--host",
             HOST,

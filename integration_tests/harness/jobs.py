@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from integration_tests.harness.fast_start import fast_start
 from integration_tests.harness.faults import Faults
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from integration_tests.harness.workload import Row
@@ -22,7 +23,7 @@ class Jobs:
 
     def __init__(self, folder: Path, database: str) -> None:
         self._folder = folder
-        self._environment = {"SINK_URL": database}
+        self._environment = {**fast_start(), "SINK_URL": database}
         self._started: list[PipelineProcess] = []
         (folder / "sink.yaml").write_text((EXAMPLES / "sink.yaml").read_text())
 

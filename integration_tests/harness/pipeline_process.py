@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from integration_tests.harness import session
+from integration_tests.harness.fast_start import SHORT_LIVED
 from integration_tests.harness.faults import Faults
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -22,9 +23,6 @@ _POINT_S = 240.0
 _END_S = 300.0
 _POLL_S = 0.02
 _TAIL_LINES = 40
-
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives for some seconds: compiling well costs more than it gives back."""
 
 _EOS = "import sys; from spark_jobs.cli import main; sys.argv[0] = 'eos'; main()"
 """What the console script `eos` does, of this work tree and no other."""
