@@ -74,6 +74,13 @@ def test_the_spec_that_the_readme_explains_is_the_example(tmp_path: Path) -> Non
     assert (here.sources, here.transforms, here.sinks) == (there.sources, there.transforms, there.sinks)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.name)
+def test_every_example_is_a_valid_spec(path: Path) -> None:
+    url = "mysql+pymysql://u:p@h/d"
+    file = "/tmp/eos.db" if "sqlite" in path.stem else url
+    load_spec(path, {"KAFKA": "k:1", "WAREHOUSE": url, "SINK_URL": url, "DATABASE": file})
+
+
 def test_the_beginnings_that_the_readme_names() -> None:
     (line,) = re.findall(r"`eos reset SPEC --to (\w+)` \(or `(\w+)`, or `([^`]+)`\)", README)
     assert [parse(each) for each in line] == ["earliest", "latest", {"orders/0": 17, "orders/1": 4}]

@@ -53,6 +53,7 @@ def _facts(spec: Spec) -> dict[str, object]:
         "interval_s": spec.checkpoint.interval_s,
         "sources": [{"name": s.name, "connector": s.connector, "reads": _source(s)} for s in spec.sources],
         "steps": [{"name": step.name, "does": _step(step)} for step in spec.transforms],
+        "trunk": spec.trunk,
         "sinks": [
             {"name": s.name, "connector": s.connector, "from": s.from_, "commit": s.commit, "writes": _sink(s)}
             for s in spec.sinks
@@ -63,10 +64,12 @@ def _facts(spec: Spec) -> dict[str, object]:
 def _tree(spec: Spec) -> Tree:
     """Source, steps and sinks in the order of the data."""
     tree = Tree(out.text(f"{spec.pipeline}: exactly-once, a checkpoint every {spec.checkpoint.interval_s:g} s", "bold"))
-    for source in spec.sources:
-        tree.add(out.text(f"source {source.name}: {_source(source)}"))
-    for step in spec.transforms:
-        tree.add(out.text(f"step {step.name}: {_step(step)}"))
+    flow = [(source.name, f"source {source.name}: {_source(source)}") for source in spec.sources]
+    flow += [(step.name, f"step {step.name}: {_step(step)}") for step in spec.transforms]
+    for name, text in flow:
+        tree.add(out.text(text))
+        if spec.branches and name == spec.trunk:
+            tree.add(out.text("here the flow divides: what follows is done to each checkpoint by itself", "italic"))
     for sink in spec.sinks:
         tree.add(out.text(f"sink {sink.name} from {sink.from_ or 'a job of your own'}: {_sink(sink)}"))
     return tree
