@@ -20,6 +20,7 @@ from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
 from spark_jobs.cli.schema import schema
 from spark_jobs.cli.status import status
+from spark_jobs.cli.transactions import transactions
 from spark_jobs.cli.validate import validate
 from twophase.errors import ConnectorError, SpecError
 
@@ -39,6 +40,7 @@ app.command()(preview)
 app.command()(run)
 app.command()(status)
 app.command()(reset)
+app.add_typer(transactions, name="transactions")
 
 
 def _version(wanted: bool) -> None:

@@ -32,7 +32,7 @@ def status(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
         eos status orders.yaml --json
     """
     loaded = out.load(spec)
-    found = _read(loaded)
+    found = read_history(loaded)
     if as_json:
         out.facts({"ok": True, "pipeline": loaded.pipeline, "has_run": found is not None, **_facts(found)})
     elif found is None:
@@ -41,7 +41,7 @@ def status(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
         out.show(*_lines(found), _table(found))
 
 
-def _read(spec: Spec) -> Status | None:
+def read_history(spec: Spec) -> Status | None:
     """A pipeline that never ran has no folder for head, and looking must not make one."""
     if spec.checkpoint.head is None and not (spec.checkpoint.location / "head").is_dir():
         return None

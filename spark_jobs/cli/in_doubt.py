@@ -1,0 +1,69 @@
+"""What sinks hold prepared, and which of it a command may end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from connectors.registry import build_sink
+from connectors.spec import Spec
+from spark_jobs.cli.status import read_history
+from twophase.errors import IdentityError, SpecError
+from twophase.in_doubt import Doubt, Fate, doubt_of
+from twophase.participants import Committer
+from twophase.values import Committable
+
+_AGAINST: Final = {
+    Fate.COMMIT: "it is decided: its rows would be lost, and the pipeline would stop at the next start and say so",
+    Fate.ROLL_BACK: "it is not part of any checkpoint: its rows would be in the sink twice",
+    Fate.OPEN: "a driver may be about to decide it; `eos transactions settle` fences that one and then ends it",
+    Fate.FOREIGN: "it is not this pipeline's",
+}
+
+
+def together(group: Sequence[Doubt]) -> Sequence[Committable]:
+    """What one sink is asked to commit at once: all that was decided for it, since some take a checkpoint whole."""
+    decided = next((each.decided for each in group if each.decided), ())
+    return decided or [each.committable or Committable(each.transaction, rows=0) for each in group]
+
+
+@contextmanager
+def in_doubt(spec: Spec) -> Iterator[tuple[list[Doubt], dict[str, Committer]]]:
+    """What there is, sink by sink; nothing for a pipeline that never ran, whose sinks are not asked."""
+    before = read_history(spec)
+    if before is None:
+        yield [], {}
+        return
+    with ExitStack() as stack:
+        committers: dict[str, Committer] = {}
+        listed = []
+        for entry in (entry for entry in spec.sinks if entry.name in before.head.sinks):
+            committer = committers[entry.name] = build_sink(spec, entry).committer(spec.pipeline)
+            stack.callback(committer.close)
+            committer.inspect(before.head.incarnation, ())  # it then knows whose transactions it is asked about
+            listed += [(entry.name, each) for each in committer.prepared(before.head.incarnation)]
+        history = read_history(spec)  # again: what was decided since counts
+        assert history is not None
+        records = {record.checkpoint_id: record for record in history.checkpoints}
+        yield [doubt_of(history.head, records, sink, each) for sink, each in listed], committers
+
+
+def chosen_of(found: Sequence[Doubt], ids: Sequence[str] | None, right: Fate, *, force: bool) -> list[Doubt]:
+    """Those to end. Without ids all that are right; with them exactly those, or an error that says why not."""
+    if not ids:
+        if force:
+            raise SpecError("--force names nothing", remedy="give the ids; `eos transactions list` shows them")
+        return [each for each in found if each.fate is right]
+    known = {each.id: each for each in found}
+    unknown = [name for name in ids if name not in known]
+    if unknown:
+        message = f"no sink holds {', '.join(unknown)} prepared"
+        raise SpecError(message, remedy="`eos transactions list` shows what there is")
+    chosen = [known[name] for name in ids]
+    for each in chosen:
+        if each.fate is Fate.FOREIGN or (each.fate is not right and not force):
+            message = f"refused: {each.id} at sink {each.sink}: {_AGAINST[each.fate]}"
+            remedy = "end it by its own program" if each.fate is Fate.FOREIGN else "`--force` does it all the same"
+            raise IdentityError(message, remedy=remedy)
+    return chosen

@@ -1,0 +1,186 @@
+"""`eos transactions`: what sinks hold prepared, and ending it by hand."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from connectors.registry import build_sink
+from spark_jobs.cli.in_doubt import chosen_of, in_doubt, together
+from spark_jobs.cli.options import AsJson, Debug, SpecPath
+from spark_jobs.cli.output import out
+from spark_jobs.cli.status import read_history
+from spark_jobs.driving import driver_of
+from spark_jobs.spark_log import LocalSparkLog
+from twophase.errors import IdentityError, SpecError
+from twophase.in_doubt import Doubt, Fate
+from twophase.values import CommitOutcome
+
+transactions = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="""Show what sinks hold prepared, and end it by hand.
+
+    Nothing of this is needed where the pipeline is started again, which ends all of it by itself. Exit code: 0; 1 if
+    something was refused or failed; 2 if the spec or the command line is wrong.
+
+    Examples:
+
+        eos transactions list orders.yaml
+
+        eos transactions settle orders.yaml
+    """,
+)
+
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID]...", show_default=False, help="Those to end; without any, all that may be."),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Do it against what the protocol would do. Rows are lost or doubled.")
+]
+
+
+@transactions.command("list")
+def show(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Show every prepared transaction and every segment that waits, with what the protocol does with it.
+
+    A transaction whose checkpoint is decided is committed by the running driver or the next start; any other one is
+    rolled back by the next start. So there is nothing to do here as a rule: it tells what holds locks while a
+    pipeline is down, and why. Changes nothing.
+
+    Exit code: 0; 1 if a sink or head cannot be asked; 2 if the spec is wrong.
+
+    Examples:
+
+        eos transactions list orders.yaml
+
+        eos transactions list orders.yaml --json
+    """
+    loaded = out.load(spec)
+    with in_doubt(loaded) as (found, _):
+        if as_json:
+            out.facts({"ok": True, "pipeline": loaded.pipeline, "transactions": [_facts(each) for each in found]})
+        elif found:
+            out.show(_table(found))
+        else:
+            out.show(out.text("No sink holds anything prepared."))
+
+
+@transactions.command()
+def commit(
+    spec: SpecPath, ids: Ids = None, force: Force = False, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Commit what is decided, as the next start would: for a pipeline that cannot be started just now.
+
+    Refuses what is not decided. With --force it commits that, too: its rows become visible though no checkpoint covers
+    them, and are written again when their batch runs; `eos run` then refuses the sink until it is reset.
+
+    Exit code: 0; 1 if something was refused or failed; 2 if the spec or an id is wrong.
+
+    Examples:
+
+        eos transactions commit orders.yaml
+    """
+    loaded = out.load(spec)
+    with in_doubt(loaded) as (found, committers):
+        chosen = chosen_of(found, ids, Fate.COMMIT, force=force)
+        for sink, checkpoint_id in sorted({(each.sink, each.checkpoint_id) for each in chosen}):
+            group = [each for each in chosen if (each.sink, each.checkpoint_id) == (sink, checkpoint_id)]
+            outcomes = committers[sink].commit(checkpoint_id, together(group))
+            if not {*outcomes} <= {CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED}:
+                message = f"checkpoint {checkpoint_id} at sink {sink}: {', '.join(each.value for each in outcomes)}"
+                raise IdentityError(message, remedy="`eos transactions list` shows what there is now")
+    _done("committed", chosen, as_json=as_json)
+
+
+@transactions.command()
+def rollback(
+    spec: SpecPath, ids: Ids = None, force: Force = False, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Roll back what no decision covers or ever will, as the next start would.
+
+    Refuses what is decided, and what a driver that still runs may be about to decide: see `eos transactions settle`.
+    With --force it rolls that back, too: decided rows are lost then, and the next start says so and stops.
+
+    Exit code: 0; 1 if something was refused or failed; 2 if the spec or an id is wrong.
+
+    Examples:
+
+        eos transactions rollback orders.yaml
+    """
+    loaded = out.load(spec)
+    with in_doubt(loaded) as (found, committers):
+        chosen = chosen_of(found, ids, Fate.ROLL_BACK, force=force)
+        for each in chosen:
+            committers[each.sink].abort([each.prepared])
+    _done("rolled back", chosen, as_json=as_json)
+
+
+@transactions.command()
+def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Do what the next start does, and start nothing: commit what is decided, roll back everything else.
+
+    For a pipeline that stays down while what it left prepared holds locks. A driver that still runs is fenced by
+    this and stops; nothing is lost or doubled, and the next `eos run` goes on from there.
+
+    Exit code: 0; 1 if it cannot be done, with the reason; 2 if the spec is wrong.
+
+    Examples:
+
+        eos transactions settle orders.yaml
+    """
+    loaded = out.load(spec)
+    if not loaded.sources:
+        message = f"{spec} is for a job of your own, and does not tell where Spark's checkpoint is"
+        raise SpecError(message, remedy="start the job: it does the same when it starts")
+    with in_doubt(loaded) as (found, _):
+        pass
+    if read_history(loaded) is None:
+        _done("settled", [], as_json=as_json)
+        return
+    sinks = [build_sink(loaded, entry) for entry in loaded.sinks]
+    log = LocalSparkLog(loaded.checkpoint.location)
+    with driver_of(loaded, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+        driver.start()
+    _done("settled", [each for each in found if each.fate is not Fate.FOREIGN], as_json=as_json)
+
+
+def _done(what: str, chosen: Sequence[Doubt], *, as_json: bool) -> None:
+    if as_json:
+        out.facts({"ok": True, what.replace(" ", "_"): [each.id for each in chosen]})
+    else:
+        out.show(out.text(f"{what}: {len(chosen)}"), *(out.text(f"  {each.sink}: {each.id}") for each in chosen))
+
+
+def _facts(each: Doubt) -> dict[str, object]:
+    transaction = each.prepared.transaction
+    return {
+        "id": each.id,
+        "sink": each.sink,
+        "checkpoint_id": each.checkpoint_id if transaction else None,
+        "epoch": transaction.scope.epoch if transaction else None,
+        "task": transaction.task if transaction else None,
+        "rows": each.committable.rows if each.committable else None,
+        "decided_at": each.decided_at,
+        "then": each.fate.value,
+        "why": each.why,
+    }
+
+
+def _table(found: Sequence[Doubt]) -> Table:
+    table = Table()
+    for heading in ("sink", "checkpoint", "epoch", "rows", "decided", "then", "why", "id"):
+        table.add_column(heading, overflow="fold")
+    for each in found:
+        facts = _facts(each)
+        age = "" if each.decided_at is None else f"{time.time() - each.decided_at:.0f} s ago"
+        shown = [facts["checkpoint_id"], facts["epoch"], facts["rows"]]
+        numbers = ["?" if value is None else str(value) for value in shown]
+        table.add_row(*map(out.text, (each.sink, *numbers, age, each.fate.value, each.why, each.id)))
+    return table

@@ -1,0 +1,50 @@
+"""What becomes of what a sink holds prepared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.twophase_values import head, record, scope
+from twophase.ids import TransactionId, sink_key
+from twophase.in_doubt import Fate, doubt_of
+from twophase.participants import Prepared
+
+DECIDED = record(4)
+(OURS,) = DECIDED.committables["warehouse"]
+HEAD = head(epoch=5, completed=4, committed=3)
+
+
+def _prepared(transaction: TransactionId | None) -> Prepared:
+    return Prepared(transaction, "as listed")
+
+
+@pytest.mark.parametrize(
+    ("transaction", "fate", "why"),
+    [
+        (None, Fate.FOREIGN, "another program's"),
+        (TransactionId(replace(scope(4), incarnation="z" * 20), "s", 0, 1), Fate.FOREIGN, "another life"),
+        (OURS.transaction, Fate.COMMIT, "checkpoint 4 was decided with it"),
+        (replace(OURS.transaction, task_attempt=99), Fate.ROLL_BACK, "decided without it"),
+        (TransactionId(scope(2), sink_key("warehouse"), 0, 1), Fate.ROLL_BACK, "decided without it"),
+        (TransactionId(scope(5, epoch=4), sink_key("warehouse"), 0, 1), Fate.ROLL_BACK, "was replaced"),
+        (TransactionId(scope(5, epoch=5), sink_key("warehouse"), 0, 1), Fate.OPEN, "if it still runs"),
+    ],
+)
+def test_fates(transaction: TransactionId | None, fate: Fate, why: str) -> None:
+    found = doubt_of(HEAD, {4: DECIDED}, "warehouse", _prepared(transaction))
+    assert found.fate is fate
+    assert why in found.why
+
+
+def test_a_decided_one_brings_all_of_its_checkpoint_along() -> None:
+    found = doubt_of(HEAD, {4: DECIDED}, "warehouse", _prepared(OURS.transaction))
+    assert (found.decided, found.decided_at) == (DECIDED.committables["warehouse"], DECIDED.decided_at)
+
+
+def test_a_try_that_was_aborted_is_rolled_back_and_the_next_one_is_open() -> None:
+    aborted = replace(HEAD, aborted_checkpoint=5, aborted_attempt=2)
+    for attempt, fate in ((1, Fate.ROLL_BACK), (2, Fate.ROLL_BACK), (3, Fate.OPEN)):
+        transaction = TransactionId(scope(5, epoch=5, attempt=attempt), sink_key("warehouse"), 0, 1)
+        assert doubt_of(aborted, {}, "warehouse", _prepared(transaction)).fate is fate
