@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -17,8 +17,9 @@ from pyspark.sql import Column, DataFrame, functions
 from spark_jobs.branches import Branch, Flow
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, translate
+from spark_jobs.master import is_local
 from spark_jobs.query import job_group
-from spark_jobs.writing import ACKNOWLEDGEMENT, HASH_COLUMN, WriteTask, by_sink, count_rows
+from spark_jobs.writing import ACKNOWLEDGEMENT, COUNTED, HASH_COLUMN, CountTask, WriteTask, by_sink
 from twophase.codec import decode_committable
 from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
@@ -49,7 +50,7 @@ class SparkBatch:
         """One Spark job for all sinks. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
 
         def written(branch: Branch, rows: DataFrame) -> DataFrame:
-            task = WriteTask(scope, branch.shares, self.stateful, TOKEN)
+            task = WriteTask(scope, branch.shares, len(branch.hashes) if self.stateful else 0, TOKEN)
             return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
 
         try:
@@ -65,7 +66,7 @@ class SparkBatch:
             return None
 
         def counted(branch: Branch, rows: DataFrame) -> DataFrame:
-            counts = numbered(rows).mapInArrow(count_rows, "rows long, digest string")
+            counts = numbered(rows).mapInArrow(CountTask(len(branch.hashes)), COUNTED)
             return counts.withColumn("branch", functions.lit(self.flow.branches.index(branch)))
 
         try:
@@ -74,21 +75,28 @@ class SparkBatch:
             raise self._reason(error) from error
         found: dict[str, tuple[int, int]] = {}
         for number, branch in enumerate(self.flow.branches):
-            own = [row for row in counts if row["branch"] == number]
-            total = sum(row["rows"] for row in own), sum(int(row["digest"]) for row in own) % 2**64
-            found |= {sink.name: total for sink in branch.sinks}
+            for share in branch.shares:
+                own = [row for row in counts if (row["branch"], row["hash"]) == (number, share.digest)]
+                total = sum(row["rows"] for row in own), sum(int(row["digest"]) for row in own) % 2**64
+                found[share.sink.name] = total
         return found
 
     def _run(self, branch_job: Callable[[Branch, DataFrame], DataFrame]) -> pa.Table:
-        """All branches in one job, over rows that are read once.
+        """All branches in one job, over rows that are read and computed once.
 
-        With several branches the rows are kept until all have had them. A query with state makes them in a job before:
-        two tasks on two machines that need the same rows at once would both bring its state along.
+        What several need is kept until all have had it. With state, and where there are several machines, it is made in
+        a job before: two tasks that need the same rows at once would both make them, and bring the state along twice.
         """
-        with self._deadline(), _kept(self.frame, several=len(self.flow.branches) > 1, now=self.stateful) as frame:
-            parts = self.flow.divide(frame)
-            jobs = [branch_job(branch, _hashed(rows) if self.stateful else rows) for branch, rows in parts]
+        with self._deadline(), ExitStack() as kept:
+            frames = self.flow.frames(self.frame)
+            for name in self.flow.shared:
+                kept.enter_context(_kept(frames[name], now=self.stateful or not self._is_local()))
+            rows = [(branch, branch.of(frames[branch.rows])) for branch in self.flow.branches]
+            jobs = [branch_job(branch, _hashed(branch, each) if self.stateful else each) for branch, each in rows]
             return reduce(DataFrame.union, jobs).toArrow()
+
+    def _is_local(self) -> bool:
+        return is_local(str(self.frame.sparkSession.sparkContext.master))
 
     def cancel(self, reason: str) -> None:
         """End the running job; the checkpoint is then aborted. May be called from any thread."""
@@ -125,22 +133,24 @@ def ended_after(timeout_s: float, cancel: Callable[[], None], again_s: float = 1
 
 
 @contextmanager
-def _kept(frame: DataFrame, *, several: bool, now: bool) -> Iterator[DataFrame]:
-    """The frame, held in memory and on disk for this block if it is needed several times."""
-    if not several:
-        yield frame
-        return
-    frame.persist()
+def _kept(frame: DataFrame, *, now: bool) -> Iterator[None]:
+    """Its rows are held in memory and on disk for this block, from the first use on, or made at once."""
+    level = frame.storageLevel
+    by_the_job = level.useMemory or level.useDisk  # which ends it when it likes
+    if not by_the_job:
+        frame.persist()
     try:
         if now:
             frame.write.format("noop").mode("append").save()
-        yield frame
+        yield
     finally:
-        frame.unpersist()
+        if not by_the_job:
+            frame.unpersist()
 
 
-def _hashed(frame: DataFrame) -> DataFrame:
-    return frame.withColumn(HASH_COLUMN, functions.xxhash64(*map(_column, frame.columns)))
+def _hashed(branch: Branch, rows: DataFrame) -> DataFrame:
+    hashes = {f"{HASH_COLUMN}{n}": functions.xxhash64(*map(_column, names)) for n, names in enumerate(branch.hashes)}
+    return rows.withColumns(hashes)
 
 
 def _partitioned(frame: DataFrame, by: Sequence[str] | None) -> DataFrame:

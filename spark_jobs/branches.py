@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from connectors.spec import Spec
 from spark_jobs.columns import quoted
 from spark_jobs.steps import apply_steps
 from spark_jobs.writing import Share
+from twophase.errors import SpecError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,23 @@ class Branch:
     @property
     def shares(self) -> tuple[Share, ...]:
         """What each sink gets of rows with these columns."""
-        columns = self.columns
-        return tuple(Share(sink, tuple(map(columns.index, sink.columns))) for sink in self.sinks)
+        columns, hashes = self.columns, self.hashes
+        return tuple(
+            Share(sink, tuple(map(columns.index, sink.columns)), hashes.index(_by_name(sink))) for sink in self.sinks
+        )
+
+    @property
+    def hashes(self) -> list[tuple[str, ...]]:
+        """What is hashed of a row (R4): each sink's own columns, whatever other sinks there are, and in which order."""
+        return list(dict.fromkeys(map(_by_name, self.sinks)))
 
     def of(self, frame: DataFrame) -> DataFrame:
         """The columns of `columns`."""
         return frame.select(*map(quoted, self.columns))
+
+
+def _by_name(sink: Sink) -> tuple[str, ...]:
+    return tuple(sorted(sink.columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +64,33 @@ class Flow:
         """The names of all."""
         return [sink.name for branch in self.branches for sink in branch.sinks]
 
-    def divide(self, batch: DataFrame) -> list[tuple[Branch, DataFrame]]:
-        """Each branch's rows of a batch. Called once for each checkpoint. Raises what a step raises."""
-        trunk, steps = self.spec.trunk, self.spec.branches
-        if not steps or trunk is None:
-            return [(branch, branch.of(batch)) for branch in self.branches]
-        frames = apply_steps(batch.sparkSession, self.spec, steps, {trunk: batch})
-        return [(branch, branch.of(frames[branch.rows])) for branch in self.branches]
+    @property
+    def shared(self) -> list[str]:
+        """What is needed several times, in order: the trunk and steps behind it, by name."""
+        steps = [step.name for step in self.spec.branches]
+        uses = Counter(branch.rows for branch in self.branches)
+        uses.update(name for step in steps for name in self.spec.inputs[step])
+        return [name for name in (self._trunk, *steps) if uses[name] > 1]
+
+    def frames(self, batch: DataFrame) -> dict[str, DataFrame]:
+        """The rows of the trunk and of the steps behind it, by name. Called for each checkpoint.
+
+        Raises what a step raises; SpecError for one that reads what stands before the trunk.
+        """
+        frames = {self._trunk: batch}
+        if self.spec.branches:
+            frames = apply_steps(batch.sparkSession, self.spec, self.spec.branches, frames)
+        for name, frame in frames.items():
+            if frame.isStreaming:  # the spec's own look at a query may miss a name that Spark finds
+                message = (
+                    f"step {name} stands behind {self._trunk}, where the flow divides, and reads what is before it"
+                )
+                raise SpecError(message, remedy=f"name {self._trunk} or later steps in it, as plain words")
+        return frames
+
+    @property
+    def _trunk(self) -> str:
+        return self.spec.trunk or ""  # of a job of one's own: its frame
 
 
 def branches_of(rows: str, frame: DataFrame, sinks: Iterable[Sink]) -> list[Branch]:

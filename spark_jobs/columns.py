@@ -21,6 +21,6 @@ def numbered(frame: DataFrame) -> DataFrame:
 def check_hashable(frame: DataFrame) -> None:
     """Raise SpecError for rows that R4 cannot compare: Spark hashes them in a column of its own, and hashes no map."""
     for column in frame.schema.fields:
-        if "map<" in column.dataType.simpleString() or column.name == HASH_COLUMN:
+        if "map<" in column.dataType.simpleString() or column.name.startswith(HASH_COLUMN):
             message = f"column {column.name} ({column.dataType.simpleString()}) cannot be a row of a stateful pipeline"
             raise SpecError(message, remedy="turn a map into JSON with to_json(), and name no column _eos_hash")

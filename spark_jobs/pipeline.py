@@ -13,7 +13,7 @@ from connectors.contracts import Sink, Source
 from connectors.spec import PythonStep, Spec
 from spark_jobs.branches import Branch, Flow, branches_of
 from spark_jobs.columns import check_hashable, quoted
-from spark_jobs.plan import is_stateful, new_state, streaming_leaves, used_columns
+from spark_jobs.plan import is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.source import data_source, format_name
 from spark_jobs.steps import apply_steps
 from twophase.errors import SpecError
@@ -85,14 +85,21 @@ def _used(spark: SparkSession, flow: Flow, frames: Mapping[str, DataFrame], sour
 
 
 def _check_stateless(spec: Spec, frames: Mapping[str, DataFrame]) -> None:
-    """Behind the trunk a step sees one checkpoint's rows alone: an aggregate there would be of those, in silence."""
+    """Behind the trunk a step sees one checkpoint's rows alone: an aggregate there would be of those, in silence.
+
+    Where the trunk keeps state, a batch that is decided may run again, and gives the same rows only if each step does.
+    """
     assert spec.trunk is not None
+    trunk = frames[spec.trunk]
+    repeats = is_stateful(trunk)
     for step in spec.branches:
-        reason = new_state(frames[spec.trunk], frames[step.name], output_mode(spec))
+        reason = new_state(trunk, frames[step.name], output_mode(spec))
+        if not reason and repeats and (why := unrepeatable(trunk, frames[step.name])):
+            reason = f"{why}, and {spec.trunk} keeps state, so that a batch may run again"
         if reason:
             message = f"transforms[{spec.transforms.index(step)}] ({step.name}): {reason}; it stands behind "
             message += f"{spec.trunk}, where the flow to the sinks divides"
-            raise SpecError(message, remedy=f"keep state in a step up to {spec.trunk}, or write in two pipelines")
+            raise SpecError(message, remedy=f"do this in a step up to {spec.trunk}, or write in two pipelines")
 
 
 def output_mode(spec: Spec) -> str:

@@ -27,6 +27,19 @@ _STATEFUL: Final = frozenset(
 )
 
 
+_GROUPED: Final = frozenset(
+    {
+        "CoGroup",
+        "FlatMapCoGroupsInArrow",
+        "FlatMapCoGroupsInPandas",
+        "FlatMapGroupsInArrow",
+        "FlatMapGroupsInPandas",
+        "MapGroups",
+    }
+)
+"""Spark lets these group each batch's rows by themselves."""
+
+
 def is_stateful(frame: DataFrame) -> bool:
     """Whether a step keeps state from batch to batch, so that a replayed batch must run again (R4)."""
     return is_stateful_plan(_analyzed(frame))
@@ -42,8 +55,21 @@ def new_state(before: DataFrame, after: DataFrame, output_mode: str) -> str:
     added = Counter(_state_nodes(_analyzed(after))) - Counter(_state_nodes(_analyzed(before)))
     if added:
         return f"it keeps state ({', '.join(sorted(added))})"
+    grouped = Counter(_grouped_nodes(_analyzed(after))) - Counter(_grouped_nodes(_analyzed(before)))
+    if grouped:
+        return f"it groups rows ({', '.join(sorted(grouped))})"
     # What is no streaming step at all, such as a sort or a window, would be done to each batch by itself.
     return "" if _refusal(before, output_mode) else _refusal(after, output_mode)
+
+
+def unrepeatable(before: DataFrame, after: DataFrame) -> str:
+    """Why a step that made `after` of `before` may give other rows when a batch runs again; empty if it does not."""
+    old, new = _analyzed(before), _analyzed(after)
+    jvm: Any = after.sparkSession.sparkContext._jvm
+    current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    if new.containsPattern(current) and not old.containsPattern(current):
+        return "it asks for the current time"
+    return "it is not deterministic" if old.deterministic() and not new.deterministic() else ""
 
 
 def _refusal(frame: DataFrame, output_mode: str) -> str:
@@ -56,6 +82,10 @@ def _refusal(frame: DataFrame, output_mode: str) -> str:
     except AnalysisException as error:
         return str(error).splitlines()[0]
     return ""
+
+
+def _grouped_nodes(plan: Any) -> Iterator[str]:
+    return (name for node in _nodes(plan) if (name := node.getClass().getSimpleName()) in _GROUPED)
 
 
 def _state_nodes(plan: Any) -> Iterator[str]:

@@ -19,7 +19,8 @@ ACKNOWLEDGEMENT = "committable binary"
 """Schema of what a task returns: one row for each of its sinks."""
 
 HASH_COLUMN = "_eos_hash"
-"""Last column of a stateful pipeline's rows: a hash of the others, made by Spark, summed here and not written (R4)."""
+"""Beginning of the last columns' names in a stateful pipeline: hashes of the rows, made by Spark, summed here and not
+written (R4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Share:
 
     sink: Sink  # opened
     places: tuple[int, ...]  # of its columns among the rows'
+    digest: int = 0  # which of the hashes is of its columns
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Its columns, under the names that it knows: Spark's are numbers (columns.numbered)."""
@@ -40,16 +42,18 @@ class WriteTask:
 
     scope: Scope
     shares: Sequence[Share]
-    hashed: bool
+    hashes: int  # how many there are behind the rows' columns
     token: str  # see failures.carried
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One attempt of one task. An error undoes what was written, as far as the service still answers."""
-        digest = Digest()
+        digest = Digest([0] * self.hashes)
         with carried(self.token):
-            rows = map(digest.take, batches) if self.hashed else batches
-            written = write_and_prepare(self.scope, self.shares, rows)
-        encoded = [encode_committable(replace(each, digest=digest.value)) for each in written]
+            written = write_and_prepare(self.scope, self.shares, map(digest.take, batches))
+        if self.hashes:
+            values = [digest.values[share.digest] for share in self.shares]
+            written = [replace(each, digest=value) for each, value in zip(written, values, strict=True)]
+        encoded = [encode_committable(each) for each in written]
         yield pa.RecordBatch.from_pydict({"committable": pa.array(encoded, pa.binary())})
 
 
@@ -81,23 +85,39 @@ def by_sink(names: Sequence[str], committables: Iterable[Committable]) -> dict[s
 
 @dataclass(slots=True)
 class Digest:
-    """Order-free sum of row hashes, modulo 2**64."""
+    """Order-free sums of row hashes, modulo 2**64."""
 
-    value: int = 0
+    values: list[int]
     rows: int = 0
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Add the last column's hashes; returns the batch without it."""
-        last = batch.num_columns - 1
-        hashes = batch.column(last).to_numpy(zero_copy_only=False).view(np.uint64)
-        self.value = (self.value + int(hashes.sum(dtype=np.uint64))) % 2**64
+        """Add the hashes of the last columns; returns the batch without them."""
+        first = batch.num_columns - len(self.values)
+        for number, value in enumerate(self.values):
+            hashes = batch.column(first + number).to_numpy(zero_copy_only=False).view(np.uint64)
+            self.values[number] = (value + int(hashes.sum(dtype=np.uint64))) % 2**64
         self.rows += batch.num_rows
-        return batch.select(range(last))
+        return batch.select(range(first))
 
 
-def count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+COUNTED = "hash int, rows long, digest string"
+"""Schema of what a CountTask returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
     """The task of a replayed batch: state is brought along, rows are counted and hashed, nothing is written (R4)."""
-    digest = Digest()
-    for batch in batches:
-        digest.take(batch)
-    yield pa.RecordBatch.from_pydict({"rows": [digest.rows], "digest": [str(digest.value)]})
+
+    hashes: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A row for each hash."""
+        digest = Digest([0] * self.hashes)
+        for batch in batches:
+            digest.take(batch)
+        columns = {
+            "hash": pa.array(range(self.hashes), pa.int32()),
+            "rows": [digest.rows] * self.hashes,
+            "digest": [str(value) for value in digest.values],
+        }
+        yield pa.RecordBatch.from_pydict(columns)

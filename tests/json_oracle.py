@@ -63,7 +63,7 @@ def _document(value: bytes | None) -> Pairs:
 
 
 def _number(text: str) -> Number:
-    if abs(Decimal(text)) > Decimal("1.7e308"):
+    if abs(Decimal(text)) > Decimal("1.7976931348623157e308"):  # the greatest double
         raise ValueError(text)
     return Number(text)
 

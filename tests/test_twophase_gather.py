@@ -31,6 +31,6 @@ def test_an_error_holds_up_nobody_and_the_worst_is_raised(caplog: pytest.LogCapt
     with pytest.raises(IdentityError, match="another's"):
         at_once({"a": away, "b": another, "c": lambda: done.append("c")})
     assert done == ["c"]
-    assert "failed as well: away" in caplog.text
+    assert "sink a failed as well: away" in caplog.text
     with pytest.raises(SinkUnavailableError):
         at_once({"a": away, "c": lambda: done.append("c")})

@@ -110,5 +110,15 @@ def test_what_spark_has_not_planned_nobody_has_prepared(of: HeadValue, spark: Sp
 
 
 def test_every_sink_is_looked_at() -> None:
+    both = replace(HEAD, sinks=("first", "second"))
     with pytest.raises(IdentityError, match="sink second"):
-        verify("orders", HEAD, NEWEST, SPARK, {"first": SINK, "second": replace(SINK, highest_witness=9)})
+        verify("orders", both, NEWEST, SPARK, {"first": SINK, "second": replace(SINK, highest_witness=9)})
+
+
+@pytest.mark.parametrize("committed", [4, 3])
+@pytest.mark.parametrize("state", [SinkState(), SINK], ids=["never here", "taken out before"])
+def test_a_sink_that_lacks_what_was_decided_does_not_join(committed: int, state: SinkState) -> None:
+    """It would get no row of it, and nobody would say so."""
+    of = replace(HEAD, committed=committed)
+    with pytest.raises(IdentityError, match="sink more is new to this pipeline: what was written up to checkpoint 4"):
+        verify("orders", of, NEWEST, SPARK, {"warehouse": SINK, "more": state})

@@ -39,7 +39,14 @@ def ref(checkpoint_id: int) -> RecordRef:
 
 def head(**changes: Any) -> HeadValue:
     positions = {"orders": {"orders/0": 0}}
-    values = {"pipeline": "orders", "incarnation": INCARNATION, "epoch": 1, "nonces": ("a.1",), "positions": positions}
+    values = {
+        "pipeline": "orders",
+        "incarnation": INCARNATION,
+        "epoch": 1,
+        "nonces": ("a.1",),
+        "positions": positions,
+        "sinks": ("warehouse",),
+    }
     return HeadValue(**{**values, **changes})
 
 

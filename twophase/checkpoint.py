@@ -95,15 +95,26 @@ def _replay(owned: Ownership, begin: Begin, retained: int) -> Steps[CheckpointRe
         message = f"Spark re-runs batch {number} with other offsets than checkpoint {number} was decided with"
         raise ReplayMismatchError(message, remedy="Spark's offsets log was changed; restore it from a backup")
     rows: Mapping[str, tuple[int, int]] | None = yield messages.Discard(number)
-    if rows is not None and dict(rows) != record.digest:
-        message = (
-            f"Spark re-runs batch {number} and gets other rows than it was decided with: "
-            f"now {dict(rows)}, then {record.digest} (rows, digest). State would no longer match what was written"
-        )
-        raise ReplayMismatchError(message, remedy="make the transforms deterministic (no rand(), no current time)")
+    if rows is not None:
+        _check_same(record, rows)
     if owned.head.committed < number:
         yield from _finish(owned, record, retained)
     return record
+
+
+def _check_same(record: CheckpointRecord, now: Mapping[str, tuple[int, int]]) -> None:
+    """Of the sinks that the spec still names; of one that it no longer does, nothing is written any more."""
+    then = {sink: each for sink, each in record.digest.items() if sink in now}
+    if then != {sink: each for sink, each in now.items() if sink in then}:
+        message = (
+            f"Spark re-runs batch {record.checkpoint_id} and gets other rows than it was decided with: "
+            f"now {dict(now)}, then {then} (rows, digest). State would no longer match what was written"
+        )
+        remedy = (
+            "were steps or tables changed since, change them back for one run; what is not deterministic (rand(), the "
+            "current time, a step of your own that gives other rows each time) has to go, and then `eos reset`"
+        )
+        raise ReplayMismatchError(message, remedy=remedy)
 
 
 def _abort(owned: Ownership, scope: Scope) -> Steps[None]:

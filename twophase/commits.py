@@ -65,12 +65,13 @@ def _confirmed(
 
 
 def _lost_error(record: CheckpointRecord, lost: Mapping[str, tuple[Committable, ...]]) -> LostCommittableError:
-    sink, group = next(iter(lost.items()))
-    ranges = ", ".join(f"{r.split}[{r.start}, {r.end})" for each in record.ranges.values() for r in each)
-    message = (
-        f"lost: checkpoint {record.checkpoint_id} is completed, but sink {sink} neither holds nor shows "
-        f"{len(group)} of its transactions ({group[0].transaction}, {group[0].rows} rows). Its records are {ranges}"
+    where = " and ".join(
+        f"sink {sink} neither holds nor shows {len(group)} of its transactions ({group[0].transaction}, "
+        f"{group[0].rows} rows)"
+        for sink, group in lost.items()
     )
+    ranges = ", ".join(f"{r.split}[{r.start}, {r.end})" for each in record.ranges.values() for r in each)
+    message = f"lost: checkpoint {record.checkpoint_id} is completed, but {where}. Its records are {ranges}"
     return LostCommittableError(
         message,
         remedy="somebody ended a prepared transaction by hand: its rows must be written again from those offsets, and "

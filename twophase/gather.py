@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from twophase.errors import SinkUnavailableError
+from twophase.errors import FencedError, LostCommittableError, SinkUnavailableError
 
 _log = logging.getLogger("eos.protocol")
 
@@ -29,17 +29,23 @@ def one_by_one(calls: Mapping[str, Callable[[], T]], /) -> dict[str, T]:
 def at_once(calls: Mapping[str, Callable[[], T]], /) -> dict[str, T]:
     """Each in a thread of its own; all are made, whatever becomes of the others.
 
-    Raises the error of one of them, of a sink that is just away only if there is no worse; the rest are logged.
+    Raises the worst error: fenced, then lost, then any other, and last that a sink is away. The rest are logged.
     """
     if len(calls) < 2:
         return one_by_one(calls)
     with ThreadPoolExecutor(len(calls), "eos-sink") as threads:
         futures = {name: threads.submit(call) for name, call in calls.items()}
-    errors = [error for future in futures.values() if (error := future.exception()) is not None]
+    errors = {name: error for name, future in futures.items() if (error := future.exception()) is not None}
     if errors:
-        worst = min(errors, key=lambda error: isinstance(error, SinkUnavailableError))
-        for error in errors:
-            if error is not worst:
-                _log.warning("failed as well: %s", error)
-        raise worst
+        worst = min(errors, key=lambda name: _rank(errors[name]))
+        for name, error in errors.items():
+            if name != worst:
+                _log.warning("sink %s failed as well: %s", name, error)
+        raise errors[worst]
     return {name: future.result() for name, future in futures.items()}
+
+
+def _rank(error: BaseException) -> int:
+    kinds = (FencedError, LostCommittableError, SinkUnavailableError)
+    places = dict(zip(kinds, (0, 1, 3), strict=True))
+    return next((place for kind, place in places.items() if isinstance(error, kind)), 2)

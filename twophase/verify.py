@@ -108,6 +108,15 @@ def _check_sink(head: HeadValue, name: str, sink: SinkState) -> None:
             "same pipeline has run, or runs, from another checkpoint location"
         )
         raise IdentityError(message, remedy=_RESET)
+    if name not in head.sinks and head.completed >= 0:
+        message = (
+            f"sink {name} is new to this pipeline: what was written up to checkpoint {head.completed} is not in it, "
+            "and would never be"
+        )
+        remedy = (
+            "begin a new life with it, from offsets of your choice, by `eos reset --to`; or give it its own pipeline"
+        )
+        raise IdentityError(message, remedy=remedy)
     if sink.claim_incarnation is None and head.committed >= 0:
         message = (
             f"sink {name} knows nothing of this pipeline, and head has committed checkpoint {head.committed} to it"

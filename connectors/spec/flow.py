@@ -14,28 +14,40 @@ from typing import Final
 Inputs = Mapping[str, Sequence[str]]
 """By the name of each source and step, in the order of the spec: what it reads."""
 
-_NOT_NAMES: Final = re.compile(
-    r"\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL
-)  # text, raw text in which a backslash is one, and comments
-_WORD: Final = re.compile(r"`([^`]+)`|([^\W\d]\w*)")
+_TOKENS: Final = re.compile(
+    r"`(?P<quoted>(?:[^`]|``)*)`"
+    r"|\bidentifier\s*\(\s*'(?P<called>[^']*)'"
+    r"|\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|--[^\n]*|/\*.*?\*/"  # text and comments name nothing
+    r'|"(?P<text>(?:[^"\\]|\\.|"")*)"'  # a name, where Spark is told so
+    r"|(?P<word>[^\W\d]\w*)",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 def names_in(sql: str, known: Iterable[str]) -> list[str]:
     """Which of these names stand in a query, as any word of it: also one that is a column's there.
 
-    Too many do no harm beyond a refusal that says so; none is overlooked.
+    Too many do no harm beyond a refusal that says so. One that Spark would compute is overlooked; a run notices that.
     """
-    words = {(quoted or plain).casefold() for quoted, plain in _WORD.findall(_NOT_NAMES.sub(" ", sql))}
+    words = {
+        (match["quoted"] or match["called"] or match["text"] or match["word"] or "").casefold()
+        for match in _TOKENS.finditer(sql)
+    }
     return [name for name in known if name.casefold() in words]
 
 
-def trunk_of(inputs: Inputs, wanted: Iterable[str]) -> str | None:
-    """The last name through which all rows of these come; None if there is none."""
-    passed: dict[str, set[str]] = {}
+def trunk_of(inputs: Inputs, sources: Iterable[str], wanted: Iterable[str]) -> str | None:
+    """The last name through which all rows of these come; None if there is none.
+
+    A step that no source feeds, such as a list of constants, brings no rows of its own.
+    """
+    passed: dict[str, set[str]] = {name: {name} for name in sources}
     for name, reads in inputs.items():
         before = [passed[each] for each in reads if each in passed]
-        passed[name] = {name} | (set.intersection(*before) if before else set())
-    common = set.intersection(*(passed[name] for name in wanted))
+        if before:
+            passed[name] = {name} | set.intersection(*before)
+    ways = [passed.get(name, set()) for name in wanted]
+    common = set.intersection(*ways) if ways else set()
     return next((name for name in reversed(list(inputs)) if name in common), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -35,7 +36,9 @@ class MySqlEntry(Strict):
     @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
-        return self.connector, self.url.reveal(), self.table
+        parts = urlsplit(self.url.reveal())
+        database, _, table = self.table.rpartition(".")
+        return (parts.hostname or "", parts.port or 3306, database or parts.path.strip("/"), table)
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with. Contains the password."""
@@ -65,7 +68,7 @@ class SqliteEntry(Strict):
     @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
-        return self.connector, str(self.path), self.table.casefold()
+        return self.path.resolve(), self.table.casefold()
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; its log lies below the checkpoint `location`."""

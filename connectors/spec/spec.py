@@ -56,17 +56,19 @@ class Spec(Strict):
     @property
     def trunk(self) -> str | None:
         """The last source or step through which the rows of all sinks pass, see `flow`; None without sources."""
-        return trunk_of(self._inputs, self._wanted) if self.sources else None
+        names = [source.name for source in self.sources]
+        return trunk_of(self.inputs, names, self._wanted) if self.sources else None
 
     @property
     def branches(self) -> list[TransformStep]:
         """The steps behind the trunk that sinks need, in order."""
         trunk = self.trunk
-        names = behind(self._inputs, trunk, self._wanted) if trunk is not None else ()
+        names = behind(self.inputs, trunk, self._wanted) if trunk is not None else ()
         return [step for step in self.transforms if step.name in names]
 
     @property
-    def _inputs(self) -> dict[str, list[str]]:
+    def inputs(self) -> dict[str, list[str]]:
+        """By the name of each source and step, in order: what it reads."""
         inputs: dict[str, list[str]] = {source.name: [] for source in self.sources}
         for step in self.transforms:
             inputs[step.name] = list(step.from_) if isinstance(step, PythonStep) else names_in(step.sql, inputs)
