@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _SOURCES: Final = {"kafka": "connectors.kafka:KafkaSource"}
 _SINKS: Final = {
-    "mysql": "connectors.sql.sink:MySqlSink",
-    "sqlite": "connectors.sql.sqlite_sink:SqliteSink",
+    "mysql": "connectors.sql.mysql.sink:MySqlSink",
+    "sqlite": "connectors.sql.sqlite.sink:SqliteSink",
 }
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connectors.sql.committer import MySqlCommitter
-from connectors.sql.engine import Session
-from connectors.sql.sink import MySqlSink
-from connectors.sql.writer import MySqlWriter
+from connectors.sql.mysql.committer import MySqlCommitter
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.mysql.writer import MySqlWriter
 from twophase.errors import ConnectorError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 from twophase.participants import Prepared

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from connectors.sql import engine, xa
-from connectors.sql.committer import MySqlCommitter
-from connectors.sql.engine import Session
-from connectors.sql.sink import MySqlSink
+from connectors.sql.mysql import engine, xa
+from connectors.sql.mysql.committer import MySqlCommitter
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.sink import MySqlSink
 from integration_tests.harness import session
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, numbers

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connectors.sql import permits, tables, xa
-from connectors.sql.committer import MySqlCommitter
-from connectors.sql.engine import Session
-from connectors.sql.errors import ServerError
+from connectors.sql.mysql import permits, tables, xa
+from connectors.sql.mysql.committer import MySqlCommitter
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ServerError
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, incarnation, numbers
 from integration_tests.mysql_support import clean_up as clean_up
 from twophase.errors import (
@@ -46,7 +46,7 @@ def committed(bench: Bench, *committables: Committable) -> list[CommitOutcome]:
 
 
 def write_in_child(url: str, transaction: TransactionId, answer: multiprocessing.Queue[Committable]) -> None:
-    from connectors.sql.sink import MySqlSink  # a process of its own
+    from connectors.sql.mysql.sink import MySqlSink  # a process of its own
 
     writer = MySqlSink("warehouse", url, "rows_in").open(IDS).writer(transaction)
     writer.write(numbers(0, ROWS))

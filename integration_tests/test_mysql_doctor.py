@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from sqlalchemy.engine import make_url
 
-from connectors.sql import tables, xa
-from connectors.sql.engine import Session
-from connectors.sql.errors import ServerError
-from connectors.sql.sink import MySqlSink
+from connectors.sql.mysql import tables, xa
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ServerError
+from connectors.sql.mysql.sink import MySqlSink
 from integration_tests.mysql_support import IDS, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from connectors.sql.sink import MySqlSink
+from connectors.sql.mysql.sink import MySqlSink
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.mysql_support import bench
 from integration_tests.mysql_support import clean_up as clean_up

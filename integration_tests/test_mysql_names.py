@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from sqlalchemy.engine import make_url
 
-from connectors.sql.engine import Session
 from connectors.sql.head import SqlHead
-from connectors.sql.sink import MySqlSink
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.sink import MySqlSink
 from integration_tests.mysql_support import bench
 from integration_tests.mysql_support import clean_up as clean_up
 from twophase.errors import ConnectorError, HeadError, SinkUnavailableError, SpecError, TargetError

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from connectors.sql import writer as writer_module
-from connectors.sql.bulk import Bulk
-from connectors.sql.engine import Session
+from connectors.sql.mysql import writer as writer_module
+from connectors.sql.mysql.bulk import Bulk
+from connectors.sql.mysql.engine import Session
 from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from twophase.values import CommitOutcome

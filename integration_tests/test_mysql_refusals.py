@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from sqlalchemy.engine import make_url
 
-from connectors.sql import writer as writer_module
-from connectors.sql.bulk import Bulk
-from connectors.sql.engine import Session
-from connectors.sql.sink import MySqlSink
+from connectors.sql.mysql import writer as writer_module
+from connectors.sql.mysql.bulk import Bulk
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.sink import MySqlSink
 from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services

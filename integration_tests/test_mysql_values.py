@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.sql import writer as writer_module
-from connectors.sql.bulk import Bulk
-from connectors.sql.engine import Session
+from connectors.sql.mysql import writer as writer_module
+from connectors.sql.mysql.bulk import Bulk
+from connectors.sql.mysql.engine import Session
 from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from twophase.values import CommitOutcome

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.sql.sqlite_sink import SqliteSink
+from connectors.sql.sqlite.sink import SqliteSink
 from twophase.driver import Driver
 from twophase.errors import IdentityError
 from twophase.local_head import LocalHead

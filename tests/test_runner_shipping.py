@@ -73,7 +73,7 @@ def test_the_archive_is_all_that_a_worker_needs_of_the_project(tmp_path: Path) -
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "many.csv").write_text("1,2,3\n")
     archive = write_archive(tmp_path / "modules.zip", _spec(tmp_path))
-    names = "spark_jobs.writing, spark_jobs.source, connectors.kafka, connectors.sql.sink, shout, voice.loud"
+    names = "spark_jobs.writing, spark_jobs.source, connectors.kafka, connectors.sql.mysql.sink, shout, voice.loud"
     # -S: neither an installed project nor an editable one; -I: not this folder either.
     code = (
         f"import sys; sys.path[:0] = [{str(archive)!r}]; sys.path += {sys.path!r}; import {names};"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.sql.bulk import Bulk
-from connectors.sql.encode import texts
-from connectors.sql.fit import ColumnPlan, Form
 from connectors.sql.json_text import json_text
+from connectors.sql.mysql.bulk import Bulk
+from connectors.sql.mysql.encode import texts
+from connectors.sql.mysql.fit import ColumnPlan, Form
 from twophase.errors import BadRowError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

@@ -6,12 +6,12 @@ import pickle
 
 import pytest
 
-from connectors.sql import xa
 from connectors.sql.address import is_verified, masked
-from connectors.sql.dialect import Dialect
-from connectors.sql.engine import quote
-from connectors.sql.errors import ServerError, connector_error
-from connectors.sql.tables import ddl
+from connectors.sql.mysql import xa
+from connectors.sql.mysql.dialect import Dialect
+from connectors.sql.mysql.engine import quote
+from connectors.sql.mysql.errors import ServerError, connector_error
+from connectors.sql.mysql.tables import ddl
 from twophase.errors import (
     BadRowError,
     ConnectorError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.sql.product import product
+from connectors.sql.mysql.product import product
 
 
 @pytest.mark.parametrize(

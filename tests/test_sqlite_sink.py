@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from connectors.sql.sqlite_committer import SqliteCommitter
-from connectors.sql.sqlite_sink import SqliteSink
+from connectors.sql.sqlite.committer import SqliteCommitter
+from connectors.sql.sqlite.sink import SqliteSink
 from twophase.errors import (
     BadRowError,
     FencedError,
@@ -343,7 +343,7 @@ def test_committables_of_another_checkpoint_or_sink_are_refused(world: World) ->
 
 
 def test_a_locked_database_is_unavailable_and_nothing_is_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.sql.sqlite_database.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("connectors.sql.sqlite.database.BUSY_TIMEOUT_S", 0.05)
     committer, one = world.driver(), world.prepare(0, 1)
     committer.permit(Scope(ME, 1, 0))
     blocker = sqlite3.connect(world.database, isolation_level=None)
@@ -359,7 +359,7 @@ def test_a_reader_that_blocks_the_commit_itself_is_waited_for_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a rollback journal COMMIT waits for readers: then nothing is applied, and the lock is given back."""
-    monkeypatch.setattr("connectors.sql.sqlite_database.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("connectors.sql.sqlite.database.BUSY_TIMEOUT_S", 0.05)
     committer, one = world.driver(), world.prepare(0, 1)
     committer.permit(Scope(ME, 1, 0))
     reader = sqlite3.connect(world.database, isolation_level=None)
@@ -411,7 +411,7 @@ def test_a_read_only_database_shows_the_tables_to_create(world: World, monkeypat
         message = "attempt to write a readonly database"
         raise TargetError(message)
 
-    monkeypatch.setattr("connectors.sql.sqlite_committer.create_tables", forbidden)
+    monkeypatch.setattr("connectors.sql.sqlite.committer.create_tables", forbidden)
     with pytest.raises(TargetError, match="eos_applied, eos_claim, eos_witness are missing") as caught:
         world.sink.committer("orders").inspect(ME, ())
     connection = sqlite3.connect(world.database)

@@ -19,10 +19,10 @@ from pathlib import Path
 import pyarrow as pa
 from sqlalchemy import Connection
 
-from connectors.sql import sqlite_committer
-from connectors.sql.sqlite_committer import SqliteCommitter
-from connectors.sql.sqlite_sink import SqliteSink
-from connectors.sql.sqlite_tables import Slot
+from connectors.sql.sqlite import committer as sqlite_committer
+from connectors.sql.sqlite.committer import SqliteCommitter
+from connectors.sql.sqlite.sink import SqliteSink
+from connectors.sql.sqlite.tables import Slot
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
 from wal.storage import Storage
@@ -37,7 +37,7 @@ Decided = dict[int, list[Committable]]
 
 processes = get_context("forkserver")
 # pandas because Arrow imports it on the way to NumPy: that would be most of the time in which a process is killed.
-processes.set_forkserver_preload(["pytest", "pandas", "sqlalchemy.dialects.sqlite", "connectors.sql.sqlite_sink"])
+processes.set_forkserver_preload(["pytest", "pandas", "sqlalchemy.dialects.sqlite", "connectors.sql.sqlite.sink"])
 
 
 def apply(sink: SqliteSink, decided: Decided, pipe: Pipe, broken: bool) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from connectors.sql.sqlite_committer import SqliteCommitter
-from connectors.sql.sqlite_sink import SqliteSink
+from connectors.sql.sqlite.committer import SqliteCommitter
+from connectors.sql.sqlite.sink import SqliteSink
 from twophase.driver import Driver
 from twophase.errors import FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.ids import Scope, TransactionId, sink_key

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from connectors.sql.sqlite_sink import SqliteSink
+from connectors.sql.sqlite.sink import SqliteSink
 from twophase.errors import SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 

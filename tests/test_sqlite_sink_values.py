@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.sql.sqlite_columns import Affinity, TargetColumn, form_of, suggested_type
-from connectors.sql.sqlite_sink import SqliteSink
+from connectors.sql.sqlite.columns import Affinity, TargetColumn, form_of, suggested_type
+from connectors.sql.sqlite.sink import SqliteSink
 from twophase.errors import BadRowError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 

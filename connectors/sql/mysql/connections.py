@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from connectors.contracts import Finding
-from connectors.sql.engine import Session
+from connectors.sql.mysql.engine import Session
 
 _DRIVER: Final = 2
 """One on which it commits, and one for what a start asks."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from connectors.sql.json_text import supported
-from connectors.sql.target import Target, TargetColumn
+from connectors.sql.mysql.target import Target, TargetColumn
 
 METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
 """Columns that every row has; a table may leave them out (design, section 3)."""

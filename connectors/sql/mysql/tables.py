@@ -14,8 +14,8 @@ from sqlalchemy import BigInteger, Column, Integer, MetaData, String, Table
 from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import CreateTable
 
-from connectors.sql.engine import Session
-from connectors.sql.errors import ACCESS_DENIED_CREATE, ServerError
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ACCESS_DENIED_CREATE, ServerError
 from twophase.errors import TargetError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects import sqlite
 
-from connectors.sql.sqlite_columns import Binding, TargetColumn, form_of, suggested_type
+from connectors.sql.sqlite.columns import Binding, TargetColumn, form_of, suggested_type
 from twophase.errors import TargetError
 
 METADATA: Final = ("_key", "_topic", "_partition", "_offset", "_timestamp", "_headers")

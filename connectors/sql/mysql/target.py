@@ -6,8 +6,8 @@ import difflib
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.sql.engine import Session
-from connectors.sql.errors import ServerError
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ServerError
 from twophase.errors import TargetError
 
 _NO_DATABASE: Final = "the sink's url names no database"

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from connectors.sql import permits, tables, xa
 from connectors.sql.address import masked
-from connectors.sql.engine import Session
-from connectors.sql.errors import LOCK_WAIT_TIMEOUT, UNKNOWN_XID, WRONG_XA_STATE, ServerError, translated
+from connectors.sql.mysql import permits, tables, xa
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import LOCK_WAIT_TIMEOUT, UNKNOWN_XID, WRONG_XA_STATE, ServerError, translated
 from twophase import faults
 from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from connectors.sql.engine import Session
-from connectors.sql.errors import ServerError
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ServerError
 from twophase.ids import Scope, TransactionId
 
 _TASKS: Final = 128  # tasks share a name modulo this

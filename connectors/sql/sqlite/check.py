@@ -13,8 +13,8 @@ import pyarrow as pa
 from sqlalchemy import Connection, inspect
 
 from connectors.contracts import Finding
-from connectors.sql.sqlite_database import Database
-from connectors.sql.sqlite_target import bind, read_table
+from connectors.sql.sqlite.database import Database
+from connectors.sql.sqlite.target import bind, read_table
 from twophase.errors import ConnectorError
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem

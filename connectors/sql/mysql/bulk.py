@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.sql.encode import texts
-from connectors.sql.engine import Session, quote
-from connectors.sql.errors import ServerError, is_row_fault
-from connectors.sql.fit import ColumnPlan, Form
 from connectors.sql.json_text import escaped
+from connectors.sql.mysql.encode import texts
+from connectors.sql.mysql.engine import Session, quote
+from connectors.sql.mysql.errors import ServerError, is_row_fault
+from connectors.sql.mysql.fit import ColumnPlan, Form
 from twophase.errors import BadRowError
 
 _SLICE_BYTES: Final = 16 * 1024 * 1024  # of Arrow memory in one statement

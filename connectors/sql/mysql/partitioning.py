@@ -15,8 +15,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.sql.fit import is_bytes, is_text
-from connectors.sql.target import Target, TargetColumn, UniqueIndex
+from connectors.sql.mysql.fit import is_bytes, is_text
+from connectors.sql.mysql.target import Target, TargetColumn, UniqueIndex
 
 _EXACT_COLLATIONS: Final = frozenset({"utf8mb4_0900_bin", "utf8mb4_nopad_bin"})
 """By code point and without PAD SPACE; `utf8mb4_bin` pads: `a` and `a ` are one key."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from connectors.contracts import Finding
-from connectors.sql import connections, probe, tables, xa
 from connectors.sql.address import is_verified, masked, parse
-from connectors.sql.engine import Session
-from connectors.sql.errors import ServerError, connector_error
-from connectors.sql.partitioning import REMEDY, Partitioning, partitioning_of_table
-from connectors.sql.target import read_target
+from connectors.sql.mysql import connections, probe, tables, xa
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ServerError, connector_error
+from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning_of_table
+from connectors.sql.mysql.target import read_target
 from twophase.errors import ConnectorError
 
 _LOCAL_HOSTS: Final = frozenset({None, "", "localhost", "127.0.0.1", "::1"})

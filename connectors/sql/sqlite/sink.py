@@ -13,13 +13,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from connectors.contracts import Finding
-from connectors.sql.sqlite_check import findings
-from connectors.sql.sqlite_columns import Binding
-from connectors.sql.sqlite_committer import SqliteCommitter
-from connectors.sql.sqlite_database import Database
-from connectors.sql.sqlite_log import open_log
-from connectors.sql.sqlite_target import bind, read_table
-from connectors.sql.sqlite_writer import SqliteWriter
+from connectors.sql.sqlite.check import findings
+from connectors.sql.sqlite.columns import Binding
+from connectors.sql.sqlite.committer import SqliteCommitter
+from connectors.sql.sqlite.database import Database
+from connectors.sql.sqlite.log import open_log
+from connectors.sql.sqlite.target import bind, read_table
+from connectors.sql.sqlite.writer import SqliteWriter
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from wal.errors import WalError

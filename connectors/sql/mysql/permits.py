@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from connectors.sql import tables, xa
-from connectors.sql.engine import Session
-from connectors.sql.errors import DUPLICATE_KEY, LOCK_WAIT_TIMEOUT, ServerError, connector_error
-from connectors.sql.stragglers import end_stragglers
+from connectors.sql.mysql import tables, xa
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import DUPLICATE_KEY, LOCK_WAIT_TIMEOUT, ServerError, connector_error
+from connectors.sql.mysql.stragglers import end_stragglers
 from twophase.errors import FencedError, IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 

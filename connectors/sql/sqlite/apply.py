@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import types
 from sqlalchemy import Connection
 
-from connectors.sql.sqlite_log import segment_of
+from connectors.sql.sqlite.log import segment_of
 from twophase.errors import BadRowError
 from twophase.values import Committable
 from wal.segment import read_segment

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.sql.engine import Session
-from connectors.sql.errors import PRIVILEGE_MISSING, XA_FAILED, ServerError
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import PRIVILEGE_MISSING, XA_FAILED, ServerError
 from twophase.ids import TransactionId
 
 FORMAT_ID: Final = 0x454F53  # "EOS"

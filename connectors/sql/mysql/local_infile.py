@@ -13,7 +13,7 @@ from pymysql import err
 from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
-from connectors.sql.errors import ServerError
+from connectors.sql.mysql.errors import ServerError
 
 _PACKET_BYTES: Final = 256 * 1024  # measured: 16 KiB costs 6-13 % of the load rate, 1 MiB gains nothing more
 

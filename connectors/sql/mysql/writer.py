@@ -12,13 +12,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 
-from connectors.sql import stragglers, tables, xa
 from connectors.sql.address import masked
-from connectors.sql.bulk import Bulk, Payload
-from connectors.sql.committer import EMPTY
-from connectors.sql.engine import Session
-from connectors.sql.errors import ServerError, translated
-from connectors.sql.fit import ColumnPlan
+from connectors.sql.mysql import stragglers, tables, xa
+from connectors.sql.mysql.bulk import Bulk, Payload
+from connectors.sql.mysql.committer import EMPTY
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ServerError, translated
+from connectors.sql.mysql.fit import ColumnPlan
 from twophase import faults
 from twophase.errors import BadRowError, PermitRevokedError
 from twophase.ids import TransactionId

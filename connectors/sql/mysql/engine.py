@@ -16,9 +16,9 @@ from sqlalchemy import Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from connectors.sql.address import connect_arguments
-from connectors.sql.dialect import Dialect
-from connectors.sql.errors import ServerError
-from connectors.sql.local_infile import LoadingConnection
+from connectors.sql.mysql.dialect import Dialect
+from connectors.sql.mysql.errors import ServerError
+from connectors.sql.mysql.local_infile import LoadingConnection
 
 _SESSION: Final = {
     "lock_wait_timeout": 20,  # seconds, for metadata locks; the server's default is a year (H17)

@@ -10,15 +10,15 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.contracts import Finding
-from connectors.sql import doctor
 from connectors.sql.address import masked
-from connectors.sql.committer import MySqlCommitter
-from connectors.sql.engine import Session, quote
-from connectors.sql.errors import translated
-from connectors.sql.fit import ColumnPlan, plan_columns
-from connectors.sql.partitioning import REMEDY, Partitioning, partitioning
-from connectors.sql.target import Target, read_target
-from connectors.sql.writer import MySqlWriter
+from connectors.sql.mysql import doctor
+from connectors.sql.mysql.committer import MySqlCommitter
+from connectors.sql.mysql.engine import Session, quote
+from connectors.sql.mysql.errors import translated
+from connectors.sql.mysql.fit import ColumnPlan, plan_columns
+from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning
+from connectors.sql.mysql.target import Target, read_target
+from connectors.sql.mysql.writer import MySqlWriter
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 

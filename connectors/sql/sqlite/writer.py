@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from connectors.sql.sqlite_columns import Binding
-from connectors.sql.sqlite_log import committable, segment_name, while_preparing
-from connectors.sql.sqlite_values import stored_rows, stored_schema
+from connectors.sql.sqlite.columns import Binding
+from connectors.sql.sqlite.log import committable, segment_name, while_preparing
+from connectors.sql.sqlite.values import stored_rows, stored_schema
 from twophase import faults
 from twophase.ids import TransactionId
 from twophase.values import Committable

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect
 
-from connectors.sql.sqlite_apply import apply_segments
-from connectors.sql.sqlite_database import Database
-from connectors.sql.sqlite_log import Log, committable, is_sealed, open_log, segment_name, segment_of, while_committing
-from connectors.sql.sqlite_ownership import Ownership
-from connectors.sql.sqlite_tables import Slot, create_tables, has_tables, read_owner, tables_missing
+from connectors.sql.sqlite.apply import apply_segments
+from connectors.sql.sqlite.database import Database
+from connectors.sql.sqlite.log import Log, committable, is_sealed, open_log, segment_name, segment_of, while_committing
+from connectors.sql.sqlite.ownership import Ownership
+from connectors.sql.sqlite.tables import Slot, create_tables, has_tables, read_owner, tables_missing
 from twophase import faults
 from twophase.errors import IdentityError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key

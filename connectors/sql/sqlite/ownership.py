@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
-from connectors.sql.sqlite_log import Log
-from connectors.sql.sqlite_tables import Owner, read_owner, write_owner
+from connectors.sql.sqlite.log import Log
+from connectors.sql.sqlite.tables import Owner, read_owner, write_owner
 from twophase.errors import FencedError, IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.values import Committable

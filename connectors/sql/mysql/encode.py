@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from connectors.sql.fit import ColumnPlan, Form, is_nested
 from connectors.sql.json_text import finite, json_text
+from connectors.sql.mysql.fit import ColumnPlan, Form, is_nested
 from twophase.errors import BadRowError
 
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from connectors.sql.sqlite_columns import Binding, Form
+from connectors.sql.sqlite.columns import Binding, Form
 from twophase.errors import BadRowError
 
 _STORED: Final = {

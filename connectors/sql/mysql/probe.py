@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from connectors.contracts import Finding
-from connectors.sql import xa
-from connectors.sql.engine import Session
-from connectors.sql.errors import ServerError
-from connectors.sql.product import NO_XA, product
-from connectors.sql.target import Target
+from connectors.sql.mysql import xa
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ServerError
+from connectors.sql.mysql.product import NO_XA, product
+from connectors.sql.mysql.target import Target
 
 _NO_LOCAL: Final = (
     "SET GLOBAL local_infile = OFF, and rows go by multi-row INSERT, which is slower; or give the address of the "
