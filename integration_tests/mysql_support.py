@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connectors.sql.mysql.committer import MySqlCommitter
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.mysql.writer import MySqlWriter
+from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from twophase.errors import ConnectorError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 from twophase.participants import Prepared
@@ -34,7 +34,7 @@ class Bench:
 
     url: str
     sink: MySqlSink
-    committer: MySqlCommitter
+    committer: TwoPhaseCommitter
     incarnation: str = field(default_factory=incarnation)
     epoch: int = 1
     attempts: int = 0

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 import pytest
 
 from connectors.sql.mysql import engine, xa
-from connectors.sql.mysql.committer import MySqlCommitter
 from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from integration_tests.harness import session
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, numbers
@@ -63,7 +64,7 @@ def test_h17_the_open_attempt_of_a_stopped_process_is_ended_by_kill(ids: Bench, 
         os.kill(child.pid, signal.SIGSTOP)
         started = time.monotonic()
         if by == "a claim":
-            newer = MySqlCommitter("warehouse", ids.url, PIPELINE)
+            newer = mysql_committer("warehouse", ids.url, PIPELINE)
             newer.claim(ids.incarnation, 2)
             newer.close()
         else:
@@ -186,10 +187,10 @@ def test_h4_a_loop_of_concurrent_commits_never_takes_a_branch_for_lost(ids: Benc
     branches, committers = 60, 4
     scope = ids.permitted()
     committables = [ids.prepare(scope, task, numbers(task, task + 1)) for task in range(branches)]
-    ours = [MySqlCommitter("warehouse", ids.url, PIPELINE) for _ in range(committers)]
+    ours = [mysql_committer("warehouse", ids.url, PIPELINE) for _ in range(committers)]
     barrier = threading.Barrier(committers)
 
-    def race(committer: MySqlCommitter) -> list[CommitOutcome]:
+    def race(committer: TwoPhaseCommitter) -> list[CommitOutcome]:
         outcomes: list[CommitOutcome] = []
         for committable in committables:
             barrier.wait()

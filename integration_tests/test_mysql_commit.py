@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connectors.sql.mysql import permits, tables, xa
-from connectors.sql.mysql.committer import MySqlCommitter
+from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
+from connectors.sql.mysql.server import MySqlServer, mysql_committer
+from connectors.sql.two_phase import permits, tables
+from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, incarnation, numbers
 from integration_tests.mysql_support import clean_up as clean_up
 from twophase.errors import (
@@ -72,7 +74,7 @@ def test_r7_a_second_commit_answers_that_the_first_one_landed(ids: Bench) -> Non
     committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
     assert committed(ids, committable) == [CommitOutcome.COMMITTED]
     for _ in range(2):
-        again = MySqlCommitter("warehouse", ids.url, PIPELINE)
+        again = mysql_committer("warehouse", ids.url, PIPELINE)
         assert again.commit(0, [committable]) == [CommitOutcome.ALREADY_COMMITTED]
         again.close()
     assert ids.count() == ROWS
@@ -117,7 +119,7 @@ def test_h19_abort_of_a_branch_that_is_still_attached_waits_until_it_is_gone(ids
 def test_r7_a_connection_that_the_server_has_cut_is_replaced_and_the_branch_is_looked_up(ids: Bench) -> None:
     committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
     ids.committer.prepared(ids.incarnation)
-    session = ids.committer._session
+    session = ids.committer._server
     assert session is not None
     (thread,) = session.execute("SELECT CONNECTION_ID()")[0]
     ids.query(f"KILL {thread}")
@@ -143,10 +145,10 @@ def test_h4_of_two_concurrent_commits_neither_takes_the_branch_for_lost(ids: Ben
     scope = ids.permitted()
     committables = [ids.prepare(scope, task, numbers(task, task + 1)) for task in range(branches)]
     time.sleep(0.3)
-    ours = [MySqlCommitter("warehouse", ids.url, PIPELINE) for _ in range(2)]
+    ours = [mysql_committer("warehouse", ids.url, PIPELINE) for _ in range(2)]
     barrier = threading.Barrier(2)
 
-    def race(committer: MySqlCommitter) -> list[CommitOutcome]:
+    def race(committer: TwoPhaseCommitter) -> list[CommitOutcome]:
         outcomes: list[CommitOutcome] = []
         for committable in committables:
             barrier.wait()
@@ -202,7 +204,7 @@ def test_branches_of_another_incarnation_or_sink_are_left_out(ids: Bench) -> Non
     assert len(ids.prepared()) == 1
     other = incarnation()
     assert [each for each in ids.committer.prepared(other) if each.transaction] == []
-    neighbour = MySqlCommitter("another sink", ids.url, PIPELINE)
+    neighbour = mysql_committer("another sink", ids.url, PIPELINE)
     assert [each for each in neighbour.prepared(ids.incarnation) if each.transaction] == []
     neighbour.close()
 
@@ -218,7 +220,7 @@ def test_r5_without_a_permit_nothing_is_written(ids: Bench) -> None:
 def test_r5_a_permit_is_given_only_to_the_owner_of_the_claim(ids: Bench) -> None:
     ids.committer.permit(ids.scope(1))
     ids.committer.permit(ids.scope(1))  # idempotent
-    newer = MySqlCommitter("warehouse", ids.url, PIPELINE)
+    newer = mysql_committer("warehouse", ids.url, PIPELINE)
     newer.claim(ids.incarnation, 2)
     with pytest.raises(FencedError):
         ids.committer.permit(ids.scope(2))
@@ -236,7 +238,7 @@ def test_r3_a_claim_ends_open_and_prepared_branches_of_older_epochs(ids: Bench) 
     open_writer = ids.writer(scope, 1)
     open_writer.write(numbers(0, ROWS))
 
-    newer = MySqlCommitter("warehouse", ids.url, PIPELINE)
+    newer = mysql_committer("warehouse", ids.url, PIPELINE)
     started = time.monotonic()
     newer.claim(ids.incarnation, 2)  # the open writer is stopped as far as the database can see
     assert time.monotonic() - started < 20
@@ -258,7 +260,7 @@ def test_r3_a_claim_ends_open_and_prepared_branches_of_older_epochs(ids: Bench) 
 
 def test_r3_a_take_over_leaves_alone_what_another_incarnation_may_have_decided(ids: Bench) -> None:
     decided = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
-    heir, incarnation_of_heir = MySqlCommitter("warehouse", ids.url, PIPELINE), incarnation()
+    heir, incarnation_of_heir = mysql_committer("warehouse", ids.url, PIPELINE), incarnation()
     with pytest.raises(IdentityError, match=str(decided.transaction)):
         heir.claim(incarnation_of_heir, 1, take_over=True)
     assert [each.transaction for each in ids.prepared()] == [decided.transaction]
@@ -279,7 +281,7 @@ def test_r3_eviction_never_rolls_back_for_another_incarnation(ids: Bench) -> Non
     """What prepares between the check of a take-over and the deletion of its permit."""
     scope = ids.permitted()
     decided = ids.prepare(scope, 0, numbers(0, ROWS))
-    with Session(ids.url) as session, pytest.raises(IdentityError, match="prepared"):
+    with MySqlServer(ids.url) as session, pytest.raises(IdentityError, match="prepared"):
         permits.evict(session, "warehouse", incarnation(), [scope])
     assert committed(ids, decided) == [CommitOutcome.COMMITTED]
     assert ids.count() == ROWS
@@ -335,7 +337,7 @@ def test_a_writer_whose_connection_is_cut_never_goes_on_with_another(ids: Bench)
 
 
 def test_inspect_changes_nothing_but_its_own_tables(database: str) -> None:
-    committer = MySqlCommitter("warehouse", database, PIPELINE)
+    committer = mysql_committer("warehouse", database, PIPELINE)
     state = committer.inspect(incarnation(), ())
     assert (state.claim_incarnation, state.claim_epoch, state.highest_witness) == (None, 0, -1)
     committer.close()

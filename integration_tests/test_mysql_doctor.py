@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import make_url
 
-from connectors.sql.mysql import tables, xa
+from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.two_phase import tables
 from integration_tests.mysql_support import IDS, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
@@ -61,7 +63,7 @@ def test_a_foreign_prepared_branch_is_a_warning(database: str) -> None:
 def test_the_printed_ddl_makes_the_tables(database: str) -> None:
     """What an administrator runs where the pipeline's user may not create tables."""
     with Session(database) as session:
-        for statement in tables.ddl().split(";"):
+        for statement in tables.ddl(mysql.dialect()).split(";"):
             if statement.strip():
                 session.execute(statement)
         tables.ensure(session)

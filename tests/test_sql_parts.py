@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from sqlalchemy.dialects import mysql
 
 from connectors.sql.address import is_verified, masked
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.errors import ServerError, connector_error
-from connectors.sql.mysql.tables import ddl
+from connectors.sql.two_phase.tables import ddl
 from twophase.errors import (
     BadRowError,
     ConnectorError,
@@ -114,7 +115,7 @@ def test_tls_is_verified_unless_the_url_says_otherwise() -> None:
 
 
 def test_the_tables_are_as_wide_as_the_ids() -> None:
-    text = ddl()
+    text = ddl(mysql.dialect())
     assert text.count("ENGINE=InnoDB") == 3
     assert f"incarnation VARCHAR({INCARNATION_LENGTH})" in text
     assert f"sink VARCHAR({len(sink_key('x'))})" in text

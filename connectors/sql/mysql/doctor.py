@@ -7,11 +7,12 @@ from typing import Final
 
 from connectors.contracts import Finding
 from connectors.sql.address import is_verified, masked, parse
-from connectors.sql.mysql import connections, probe, tables, xa
+from connectors.sql.mysql import connections, probe, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError, connector_error
 from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning_of_table
 from connectors.sql.mysql.target import read_target
+from connectors.sql.two_phase import tables
 from twophase.errors import ConnectorError
 
 _LOCAL_HOSTS: Final = frozenset({None, "", "localhost", "127.0.0.1", "::1"})

@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import pymysql
+from sqlalchemy import Dialect as SqlDialect
 from sqlalchemy import Engine, NullPool, create_engine, event
+from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 
 from connectors.sql.address import connect_arguments
@@ -57,6 +59,9 @@ class Session:
         proxy.detach()  # the pool must not see it again: it would roll back
         self.driver = connection
         self.dialect = Dialect(str(connection.server_version))
+        self.for_share = self.dialect.for_share
+        self.utc_now = "UTC_TIMESTAMP(6)"
+        self.ddl: SqlDialect = mysql.dialect()
         settings = {**_SESSION, "innodb_lock_wait_timeout": lock_wait_s, "autocommit": 1}
         try:
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")

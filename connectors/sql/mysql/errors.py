@@ -8,16 +8,17 @@ Source: MySQL manual, "Server Error Message Reference"; MariaDB "Error Codes" (t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
+from connectors.sql.two_phase.server import StatementError
 from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkError, SinkUnavailableError, TargetError
 
 ACCESS_DENIED_CREATE: Final = frozenset({1044, 1142, 1227})
 DUPLICATE_KEY: Final = 1062
 LOCK_WAIT_TIMEOUT: Final = 1205
 PRIVILEGE_MISSING: Final = 1227
+_NO_SUCH_TABLE: Final = 1146
+_NO_DATABASE: Final = 1046
 XA_FAILED: Final = 1401  # XAER_RMERR: the server could not do it now
 UNKNOWN_XID: Final = 1397  # XAER_NOTA: does not exist, is attached elsewhere, or was committed already
 WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
@@ -116,8 +117,8 @@ _ROLLED_BACK: Final = frozenset({1402, 1613, 1614})  # XA_RBROLLBACK, XA_RBTIMEO
 _XA: Final = frozenset({1397, 1398, 1399, 1400, 1440}) | _ROLLED_BACK
 
 
-class ServerError(Exception):
-    """A statement failed. Never leaves this package."""
+class ServerError(StatementError):
+    """See StatementError."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(number, text)
@@ -130,9 +131,38 @@ class ServerError(Exception):
         return self.number in _CONNECTION
 
     @property
+    def lock_wait(self) -> bool:
+        """See StatementError."""
+        return self.number == LOCK_WAIT_TIMEOUT
+
+    @property
+    def duplicate_key(self) -> bool:
+        """See StatementError."""
+        return self.number == DUPLICATE_KEY
+
+    @property
+    def in_doubt(self) -> bool:
+        """See StatementError."""
+        return self.number in (UNKNOWN_XID, WRONG_XA_STATE)
+
+    @property
     def rolled_back(self) -> bool:
-        """The server ended the branch by itself; it can only be rolled back."""
+        """See StatementError."""
         return self.number in _ROLLED_BACK
+
+    @property
+    def missing_table(self) -> bool:
+        """See StatementError."""
+        return self.number == _NO_SUCH_TABLE
+
+    @property
+    def access_denied(self) -> bool:
+        """See StatementError."""
+        return self.number in ACCESS_DENIED_CREATE
+
+    def connector_error(self, doing: str) -> ConnectorError:
+        """See StatementError."""
+        return connector_error(doing, self)
 
 
 def is_row_fault(number: int) -> bool:
@@ -145,6 +175,8 @@ def connector_error(doing: str, error: ServerError) -> ConnectorError:
     message = f"{doing}: {error.text} (error {error.number})"
     if "CERTIFICATE_VERIFY_FAILED" in error.text:
         return TargetError(message, remedy="give the server's certificate authority as ssl_ca in the URL")
+    if error.number == _NO_DATABASE:
+        return TargetError(f"{doing}: the sink's url names no database", remedy="end the url with /<database>")
     if error.number in _CONNECTION or error.number in _BUSY:
         return SinkUnavailableError(message, remedy=_remedy_of_waiting(error.number))
     if error.number in _ROW:
@@ -163,12 +195,3 @@ def _remedy_of_waiting(number: int) -> str:
             " whose connections are open, XA RECOVER what was prepared and never ended"
         )
     return "see that the server is up and reachable; the pipeline goes on when it answers"
-
-
-@contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """Raise what the block raises as ServerError as one of twophase.errors instead."""
-    try:
-        yield
-    except ServerError as error:
-        raise connector_error(doing, error) from error

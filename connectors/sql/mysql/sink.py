@@ -12,13 +12,14 @@ import pyarrow as pa
 from connectors.contracts import Finding
 from connectors.sql.address import masked
 from connectors.sql.mysql import doctor
-from connectors.sql.mysql.committer import MySqlCommitter
 from connectors.sql.mysql.engine import Session, quote
-from connectors.sql.mysql.errors import translated
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
 from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning
+from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.target import Target, read_target
 from connectors.sql.mysql.writer import MySqlWriter
+from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from connectors.sql.two_phase.server import translated
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 
@@ -80,9 +81,9 @@ class MySqlSink:
         """See Sink. The writer connects at its first row, so that a task without rows costs nothing."""
         return MySqlWriter(self.name, self.url, self.target, self.plans, transaction)
 
-    def committer(self, pipeline: str) -> MySqlCommitter:
+    def committer(self, pipeline: str) -> TwoPhaseCommitter:
         """See Sink."""
-        return MySqlCommitter(self.name, self.url, pipeline)
+        return mysql_committer(self.name, self.url, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink."""

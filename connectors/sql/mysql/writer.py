@@ -13,12 +13,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pyarrow as pa
 
 from connectors.sql.address import masked
-from connectors.sql.mysql import stragglers, tables, xa
+from connectors.sql.mysql import stragglers, xa
 from connectors.sql.mysql.bulk import Bulk, Payload
-from connectors.sql.mysql.committer import EMPTY
 from connectors.sql.mysql.engine import Session
-from connectors.sql.mysql.errors import ServerError, translated
+from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.fit import ColumnPlan
+from connectors.sql.two_phase import tables
+from connectors.sql.two_phase.committer import EMPTY
+from connectors.sql.two_phase.server import translated
 from twophase import faults
 from twophase.errors import BadRowError, PermitRevokedError
 from twophase.ids import TransactionId

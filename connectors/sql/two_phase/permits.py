@@ -13,127 +13,124 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from connectors.sql.mysql import tables, xa
-from connectors.sql.mysql.engine import Session
-from connectors.sql.mysql.errors import DUPLICATE_KEY, LOCK_WAIT_TIMEOUT, ServerError, connector_error
-from connectors.sql.mysql.stragglers import end_stragglers
+from connectors.sql.two_phase import tables
+from connectors.sql.two_phase.server import Server, StatementError
 from twophase.errors import FencedError, IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 
 _EVICTION_S: Final = 30.0
-_UNKNOWN_XA: Final = frozenset({1397, 1399})
 
 
-def raise_claim(session: Session, pipeline: str, sink: str, incarnation: str, epoch: int, *, take_over: bool) -> None:
-    """Make the claim row (incarnation, epoch). Raises FencedError, IdentityError, ServerError."""
-    session.execute("START TRANSACTION")
+def raise_claim(server: Server, pipeline: str, sink: str, incarnation: str, epoch: int, *, take_over: bool) -> None:
+    """Make the claim row (incarnation, epoch). Raises FencedError, IdentityError, StatementError."""
+    server.execute("START TRANSACTION")
     try:
-        row = _locked_claim(session, pipeline, sink)
+        row = _locked_claim(server, pipeline, sink)
         if row is None:
             values = (pipeline, sink_key(sink), incarnation, epoch)
-            session.execute("INSERT INTO eos_claim VALUES (%s, %s, %s, %s)", *values)
+            server.execute("INSERT INTO eos_claim VALUES (%s, %s, %s, %s)", *values)
         else:
             if not take_over:
                 _check_claim(row, sink, incarnation, epoch)
-            session.execute(
+            server.execute(
                 "UPDATE eos_claim SET incarnation = %s, epoch = %s WHERE pipeline = %s AND sink = %s",
                 *(incarnation, epoch, pipeline, sink_key(sink)),
             )
-        session.execute("COMMIT")
-    except ServerError as error:
-        if error.number == DUPLICATE_KEY:
+        server.execute("COMMIT")
+    except StatementError as error:
+        if error.duplicate_key:
             # Two drivers were the first at once: the call is made again, and finds the row.
             message = f"sink {sink}: another driver claimed it at this moment"
             raise SinkUnavailableError(message, remedy="it is tried again") from error
         raise
     finally:
-        _end(session)
+        _end(server)
 
 
-def read_claim(session: Session, pipeline: str, sink: str) -> tuple[str, int] | None:
+def read_claim(server: Server, pipeline: str, sink: str) -> tuple[str, int] | None:
     """Incarnation and epoch, or None if nobody ever claimed the sink for this pipeline."""
     statement = "SELECT incarnation, epoch FROM eos_claim WHERE pipeline = %s AND sink = %s"
-    rows = session.execute(statement, pipeline, sink_key(sink))
+    rows = server.execute(statement, pipeline, sink_key(sink))
     return (str(rows[0][0]), int(rows[0][1])) if rows else None
 
 
-def insert_permit(session: Session, pipeline: str, sink: str, scope: Scope) -> None:
-    """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError, ServerError."""
-    session.execute("START TRANSACTION")
+def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope) -> None:
+    """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError."""
+    server.execute("START TRANSACTION")
     try:
-        row = _locked_claim(session, pipeline, sink)
+        row = _locked_claim(server, pipeline, sink)
         if row != (scope.incarnation, scope.epoch):
             found = f"epoch {row[1]} of incarnation {row[0]}" if row else "nobody"
             message = f"fenced: sink {sink} is claimed by {found}, this driver is epoch {scope.epoch}"
             raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
         statement = f"INSERT INTO eos_permit VALUES ({', '.join(['%s'] * 6)})"
         try:
-            session.execute(statement, *tables.permit_key(scope, sink_key(sink)), pipeline)
-        except ServerError as error:
-            if error.number != DUPLICATE_KEY:
+            server.execute(statement, *tables.permit_key(scope, sink_key(sink)), pipeline)
+        except StatementError as error:
+            if not error.duplicate_key:
                 raise
-        session.execute("COMMIT")
+        server.execute("COMMIT")
     finally:
-        _end(session)
+        _end(server)
 
 
-def older_permits(session: Session, pipeline: str, sink: str, incarnation: str, epoch: int) -> list[Scope]:
+def older_permits(server: Server, pipeline: str, sink: str, incarnation: str, epoch: int) -> list[Scope]:
     """Permits of this pipeline and sink which (incarnation, epoch) supersedes."""
     statement = (
         "SELECT incarnation, epoch, checkpoint_id, attempt FROM eos_permit"
         " WHERE pipeline = %s AND sink = %s AND NOT (incarnation = %s AND epoch >= %s)"
     )
-    return [Scope(*row) for row in session.execute(statement, pipeline, sink_key(sink), incarnation, epoch)]
+    return [Scope(*row) for row in server.execute(statement, pipeline, sink_key(sink), incarnation, epoch)]
 
 
-def check_nothing_undecided(session: Session, pipeline: str, sink: str, incarnation: str, epoch: int) -> None:
+def check_nothing_undecided(server: Server, pipeline: str, sink: str, incarnation: str, epoch: int) -> None:
     """Before a take-over: what another incarnation left prepared may be decided, and only its own head knows (R3).
 
     Raises IdentityError that lists it.
     """
-    foreign = {s for s in older_permits(session, pipeline, sink, incarnation, epoch) if s.incarnation != incarnation}
-    left = [t for scope in sorted(foreign) for t in _prepared_under(session, sink, scope)]
+    foreign = {s for s in older_permits(server, pipeline, sink, incarnation, epoch) if s.incarnation != incarnation}
+    left = [t for scope in sorted(foreign) for t in _prepared_under(server, sink, scope)]
     if left:
         raise _undecided(sink, left)
 
 
-def earlier_tries(session: Session, sink: str, scope: Scope) -> list[Scope]:
+def earlier_tries(server: Server, sink: str, scope: Scope) -> list[Scope]:
     """Permits of `scope` and of the tries before it."""
     statement = (
         "SELECT attempt FROM eos_permit"
         " WHERE incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt <= %s AND sink = %s"
     )
-    rows = session.execute(statement, *tables.permit_key(scope, sink_key(sink)))
+    rows = server.execute(statement, *tables.permit_key(scope, sink_key(sink)))
     return [Scope(scope.incarnation, scope.epoch, scope.checkpoint_id, int(attempt)) for (attempt,) in rows]
 
 
-def evict(session: Session, sink: str, incarnation: str, scopes: list[Scope]) -> None:
+def evict(server: Server, sink: str, incarnation: str, scopes: list[Scope]) -> None:
     """Delete these permits. Returns when none of them can be used any more and nothing is prepared under them.
 
     What `incarnation` prepared is rolled back. What another one prepared is not: it may be decided, in a head that
     this pipeline does not read (IdentityError). Its open branches are ended; nobody has acknowledged them.
-    Blocks for half a minute at most, then raises SinkUnavailableError: the call is made again. Raises ServerError.
+    Blocks for half a minute at most, then raises SinkUnavailableError: the call is made again. Raises StatementError.
     """
     deadline = time.monotonic() + _EVICTION_S
     for scope in scopes:
-        _until_done(deadline, sink, scope, lambda scope=scope: _evict(session, sink, incarnation, scope))  # type: ignore[misc]
+        _until_done(deadline, sink, scope, lambda scope=scope: _evict(server, sink, incarnation, scope))  # type: ignore[misc]
 
 
-def _evict(session: Session, sink: str, incarnation: str, scope: Scope) -> bool:
-    left = _prepared_under(session, sink, scope)
+def _evict(server: Server, sink: str, incarnation: str, scope: Scope) -> bool:
+    left = _prepared_under(server, sink, scope)
     if left and scope.incarnation != incarnation:
         raise _undecided(sink, left)
     for transaction in left:
-        roll_back(session, transaction)
+        roll_back(server, transaction)
     where = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
     try:
-        session.execute(f"DELETE FROM eos_permit WHERE {where}", *tables.permit_key(scope, sink_key(sink)))
-    except ServerError as error:
-        if error.number != LOCK_WAIT_TIMEOUT:
+        server.execute(f"DELETE FROM eos_permit WHERE {where}", *tables.permit_key(scope, sink_key(sink)))
+    except StatementError as error:
+        if not error.lock_wait:
             raise
-        end_stragglers(session, scope, sink_key(sink))
+        server.end_stragglers(scope, sink_key(sink))
         return False
-    return not _prepared_under(session, sink, scope)  # MariaDB: prepared while the DELETE waited
+    return not _prepared_under(server, sink, scope)  # MariaDB: prepared while the DELETE waited
 
 
 def _until_done(deadline: float, sink: str, scope: Scope, attempt: Callable[[], bool]) -> None:
@@ -155,23 +152,23 @@ def _undecided(sink: str, left: list[TransactionId]) -> IdentityError:
     return IdentityError(message, remedy=remedy)
 
 
-def _prepared_under(session: Session, sink: str, scope: Scope) -> list[TransactionId]:
-    listed = (branch.transaction for branch in xa.recover(session))
+def _prepared_under(server: Server, sink: str, scope: Scope) -> list[TransactionId]:
+    listed = (each.transaction for each in server.prepared())
     return [each for each in listed if each and each.scope == scope and each.sink == sink_key(sink)]
 
 
-def roll_back(session: Session, transaction: TransactionId) -> None:
-    """Try once; whether it is gone, the listing says. Raises ServerError unless the branch is just not to be had."""
+def roll_back(server: Server, transaction: TransactionId) -> None:
+    """Try once; whether it is gone, the listing says. Raises StatementError unless the branch is just not to be had."""
     try:
-        xa.rollback(session, transaction)
-    except ServerError as error:
-        if error.number not in _UNKNOWN_XA and not error.rolled_back:
+        server.roll_back_prepared(transaction)
+    except StatementError as error:
+        if not (error.in_doubt or error.rolled_back):
             raise
 
 
-def _locked_claim(session: Session, pipeline: str, sink: str) -> tuple[str, int] | None:
+def _locked_claim(server: Server, pipeline: str, sink: str) -> tuple[str, int] | None:
     statement = "SELECT incarnation, epoch FROM eos_claim WHERE pipeline = %s AND sink = %s FOR UPDATE"
-    rows = session.execute(statement, pipeline, sink_key(sink))
+    rows = server.execute(statement, pipeline, sink_key(sink))
     return (str(rows[0][0]), int(rows[0][1])) if rows else None
 
 
@@ -184,10 +181,10 @@ def _check_claim(row: tuple[str, int], sink: str, incarnation: str, epoch: int) 
         raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
 
 
-def _end(session: Session) -> None:
+def _end(server: Server) -> None:
     """After COMMIT this does nothing; after an error it lets go of the claim row."""
     try:
-        session.execute("ROLLBACK")
-    except ServerError as error:
+        server.execute("ROLLBACK")
+    except StatementError as error:
         if not error.disconnected:
-            raise connector_error("letting go of the claim row", error) from error
+            raise error.connector_error("letting go of the claim row") from error

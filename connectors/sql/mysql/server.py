@@ -1,0 +1,50 @@
+"""MySQL and MariaDB as two-phase commit sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from connectors.sql.address import masked
+from connectors.sql.mysql import stragglers, xa
+from connectors.sql.mysql.engine import Session
+from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from connectors.sql.two_phase.server import Listed
+from twophase.ids import Scope, TransactionId
+
+_LOCK_WAIT_S: Final = 1  # the driver waits between its calls, and longer each time
+
+
+class MySqlServer(Session):
+    """See Server. The driver's connection."""
+
+    def __init__(self, url: str) -> None:
+        """Connect. Raises ServerError. `url`: a secret."""
+        super().__init__(url, lock_wait_s=_LOCK_WAIT_S)
+
+    def prepared(self) -> Sequence[Listed]:
+        """See Server."""
+        return [_listed(branch) for branch in xa.recover(self)]
+
+    def commit_prepared(self, transaction: TransactionId) -> None:
+        """See Server."""
+        xa.commit(self, transaction)
+
+    def roll_back_prepared(self, transaction: TransactionId) -> None:
+        """See Server."""
+        xa.rollback(self, transaction)
+
+    def end_stragglers(self, scope: Scope, sink: str) -> int:
+        """See Server."""
+        return stragglers.end_stragglers(self, scope, sink)
+
+
+def mysql_committer(name: str, url: str, pipeline: str) -> TwoPhaseCommitter:
+    """The driver's half of a sink. Connects when it is first asked. `url`: a secret."""
+    return TwoPhaseCommitter(name, pipeline, masked(url), partial(MySqlServer, url))
+
+
+def _listed(branch: xa.Branch) -> Listed:
+    transaction = branch.transaction
+    return Listed(transaction, str(transaction) if transaction else f"XA {branch.literal}")
