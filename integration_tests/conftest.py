@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+import sqlalchemy
 
 from integration_tests import databases, topics
 from integration_tests.cluster.pipeline import ClusterPipeline
@@ -19,6 +20,7 @@ from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
 from integration_tests.services.obtain import KINDS
+from integration_tests.services.postgres_native import Postgres
 
 
 class TopicFactory(Protocol):
@@ -112,6 +114,28 @@ def _new_database(services: Services) -> Iterator[str]:
     databases.create(services, name)
     yield f"{services.database_url.rstrip('/')}/{name}"
     databases.drop(services, name)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Postgres:
+    """A PostgreSQL server that answers; it is stopped with the other services."""
+    found = Postgres()
+    found.up()
+    return found
+
+
+@pytest.fixture
+def postgres_database(postgres: Postgres) -> Iterator[str]:
+    """The SQLAlchemy URL of a database of this test's own; dropped at the end."""
+    name = f"eos_{secrets.token_hex(5)}"
+    engine = sqlalchemy.create_engine(f"{postgres.url}postgres", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    yield f"{postgres.url}{name}"
+    engine.dispose()
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+    engine.dispose()
 
 
 @pytest.fixture

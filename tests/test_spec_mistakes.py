@@ -151,7 +151,6 @@ SINGLE = [
         "sinks[0].connector",
         "did you mean 'mysql'? allowed: mysql, sqlite",
     ),
-    ("connector: mysql", "connector: postgresql", 20, "sinks[0].connector", "not built yet: 'postgresql'"),
     ("connector: mysql", "connector: kafka", 20, "sinks[0].connector", "not built yet: 'kafka'"),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),

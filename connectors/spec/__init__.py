@@ -11,7 +11,7 @@ from connectors.spec.json_schema import json_schema
 from connectors.spec.loader import load_spec
 from connectors.spec.mistakes import Mistake, SpecMistakesError
 from connectors.spec.secrets import Url, mask
-from connectors.spec.sinks import MySqlEntry, SinkEntry, SqliteEntry
+from connectors.spec.sinks import MySqlEntry, PostgresEntry, SinkEntry, SqliteEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.spec import Spec
 from connectors.spec.steps import PythonStep, SqlStep, TransformStep
@@ -21,6 +21,7 @@ __all__ = [
     "KafkaEntry",
     "Mistake",
     "MySqlEntry",
+    "PostgresEntry",
     "PythonStep",
     "SinkEntry",
     "Spec",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.spec.sinks import MySqlEntry, SinkEntry, SqliteEntry
+from connectors.spec.sinks import MySqlEntry, PostgresEntry, SinkEntry, SqliteEntry
 from connectors.spec.spec import Spec
 from connectors.spec.steps import PythonStep
 
@@ -35,22 +35,43 @@ def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
 _Words = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 
-def _two_phase(spec: Spec) -> _Words:
+def _mysql(spec: Spec) -> _Words:
     return (
-        "exactly-once: every record's rows are in the table once, whatever is killed and restarted",
-        f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), one task's share shortly after another's",
+        *_two_phase(spec),
         (
             "an InnoDB table that exists, with columns that fit the rows",
             "MySQL: xa_detach_on_prepare=ON and the privilege XA_RECOVER_ADMIN",
             "durable commits: innodb_flush_log_at_trx_commit=1 and sync_binlog=1 (not MariaDB's defaults)",
             "tables of the protocol beside the target: created at the first start, or by an administrator",
         ),
-        (
-            "prepared rows keep their locks until the checkpoint is committed, also while the pipeline is down",
-            "no DDL on the table while the pipeline runs",
-            "a reader may see one task's rows of a checkpoint just before another's",
-        ),
+        _TWO_PHASE_LIMITS,
     )
+
+
+def _postgres(spec: Spec) -> _Words:
+    return (
+        *_two_phase(spec),
+        (
+            "a logged table that exists, with columns that fit the rows",
+            "max_prepared_transactions of twice the tasks that write at once (the server's default is 0), fsync=on",
+            "tables of the protocol beside the target: created at the first start, or by an administrator",
+        ),
+        (*_TWO_PHASE_LIMITS, "prepared transactions hold back VACUUM: do not leave a pipeline down for days"),
+    )
+
+
+def _two_phase(spec: Spec) -> tuple[str, str]:
+    return (
+        "exactly-once: every record's rows are in the table once, whatever is killed and restarted",
+        f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), one task's share shortly after another's",
+    )
+
+
+_TWO_PHASE_LIMITS: Final = (
+    "prepared rows keep their locks until the checkpoint is committed, also while the pipeline is down",
+    "no DDL on the table while the pipeline runs",
+    "a reader may see one task's rows of a checkpoint just before another's",
+)
 
 
 def _write_ahead_log(spec: Spec) -> _Words:
@@ -65,7 +86,11 @@ def _write_ahead_log(spec: Spec) -> _Words:
     )
 
 
-_BY_KIND: Final[dict[type, Callable[[Spec], _Words]]] = {MySqlEntry: _two_phase, SqliteEntry: _write_ahead_log}
+_BY_KIND: Final[dict[type, Callable[[Spec], _Words]]] = {
+    MySqlEntry: _mysql,
+    PostgresEntry: _postgres,
+    SqliteEntry: _write_ahead_log,
+}
 
 
 def _of_source(spec: Spec) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from connectors.spec.settings import LocalPath
 
 _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
+_POSTGRES_URL: Final = "postgresql+psycopg://user:password@host:5432/database"
+_POSTGRES_DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
 _SQLITE_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
 
@@ -39,6 +41,33 @@ class MySqlEntry(Strict):
         parts = urlsplit(self.url.reveal())
         database, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 3306, database or parts.path.strip("/"), table)
+
+    def arguments(self, location: Path) -> dict[str, object]:
+        """What the connector is built with. Contains the password."""
+        del location  # two-phase keeps nothing beside the checkpoint
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table}
+
+
+class PostgresEntry(Strict):
+    """`connector: postgresql`: a table of PostgreSQL."""
+
+    name: Title
+    """Stands in transaction ids: do not change it while the pipeline lives."""
+    connector: Literal["postgresql"]
+    from_: NonEmpty | None = Field(None, alias="from")
+    """The step or source whose rows are written."""
+    url: Annotated[Url, database_url(_POSTGRES_URL, _POSTGRES_DRIVERS.__contains__)]
+    """`postgresql+psycopg://user:password@host:5432/database`; best as `${env:NAME}`."""
+    table: Title
+    """The target; exists beforehand. `schema.table` for another schema of the database."""
+    commit: Annotated[Literal["two-phase"], later("upsert", "write-ahead-log")]
+    """How rows become visible: as prepared transactions, committed once the checkpoint is decided."""
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        """Equal for two sinks of one table, as far as the spec tells."""
+        parts = urlsplit(self.url.reveal())
+        return (parts.hostname or "", parts.port or 5432, parts.path.strip("/"), self.table)
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with. Contains the password."""
@@ -75,4 +104,4 @@ class SqliteEntry(Strict):
         return {"name": self.name, "path": self.path, "table": self.table, "log_folder": location / "log"}
 
 
-SinkEntry = Annotated[MySqlEntry | SqliteEntry, Field(discriminator="connector")]
+SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry, Field(discriminator="connector")]

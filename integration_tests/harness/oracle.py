@@ -106,6 +106,43 @@ class SinkTable:
                 yield int(number), gtrid, f"X'{gtrid.hex()}',X'{bqual.hex()}',{number}"
 
 
+class PostgresTable:
+    """The target in PostgreSQL, and what its server says."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.url = url
+        self.name = name
+        self._engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
+
+    def create(self, key: str = "") -> None:
+        """Create it, without any key unless one is given."""
+        self.execute(f'CREATE TABLE "{self.name}" (id BIGINT NOT NULL {key}, word VARCHAR(40), payload VARCHAR(80))')
+
+    def rows(self) -> Counter[Row]:
+        """All visible rows."""
+        return Counter((row[0], row[1], row[2]) for row in self.execute(f'SELECT id, word, payload FROM "{self.name}"'))
+
+    def count(self) -> int:
+        """The number of visible rows."""
+        return int(self.execute(f'SELECT COUNT(*) FROM "{self.name}"')[0][0])
+
+    def prepared(self, incarnation: str) -> list[str]:
+        """Ids of what this life of a pipeline has prepared."""
+        found = self.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+        return [str(gid) for (gid,) in found if str(gid).startswith(f"eos:{incarnation}")]
+
+    def roll_back(self, incarnation: str) -> None:
+        """Clean up after a test that failed: what stays prepared keeps its database from being dropped."""
+        for gid in self.prepared(incarnation):
+            self.execute(f"ROLLBACK PREPARED '{gid}'")
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """One statement on a connection of its own."""
+        with self._engine.connect() as connection:
+            result = connection.exec_driver_sql(statement)
+            return [tuple(row) for row in result] if result.returns_rows else []
+
+
 def _part(literal: str, number: int) -> bytes:
     """Of a literal, which is in hex where it is not plain text: `'gtrid','bqual',1` or `X'00',X'01',1`."""
     part = literal.split(",")[number]

@@ -8,6 +8,7 @@ import os
 import sys
 
 from integration_tests.services.obtain import KINDS, obtain, provider
+from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.values import ServiceError, Services
 
 
@@ -49,6 +50,8 @@ def _down(kind: str) -> None:
     for each in ("docker", "native") if kind == "all" else (kind,):
         stopped = provider(each).down()
         print(f"{each}: {'stopped' if stopped else 'nothing was up'}")
+    if kind == "all" and Postgres().down():
+        print("postgres: stopped")
 
 
 def _show(found: list[Services], as_json: bool) -> None:

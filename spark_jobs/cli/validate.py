@@ -10,10 +10,10 @@ from rich.tree import Tree
 from connectors.spec import (
     Guarantee,
     KafkaEntry,
-    MySqlEntry,
     PythonStep,
     SinkEntry,
     Spec,
+    SqliteEntry,
     TransformStep,
     guarantees,
 )
@@ -87,7 +87,7 @@ def _step(step: TransformStep) -> str:
 
 
 def _sink(sink: SinkEntry) -> str:
-    place = str(sink.url) if isinstance(sink, MySqlEntry) else str(sink.path)
+    place = str(sink.path) if isinstance(sink, SqliteEntry) else str(sink.url)
     return f"{sink.connector} {place}, table {sink.table}, {sink.commit}"
 
 

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from connectors.contracts import Finding
 from connectors.registry import build_sink, build_source
-from connectors.spec import MySqlEntry, PythonStep, Spec
+from connectors.spec import PythonStep, Spec, SqliteEntry
 from spark_jobs.failures import translate
 from spark_jobs.probe import Probe, Seen
 from spark_jobs.session import spark_session
@@ -25,7 +25,7 @@ from twophase.errors import ConnectorError
 _PATIENCE_S: Final = 90.0
 _TASKS_PER_CORE: Final = 3  # so that with some certainty each worker gets one
 _ALWAYS: Final = ("spark_jobs.source", "spark_jobs.writing")
-_MYSQL_PORT: Final = 3306
+_PORTS: Final = {"": 9092, "mysql": 3306, "mariadb": 3306, "postgresql": 5432}  # where an address has none
 _INSTALL: Final = "install it on each worker for the Python named there, or ship it with spark.submit.pyFiles"
 _FREE: Final = "see the master's page: are there workers with spark.executor.cores and spark.executor.memory free?"
 _INTERPRETER: Final = (
@@ -117,9 +117,9 @@ def _modules(spec: Spec) -> list[str]:
 def _addresses(spec: Spec) -> list[tuple[str, int]]:
     """Of the brokers that the spec names, and of the sinks' servers."""
     urls = [f"//{broker}" for entry in spec.sources for broker in entry.bootstrap_servers.split(",")]
-    urls += [entry.url.reveal() for entry in spec.sinks if isinstance(entry, MySqlEntry)]
+    urls += [entry.url.reveal() for entry in spec.sinks if not isinstance(entry, SqliteEntry)]
     parts = [urlsplit(url) for url in urls]
-    return [(part.hostname, part.port or _MYSQL_PORT) for part in parts if part.hostname]
+    return [(part.hostname, part.port or _PORTS[part.scheme.partition("+")[0]]) for part in parts if part.hostname]
 
 
 def _minor(version: str) -> str:

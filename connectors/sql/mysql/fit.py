@@ -15,10 +15,8 @@ import pyarrow as pa
 from pyarrow import types
 
 from connectors.sql.json_text import supported
+from connectors.sql.kinds import METADATA, is_bytes, is_nested, is_text
 from connectors.sql.mysql.target import Target, TargetColumn
-
-METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
-"""Columns that every row has; a table may leave them out (design, section 3)."""
 
 _EXACT_IN_FLOAT: Final = frozenset({"int8", "uint8", "int16", "uint16"})
 
@@ -86,22 +84,6 @@ def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
         return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
     return ColumnPlan(field.name, column.name, form, column.unsigned, column.fraction)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Strings of any layout."""
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    """Byte strings of any layout."""
-    tests = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
-    return any(test(kind) for test in tests)
-
-
-def is_nested(kind: pa.DataType) -> bool:
-    """Lists, maps and structs."""
-    return bool(types.is_nested(kind))
 
 
 def _integer(kind: pa.DataType, _column: TargetColumn) -> Form | None:

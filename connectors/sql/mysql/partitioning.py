@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.sql.mysql.fit import is_bytes, is_text
+from connectors.sql.kinds import is_bytes, is_text
 from connectors.sql.mysql.target import Target, TargetColumn, UniqueIndex
 
 _EXACT_COLLATIONS: Final = frozenset({"utf8mb4_0900_bin", "utf8mb4_nopad_bin"})

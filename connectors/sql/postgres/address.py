@@ -1,0 +1,46 @@
+"""What a URL of PostgreSQL says, and what nobody may see of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import URL
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from twophase.errors import SpecError
+
+_FORM: Final = "postgresql+psycopg://user:password@host:5432/database"
+_CONNECT_TIMEOUT_S: Final = 10
+_NETWORK_TIMEOUT_MS: Final = 120_000  # longer than any statement of ours may take; a vanished server is noticed by it
+
+
+def parse(url: str) -> URL:
+    """The parts of a URL. Raises SpecError without repeating it: it holds a password."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        message = f"the sink's url is not of the form {_FORM}"
+        raise SpecError(message, remedy="write special characters of the password as %xx") from None
+    if parsed.get_backend_name() != "postgresql":
+        message = f"the sink's url begins with {parsed.drivername!r}, which is not PostgreSQL"
+        raise SpecError(message, remedy="begin it with postgresql+psycopg://")
+    return parsed.set(drivername="postgresql+psycopg")
+
+
+def masked(url: str) -> str:
+    """The URL for messages: user, password and options left out."""
+    parsed = parse(url)
+    host = f"{parsed.host or 'localhost'}:{parsed.port or 5432}"
+    return f"{host}/{parsed.database}" if parsed.database else host
+
+
+def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
+    """What SQLAlchemy is given for a URL of ours: libpq's own options stay in it (`sslmode`, `sslrootcert`)."""
+    arguments: dict[str, object] = {
+        "autocommit": True,
+        "connect_timeout": _CONNECT_TIMEOUT_S,
+        "tcp_user_timeout": _NETWORK_TIMEOUT_MS,
+        "keepalives_idle": 30,
+    }
+    return parse(url), arguments

@@ -1,0 +1,162 @@
+"""What `eos doctor` says of a PostgreSQL sink. Changes nothing, apart from the protocol's own tables."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from connectors.contracts import Finding
+from connectors.sql.postgres.address import masked, parse
+from connectors.sql.postgres.engine import Session
+from connectors.sql.postgres.errors import ServerError
+from connectors.sql.postgres.target import Target, read_target
+from connectors.sql.postgres.transactions import listed
+from connectors.sql.two_phase import tables
+from twophase.errors import ConnectorError
+
+_OLDEST: Final = 130000
+_LOCAL_HOSTS: Final = (None, "", "localhost", "127.0.0.1", "::1")
+_DRIVER: Final = 2  # connections: one on which it commits, and one for what a start asks
+_SETTINGS: Final = "in postgresql.conf, or by ALTER SYSTEM; then restart the server"
+
+
+def check(name: str, url: str, table: str, compare: Callable[[], str] | None, writers: int | None) -> Sequence[Finding]:
+    """Every check, in the order in which they would stop a run.
+
+    Args:
+        name: the sink's.
+        url: the sink's; a secret.
+        table: the target.
+        compare: compares the rows with the table, where the rows are known, and says how they are shared out; raises
+            ConnectorError.
+        writers: how many tasks may write at once, where that is known.
+    """
+    try:
+        where = masked(url)
+        session = Session(url)
+    except ConnectorError as error:
+        return [Finding(f"{name}: url", False, error.message, error.remedy)]
+    except ServerError as error:
+        problem = error.connector_error(f"connecting to {where}")
+        return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
+    checks: dict[str, Callable[[], Iterator[Finding]]] = {
+        "version": lambda: _version(session),
+        "encryption": lambda: _encryption(session, url),
+        "durability": lambda: _durability(session),
+        "session": lambda: _session(session),
+        "prepared transactions": lambda: _prepared(session, writers),
+        "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
+        "connections": lambda: _connections(session, writers),
+        "own tables": lambda: _own_tables(session),
+        "target": lambda: _target(session, table, compare),
+    }
+    with session:
+        findings = [Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {where}")]
+        for what, run in checks.items():
+            try:
+                findings += [_named(name, finding) for finding in run()]
+            except ConnectorError as error:
+                findings.append(Finding(f"{name}: {what}", False, error.message, error.remedy))
+            except ServerError as error:
+                problem = error.connector_error(what)
+                findings.append(Finding(f"{name}: {what}", False, problem.message, problem.remedy))
+        return findings
+
+
+def _named(name: str, finding: Finding) -> Finding:
+    return Finding(f"{name}: {finding.check}", finding.ok, finding.detail, finding.remedy, finding.fatal)
+
+
+def _setting(session: Session, name: str) -> str:
+    return str(session.execute("SELECT current_setting(%s)", name)[0][0])
+
+
+def _version(session: Session) -> Iterator[Finding]:
+    found = int(_setting(session, "server_version_num"))
+    yield Finding("version", found >= _OLDEST, _setting(session, "server_version"), "use PostgreSQL 13 or newer")
+    (replica,) = session.execute("SELECT pg_is_in_recovery()")[0]
+    yield Finding("writable", not replica, "a standby" if replica else "yes", "give the address of the primary server")
+
+
+def _encryption(session: Session, url: str) -> Iterator[Finding]:
+    rows = session.execute("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+    encrypted = bool(rows and rows[0][0])
+    verified = parse(url).query.get("sslmode") == "verify-full"
+    state = f"{rows[0][1] if encrypted else 'none'}, {'verified' if verified else 'not verified'}"
+    remedy = "add ?sslmode=verify-full&sslrootcert=/path/ca.pem to the url, and the server is verified"
+    local = parse(url).host in _LOCAL_HOSTS
+    yield Finding("encryption", local or (encrypted and verified), state, remedy, fatal=False)
+
+
+def _durability(session: Session) -> Iterator[Finding]:
+    """A prepared transaction that a power cut takes away is a lost committable (R7)."""
+    for name in ("fsync", "full_page_writes"):
+        value = _setting(session, name)
+        yield Finding(name, value == "on", value, f"set {name} = on {_SETTINGS}")
+
+
+def _session(session: Session) -> Iterator[Finding]:
+    """A pooler that gives each statement another connection mixes transactions up."""
+    kept = _setting(session, "synchronous_commit") == "on" and _setting(session, "lock_timeout") == "3s"
+    same = len({session.execute("SELECT pg_backend_pid()")[0][0] for _ in range(5)}) == 1
+    remedy = "a pooler does not keep sessions: give the server's own address, or a pool in session mode"
+    yield Finding("session settings", kept and same, "kept" if kept and same else "lost between statements", remedy)
+
+
+def _prepared(session: Session, writers: int | None) -> Iterator[Finding]:
+    most = int(_setting(session, "max_prepared_transactions"))
+    found = listed(session)
+    needed = 2 * (writers or 1)  # a task's, and that of an attempt before it
+    detail = f"{most}, of which {len(found)} are used; a run needs {needed}"
+    remedy = f"set max_prepared_transactions = {max(100, needed)} {_SETTINGS}"
+    yield Finding("max_prepared_transactions", most - len(found) >= needed, detail, remedy, fatal=most < needed)
+    foreign = [each.description for each in found if each.transaction is None]
+    if foreign:
+        remedy = "another program prepared them; they keep their locks until COMMIT PREPARED or ROLLBACK PREPARED"
+        yield Finding("foreign prepared transactions", False, "; ".join(foreign), remedy, fatal=False)
+
+
+def _try_to_prepare(session: Session) -> Iterator[Finding]:
+    """Some managed databases refuse it."""
+    gid = f"eos-doctor-{secrets.token_hex(8)}"
+    session.execute("BEGIN")
+    try:
+        session.execute(f"PREPARE TRANSACTION '{gid}'")
+    except ServerError:
+        session.execute("ROLLBACK")
+        raise
+    session.execute(f"ROLLBACK PREPARED '{gid}'")
+    yield Finding("PREPARE TRANSACTION", True, "prepared and rolled back an empty one")
+
+
+def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
+    needed = (writers or 1) + _DRIVER
+    limit = int(_setting(session, "max_connections")) - int(_setting(session, "superuser_reserved_connections"))
+    used = int(session.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")[0][0]) - 1
+    tasks = "as many as tasks write at once" if writers is None else f"{writers} tasks that write at once"
+    detail = f"{limit}, of which {used} are used; a run needs {needed}: {tasks}, and {_DRIVER} of the driver"
+    remedy = "raise max_connections, or let fewer tasks write at once (spark.master)"
+    yield Finding("max_connections", limit - used >= needed, detail, remedy, fatal=limit < needed)
+
+
+def _own_tables(session: Session) -> Iterator[Finding]:
+    tables.ensure(session)
+    yield Finding("own tables", True, "eos_claim, eos_permit and eos_witness are there")
+
+
+def _target(session: Session, table: str, compare: Callable[[], str] | None) -> Iterator[Finding]:
+    target = read_target(session, table)
+    remedy = f"ALTER TABLE {target.quoted.replace('%%', '%')} SET LOGGED"
+    kind = {"p": "logged", "u": "unlogged", "t": "temporary"}.get(target.persistence, target.persistence)
+    yield Finding("target", target.persistence == "p", f"{target}, {kind}", remedy)
+    yield _privileges(session, target)
+    if compare is not None:
+        spread = compare()
+        yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit; {spread}")
+
+
+def _privileges(session: Session, target: Target) -> Finding:
+    (allowed,) = session.execute("SELECT has_table_privilege(%s, 'INSERT')", target.quoted.replace("%%", "%"))[0]
+    remedy = f"as an administrator: GRANT INSERT ON {target.quoted.replace('%%', '%')} TO <the pipeline's user>"
+    return Finding("INSERT", bool(allowed), "allowed" if allowed else "not allowed", remedy)

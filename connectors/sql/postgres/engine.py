@@ -1,0 +1,131 @@
+"""Connections to PostgreSQL: from a URL, with settings of our own, and outside of any pool.
+
+SQLAlchemy parses the URL, knows the driver, and opens the connection. It does not keep it: its pool rolls back what is
+open, and in autocommit, which COMMIT PREPARED needs, the statements are ours alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psycopg
+from sqlalchemy import Dialect, Engine, NullPool, create_engine
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError
+
+from connectors.sql.postgres.address import connect_arguments
+from connectors.sql.postgres.errors import ServerError
+
+_SETTINGS: Final = {
+    "application_name": "eos",
+    "client_encoding": "UTF8",
+    "timezone": "UTC",
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "iso_8601",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "standard_conforming_strings": "on",
+    "synchronous_commit": "on",  # what is prepared or committed has reached the disk (R5, R7)
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "600s",  # a stopped attempt keeps its locks no longer than this (H17)
+}
+
+
+class Session:
+    """One connection with our settings. Not for several threads at once; never reconnects (H14).
+
+    Statements are format strings of the driver, with `%s` for a value and `%%` for a percent sign.
+    """
+
+    def __init__(self, url: str, *, lock_wait_s: int = 3) -> None:
+        """Connect, in autocommit; blocks for ten seconds at most. Raises ServerError.
+
+        Args:
+            url: a secret.
+            lock_wait_s: how long a statement waits for a lock, before it fails and is tried again by whoever may (R5).
+        """
+        self.ddl: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+        self.for_share = "FOR SHARE"
+        self.utc_now = "(clock_timestamp() AT TIME ZONE 'UTC')"
+        try:
+            proxy = _engine(url).raw_connection()
+        except DBAPIError as error:
+            raise _server_error(error.orig) from None  # SQLAlchemy's own error would show its arguments
+        except (psycopg.Error, OSError) as error:
+            raise _server_error(error) from None
+        connection = proxy.driver_connection
+        assert isinstance(connection, psycopg.Connection)
+        proxy.detach()  # the pool must not see it again
+        self.driver: psycopg.Connection[Any] = connection
+        settings = {**_SETTINGS, "lock_timeout": f"{lock_wait_s}s"}
+        try:
+            for name, value in settings.items():
+                self.execute("SELECT set_config(%s, %s, false)", name, value)
+        except ServerError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run one statement; returns its rows. Raises ServerError."""
+        try:
+            with psycopg.ClientCursor(self.driver) as cursor:  # values in the statement: nothing is prepared at poolers
+                cursor.execute(statement.encode(), values)
+                return list(cursor.fetchall()) if cursor.description is not None else []
+        except (psycopg.Error, OSError, UnicodeError) as error:
+            raise _server_error(error) from error
+
+    def copy(self, statement: str, parts: Sequence[memoryview]) -> int:
+        """Run a COPY … FROM STDIN with this data; returns the number of rows. Raises ServerError."""
+        try:
+            with self.driver.cursor() as cursor:
+                with cursor.copy(statement.encode()) as copy:
+                    for part in parts:
+                        copy.write(part)
+                return cursor.rowcount
+        except (psycopg.Error, OSError) as error:
+            raise _server_error(error) from error
+
+    def answers(self) -> bool:
+        """Whether the connection still stands."""
+        try:
+            self.execute("SELECT 1")
+        except ServerError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Disconnect. Ends an open transaction and leaves a prepared one alone. Never raises."""
+        self.driver.close()
+
+
+def quote(name: str) -> str:
+    """An identifier in quotes, for a format string."""
+    return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+
+
+def _server_error(error: BaseException | None) -> ServerError:
+    if isinstance(error, psycopg.Error) and error.sqlstate:
+        return ServerError(error.sqlstate, error.diag.message_primary or str(error), error.diag.context or "")
+    if isinstance(error, UnicodeError):
+        return ServerError("22021", str(error))
+    return ServerError("", f"the connection is closed ({type(error).__name__}: {error})")
+
+
+@lru_cache(maxsize=16)
+def _engine(url: str) -> Engine:
+    """One engine for each URL and process: its first connection asks the server half a dozen questions."""
+    parsed, arguments = connect_arguments(url)
+    return create_engine(
+        parsed, connect_args=arguments, poolclass=NullPool, pool_reset_on_return=None, hide_parameters=True
+    )

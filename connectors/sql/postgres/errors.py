@@ -1,0 +1,101 @@
+"""What an SQLSTATE of PostgreSQL means for the pipeline.
+
+Source: PostgreSQL manual, appendix A, "PostgreSQL Error Codes": five characters, the first two of which are a class.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connectors.sql.two_phase.server import StatementError
+from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkError, SinkUnavailableError, TargetError
+
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+_UNIQUE_VIOLATION: Final = "23505"
+_UNDEFINED_OBJECT: Final = "42704"  # of a prepared transaction: it does not exist (any more)
+_WRONG_STATE: Final = "55000"  # another connection is just ending it; or prepared transactions are switched off
+_DUPLICATE_OBJECT: Final = "42710"  # the id of a prepared transaction is in use
+_UNDEFINED_TABLE: Final = "42P01"
+_DENIED: Final = "42501"
+
+_GONE: Final = frozenset({"", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})  # and class 08
+_BUSY_CLASSES: Final = ("08", "53", "57", "58")
+_BUSY: Final = frozenset({"40001", "40P01", _LOCK_NOT_AVAILABLE, "25006", *_GONE})
+_ROW_CLASSES: Final = ("22", "23", "44", "P0")  # data, constraints, a view's check option, RAISE of a trigger
+_TARGET_CLASSES: Final = ("0A", "28", "3D", "3F", "42")
+_SWITCHED_OFF: Final = "prepared transactions are disabled"
+
+
+class ServerError(StatementError):
+    """See StatementError."""
+
+    def __init__(self, code: str, text: str, context: str = "") -> None:
+        """`code`: the SQLSTATE, empty where there was no server to give one; `context`: where it happened."""
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+        self.context = context
+
+    @property
+    def disconnected(self) -> bool:
+        """See StatementError."""
+        return self.code in _GONE or self.code.startswith("08")
+
+    @property
+    def lock_wait(self) -> bool:
+        """See StatementError."""
+        return self.code == _LOCK_NOT_AVAILABLE
+
+    @property
+    def duplicate_key(self) -> bool:
+        """See StatementError."""
+        return self.code == _UNIQUE_VIOLATION
+
+    @property
+    def in_doubt(self) -> bool:
+        """See StatementError."""
+        return self.code in (_UNDEFINED_OBJECT, _WRONG_STATE)
+
+    @property
+    def rolled_back(self) -> bool:
+        """See StatementError. What is prepared here stays so until somebody ends it."""
+        return False
+
+    @property
+    def missing_table(self) -> bool:
+        """See StatementError."""
+        return self.code == _UNDEFINED_TABLE
+
+    @property
+    def access_denied(self) -> bool:
+        """See StatementError."""
+        return self.code == _DENIED
+
+    @property
+    def row_fault(self) -> bool:
+        """Whether it speaks of a row's values."""
+        return self.code.startswith(_ROW_CLASSES)
+
+    def connector_error(self, doing: str) -> ConnectorError:
+        """See StatementError."""
+        message = f"{doing}: {self.text}" + (f" (SQLSTATE {self.code})" if self.code else "")
+        if _SWITCHED_OFF in self.text:
+            return TargetError(message, remedy="set max_prepared_transactions and restart the server; see `eos doctor`")
+        if self.code in _BUSY or self.code.startswith(_BUSY_CLASSES):
+            return SinkUnavailableError(message, remedy=_remedy_of_waiting(self))
+        if self.row_fault:
+            return BadRowError(message, remedy="correct the row in a transform, or change the column")
+        if self.code in (_UNDEFINED_OBJECT, _WRONG_STATE, _DUPLICATE_OBJECT):
+            return PrepareError(message, remedy="the checkpoint is aborted and run again")
+        if self.code.startswith(_TARGET_CLASSES):
+            return TargetError(message, remedy="`eos doctor` shows what the user may do and what the table looks like")
+        return SinkError(message, remedy="look the code up in the server's manual; `eos doctor` checks the rest")
+
+
+def _remedy_of_waiting(error: ServerError) -> str:
+    if error.lock_wait:
+        return (
+            "it is tried again; if that does not help, another program holds the row or its key: pg_stat_activity lists"
+            " whose connections are open, pg_prepared_xacts what was prepared and never ended"
+        )
+    return "see that the server is up and reachable; the pipeline goes on when it answers"

@@ -1,0 +1,150 @@
+"""Which Arrow types a column takes, and how their values are written as text.
+
+One rule: refused at the start is what the server would alter in silence (a double in a REAL, more digits than a NUMERIC
+keeps); what the server reports (out of range, no UUID) is accepted here and judged row by row there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from connectors.sql.json_text import supported
+from connectors.sql.kinds import METADATA, is_bytes, is_nested, is_text
+from connectors.sql.postgres.target import Target, TargetColumn
+
+
+class Form(Enum):
+    """How the values of a column travel."""
+
+    PLAIN = "plain"  # Arrow's own text
+    DECIMAL = "decimal"  # with all its digits
+    DOUBLE = "double"  # as the double that it is
+    TEXT = "text"  # escaped, its length checked
+    BYTES = "bytes"  # in hex
+    MOMENT = "moment"  # date and time, UTC where there is a zone
+    TIME = "time"
+    JSON = "json"  # nested values
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One column to write."""
+
+    name: str  # in the rows
+    column: str  # in the table
+    form: Form
+    length: int | None = None  # characters
+    fraction: int = 6  # digits of a second's fraction
+
+
+def plan_columns(schema: pa.Schema, target: Target) -> tuple[tuple[ColumnPlan, ...], list[str]]:
+    """The columns to write, in the order of the rows, and everything that does not fit."""
+    columns = {column.name: column for column in target.columns}
+    folded = {column.name.lower(): column.name for column in target.columns}
+    complaints: list[str] = []
+    plans: list[ColumnPlan] = []
+    for field in schema:
+        column = columns.pop(field.name if field.name in columns else folded.get(field.name.lower(), field.name), None)
+        if column is None:
+            if field.name not in METADATA:
+                complaints.append(f"column {field.name!r} of the rows is missing in the table")
+            continue
+        plan = _plan(field, column)
+        if isinstance(plan, str):
+            complaints.append(plan)
+        else:
+            plans.append(plan)
+    complaints.extend(
+        f"column {column.name!r} of the table is NOT NULL without a default, and the rows do not give it"
+        for column in columns.values()
+        if not (column.nullable or column.filled or column.generated)
+    )
+    if not plans and not complaints:
+        complaints.append("the rows have no column of the table")
+    return tuple(plans), complaints
+
+
+def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
+    if column.generated:
+        return f"column {column.name!r} of the table is generated and cannot be written"
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    choose = _BY_TYPE.get(column.type)
+    if choose is None:
+        return f"column {column.name!r} is of type {column.declared}, which is not supported"
+    form = choose(kind, column)
+    if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
+        return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+    return ColumnPlan(field.name, column.name, form, column.length, column.fraction)
+
+
+def _boolean(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.PLAIN if types.is_boolean(kind) else None
+
+
+def _integer(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    whole = types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0)
+    return Form.DECIMAL if whole and types.is_decimal(kind) else Form.PLAIN if whole else None
+
+
+def _numeric(kind: pa.DataType, column: TargetColumn) -> Form | None:
+    if types.is_decimal(kind) and (column.precision is None or column.scale >= kind.scale):
+        return Form.DECIMAL
+    fits = types.is_integer(kind) and (column.precision is None or column.scale >= 0)
+    return Form.PLAIN if fits else None
+
+
+def _double(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    exact = types.is_integer(kind) and kind.bit_width < 64
+    return Form.DOUBLE if types.is_floating(kind) or exact else None
+
+
+def _real(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    exact = types.is_integer(kind) and kind.bit_width < 32
+    return Form.PLAIN if types.is_float32(kind) or types.is_float16(kind) or exact else None
+
+
+def _text(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    if is_nested(kind):
+        return Form.JSON
+    return Form.TEXT if is_text(kind) else None
+
+
+def _words(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.TEXT if is_text(kind) else None
+
+
+def _bytes(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.BYTES if is_bytes(kind) else None
+
+
+def _date(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.PLAIN if types.is_date32(kind) else None
+
+
+def _moment(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.MOMENT if types.is_timestamp(kind) else None
+
+
+def _time(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.TIME if types.is_time(kind) else None
+
+
+_BY_TYPE: Final[dict[str, Callable[[pa.DataType, TargetColumn], Form | None]]] = {
+    "bool": _boolean,
+    **dict.fromkeys(("int2", "int4", "int8"), _integer),
+    "numeric": _numeric,
+    "float8": _double,
+    "float4": _real,
+    **dict.fromkeys(("text", "varchar", "json", "jsonb"), _text),
+    **dict.fromkeys(("bpchar", "enum", "uuid", "citext", "inet", "cidr", "macaddr"), _words),
+    "bytea": _bytes,
+    "date": _date,
+    **dict.fromkeys(("timestamp", "timestamptz"), _moment),
+    "time": _time,
+}

@@ -1,0 +1,92 @@
+"""The PostgreSQL sink with two-phase commit: what a spec names, and what is shipped to the tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+
+from connectors.contracts import Finding
+from connectors.sql.postgres import doctor
+from connectors.sql.postgres.address import masked
+from connectors.sql.postgres.engine import Session
+from connectors.sql.postgres.fit import ColumnPlan, plan_columns
+from connectors.sql.postgres.keys import partition_columns
+from connectors.sql.postgres.server import postgres_committer
+from connectors.sql.postgres.target import Target, read_target
+from connectors.sql.postgres.writer import PostgresWriter
+from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from connectors.sql.two_phase.server import translated
+from twophase.errors import TargetError
+from twophase.ids import TransactionId
+
+_log: Final = logging.getLogger("eos.sink")
+
+
+@dataclass(frozen=True)
+class PostgresSink:
+    """A table of PostgreSQL. Picklable; opens nothing by itself.
+
+    Args:
+        name: in the spec.
+        url: `postgresql+psycopg://user:password@host:port/database`, with libpq's options. A secret: never shown.
+        table: its name, which may begin with a schema.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    table: str
+    plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
+    partition_by: tuple[str, ...] | None = field(default=None, repr=False)
+    target: str = field(default="", repr=False)  # quoted
+
+    def open(self, schema: pa.Schema) -> PostgresSink:
+        """See Sink. One connection, a few queries. Raises TargetError, SinkUnavailableError."""
+        opened = self._compared(schema)
+        if opened.partition_by == ():
+            _log.warning("sink %s, table %s: one task writes all rows, for its unique keys", self.name, self.table)
+        return opened
+
+    def _compared(self, schema: pa.Schema) -> PostgresSink:
+        with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
+            target = read_target(session, self.table)
+        plans, complaints = plan_columns(schema, target)
+        if target.persistence != "p":
+            complaints.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
+        if complaints:
+            message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
+            remedy = f"change the table or the transforms; the table has {_columns(target)}"
+            raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
+        kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in plans}
+        return replace(self, plans=plans, partition_by=partition_columns(target, kinds), target=target.quoted)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """See Sink."""
+        return tuple(plan.name for plan in self.plans)
+
+    def writer(self, transaction: TransactionId) -> PostgresWriter:
+        """See Sink."""
+        return PostgresWriter(self.name, self.url, self.target, self.plans, transaction)
+
+    def committer(self, pipeline: str) -> TwoPhaseCommitter:
+        """See Sink."""
+        return postgres_committer(self.name, self.url, pipeline)
+
+    def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
+        """See Sink."""
+        compare = None if schema is None else lambda: _spread(self._compared(schema).partition_by)
+        return doctor.check(self.name, self.url, self.table, compare, writers)
+
+
+def _spread(partition_by: tuple[str, ...] | None) -> str:
+    if partition_by is None:
+        return "any task may write any row"
+    return f"rows equal in {', '.join(partition_by)} go to one task" if partition_by else "one task writes all of them"
+
+
+def _columns(target: Target) -> str:
+    return ", ".join(f"{column.name} {column.declared}" for column in target.columns)

@@ -1,0 +1,138 @@
+"""What a target table looks like, read from the server's catalog."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.sql.postgres.engine import Session, quote
+from twophase.errors import TargetError
+
+_KINDS: Final = {"r": "a table", "p": "a partitioned table"}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """One column as the server declares it."""
+
+    name: str
+    type: str  # of pg_type: `int4`, `varchar`; `enum` for any of those
+    declared: str  # `numeric(10,2)`
+    nullable: bool
+    filled: bool  # by a default or an identity, where the rows do not give it
+    generated: bool  # cannot be written
+    automatic: bool  # by a counter
+    length: int | None = None  # characters of char and varchar; None: any
+    precision: int | None = None  # decimal digits of numeric; None: any
+    scale: int = 0
+    fraction: int = 6  # digits of a second's fraction
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueIndex:
+    """A unique index, the primary key or an exclusion constraint; its columns, None for an expression."""
+
+    name: str
+    columns: tuple[str | None, ...]
+    exact: bool  # values that are one key are equal in every digit and byte, and NULL is none
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A table that exists."""
+
+    schema: str
+    table: str
+    persistence: str  # `p`: written to the log of the server; `u`: unlogged, `t`: temporary
+    columns: tuple[TargetColumn, ...]
+    unique: tuple[UniqueIndex, ...]
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def quoted(self) -> str:
+        """For a format string."""
+        return f"{quote(self.schema)}.{quote(self.table)}"
+
+
+def read_target(session: Session, name: str) -> Target:
+    """Read the table `name`, which may begin with a schema. Raises TargetError if there is none, else ServerError."""
+    for schema, table in _readings(name):
+        rows = session.execute(
+            "SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text FROM pg_class c"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.relname = %s AND (n.nspname = %s OR (%s IS NULL AND pg_table_is_visible(c.oid)))",
+            *(table, schema, schema),
+        )
+        if rows:
+            oid, schema, table, kind, persistence = rows[0]
+            if kind not in _KINDS:
+                message = f"{schema}.{table} is no table that rows can be copied into (relkind {kind})"
+                raise TargetError(message, remedy="write to a table")
+            return Target(str(schema), str(table), persistence, _columns(session, oid), _unique(session, oid))
+    raise _missing(session, name)
+
+
+def _readings(name: str) -> list[tuple[str | None, str]]:
+    """A name with a dot is a table of that very name, or a schema and a table; the first that exists is taken."""
+    schema, dot, table = name.partition(".")
+    return [(None, name), (schema, table)] if dot else [(None, name)]
+
+
+def _columns(session: Session, oid: int) -> tuple[TargetColumn, ...]:
+    rows = session.execute(
+        "SELECT a.attname, CASE WHEN b.typtype = 'e' THEN 'enum' ELSE b.typname END,"
+        " format_type(a.atttypid, a.atttypmod), NOT (a.attnotnull OR t.typnotnull), a.atthasdef OR a.attidentity <> ''"
+        " OR t.typdefault IS NOT NULL, a.attgenerated <> '' OR a.attidentity = 'a',"
+        " a.attidentity <> '' OR COALESCE(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%%', false),"
+        " CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END"
+        " FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid"
+        " JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END"
+        " LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+        " WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+        oid,
+    )
+    return tuple(_column(*row) for row in rows)
+
+
+def _column(
+    name: str, kind: str, declared: str, nullable: bool, filled: bool, generated: bool, automatic: bool, modifier: int
+) -> TargetColumn:
+    """The modifier holds the length plus 4, or precision and scale (src/backend/utils/adt/numeric.c)."""
+    length = precision = None
+    scale, fraction = 0, 6
+    if modifier >= 0 and kind in ("varchar", "bpchar"):
+        length = modifier - 4
+    elif modifier >= 0 and kind == "numeric":
+        precision, scale = (modifier - 4) >> 16, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
+    elif modifier >= 0 and kind in ("timestamp", "timestamptz", "time", "timetz"):
+        fraction = modifier
+    return TargetColumn(
+        name, kind, declared, nullable, filled, generated, automatic, length, precision, scale, fraction
+    )
+
+
+def _unique(session: Session, oid: int) -> tuple[UniqueIndex, ...]:
+    rows = session.execute(
+        "SELECT c.relname, ARRAY(SELECT a.attname FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)"
+        " LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number > 0"
+        " WHERE k.place <= i.indnkeyatts ORDER BY k.place), i.indisunique AND NOT i.indnullsnotdistinct"
+        " AND NOT EXISTS (SELECT 1 FROM unnest(i.indcollation::oid[]) AS o(oid) JOIN pg_collation l ON l.oid = o.oid"
+        " WHERE NOT l.collisdeterministic)"
+        " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+        " WHERE i.indrelid = %s AND (i.indisunique OR i.indisexclusion) ORDER BY i.indisprimary DESC, c.relname",
+        oid,
+    )
+    return tuple(UniqueIndex(str(name), tuple(columns), bool(exact)) for name, columns, exact in rows)
+
+
+def _missing(session: Session, name: str) -> TargetError:
+    rows = session.execute(
+        "SELECT c.relname FROM pg_class c WHERE c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)"
+        " AND c.relname NOT LIKE 'pg\\_%%' AND c.relname NOT LIKE 'eos\\_%%'"
+    )
+    near = difflib.get_close_matches(name, [str(table) for (table,) in rows], 3)
+    message = f"table {name} does not exist" + (f"; nearest: {', '.join(near)}" if near else "")
+    return TargetError(message, remedy="create it, or correct `table`")

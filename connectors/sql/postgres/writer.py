@@ -1,0 +1,141 @@
+"""The task's half of a PostgreSQL sink: one transaction on one connection, prepared at its end (R5).
+
+The connection is opened at the first row and never replaced: rows sent before a loss are gone with it (H14). A batch is
+encoded while the one before it is on its way to the server, so that two of them are in memory at the most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+import pyarrow as pa
+
+from connectors.sql.postgres import stragglers, transactions
+from connectors.sql.postgres.address import masked
+from connectors.sql.postgres.engine import Session
+from connectors.sql.postgres.errors import ServerError
+from connectors.sql.postgres.fit import ColumnPlan
+from connectors.sql.postgres.rows import copy_data, copy_statement
+from connectors.sql.two_phase import tables
+from connectors.sql.two_phase.committer import EMPTY
+from connectors.sql.two_phase.server import translated
+from twophase import faults
+from twophase.errors import BadRowError, PermitRevokedError
+from twophase.ids import TransactionId
+from twophase.values import Committable
+
+_LINE: Final = re.compile(r"^COPY \S+, line (\d+)(, column [^:\n]+)?")
+
+
+class PostgresWriter:
+    """One attempt of one task. Used by one thread; sends on another one of its own."""
+
+    def __init__(
+        self, name: str, url: str, target: str, plans: Sequence[ColumnPlan], transaction: TransactionId
+    ) -> None:
+        self._where = f"sink {name} at {masked(url)}, task {transaction.task}"
+        self._url = url
+        self._statement = copy_statement(target, plans)
+        self._plans = plans
+        self._transaction = transaction
+        self._session: Session | None = None
+        self._sender: ThreadPoolExecutor | None = None
+        self._sending: Future[None] | None = None
+        self._rows = 0
+        self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See Writer. The first call with rows connects and raises PermitRevokedError if the permit is gone."""
+        if batch.num_rows == 0:
+            return
+        with translated(f"{self._where}, writing"):
+            session = self._session or self._begin()
+            try:
+                parts = list(copy_data(self._plans, batch, self._rows + 1))
+                self._submit(session, parts, batch.num_rows)
+            except BadRowError as error:
+                raise BadRowError(f"{self._where}: {error.message}", remedy=error.remedy) from error
+
+    def prepare(self) -> Committable:
+        """See Writer. A writer without rows prepares nothing and says so in its committable."""
+        session = self._session
+        if session is None:
+            return Committable(self._transaction, rows=0, data={EMPTY: "1"})
+        with translated(f"{self._where}, preparing"):
+            try:
+                self._await_sent()
+            except BadRowError as error:
+                raise BadRowError(f"{self._where}: {error.message}", remedy=error.remedy) from error
+            tables.insert_witness(session, self._transaction, self._rows)
+            transactions.prepare(session, self._transaction)
+        self._disconnect()
+        faults.point("prepared", self._transaction.scope.checkpoint_id)
+        return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
+
+    def abort(self) -> None:
+        """See Writer. What is prepared already is left to the driver, who alone knows whether it was accepted (H1)."""
+        session = self._session
+        if session is None:
+            return
+        if self._sending is not None:
+            self._sending.exception()  # the connection is free when the statement has ended, however
+        with contextlib.suppress(ServerError):  # closing the connection makes the server roll back by itself
+            session.execute("ROLLBACK")
+        self._disconnect()
+
+    def _begin(self) -> Session:
+        """Connect, begin, and take the permit shared: it cannot be revoked before this transaction is prepared."""
+        session = self._session = Session(self._url)
+        stragglers.mark(session, self._transaction)
+        session.execute("BEGIN")
+        scope = self._transaction.scope
+        if not tables.lock_permit(session, scope, self._transaction.sink):
+            message = f"{self._where}: the permit of {scope} is gone; its checkpoint was aborted or its driver replaced"
+            raise PermitRevokedError(message)
+        self._sender = ThreadPoolExecutor(1, "eos-postgres")
+        return session
+
+    def _submit(self, session: Session, parts: Sequence[memoryview], rows: int) -> None:
+        self._await_sent()
+        first = self._rows == 0
+        assert self._sender is not None
+        self._sending = self._sender.submit(self._send, session, parts, rows, self._rows + 1)
+        self._rows += rows
+        self._bytes += sum(len(part) for part in parts)
+        if first:
+            self._await_sent()
+            faults.point("writing", self._transaction.scope.checkpoint_id)
+
+    def _send(self, session: Session, parts: Sequence[memoryview], rows: int, first_row: int) -> None:
+        try:
+            stored = session.copy(self._statement, parts)
+        except ServerError as error:
+            if error.row_fault:
+                raise _refused(error, first_row) from error
+            raise
+        if stored != rows:
+            message = f"the server stored {stored} of {rows} rows and gave no reason"
+            raise BadRowError(message, remedy="look for triggers on the table")
+
+    def _await_sent(self) -> None:
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.result()
+
+    def _disconnect(self) -> None:
+        if self._sender is not None:
+            self._sender.shutdown()
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
+
+def _refused(error: ServerError, first_row: int) -> BadRowError:
+    at = _LINE.match(error.context)
+    where = f"row {first_row + int(at[1]) - 1}{at[2] or ''}" if at else "a row"
+    message = f"the server refused {where}: {error.text} (SQLSTATE {error.code})"
+    return BadRowError(message, remedy="correct the row in a transform, or change the column")

@@ -1,0 +1,102 @@
+"""PostgreSQL as a sink: killed at every point, and its server killed as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.command_line import CommandLine
+from integration_tests.harness.oracle import PostgresTable, compare
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, TABLE, Pipeline
+from integration_tests.services import Services
+from integration_tests.services.postgres_native import Postgres
+
+pytestmark = pytest.mark.any_server
+
+_RECORDS = 8 * CHECKPOINT_RECORDS
+
+
+class PostgresPipeline(Pipeline):
+    """As Pipeline, into PostgreSQL."""
+
+    def __init__(self, folder: Path, bootstrap: str, topic: str, database: str) -> None:
+        super().__init__(folder, bootstrap, topic, database)
+        self.target = PostgresTable(database, TABLE)
+        (sink,) = self.spec["sinks"]
+        sink["connector"] = "postgresql"
+
+    def prepared(self) -> list[str]:
+        """See Pipeline."""
+        return self.target.prepared(self.head.incarnation) if self.was_born() else []
+
+    def assert_exact(self, at_least: int) -> None:
+        """See Pipeline."""
+        verdict = compare(self.workload.expected, self.target.rows())
+        assert verdict.exact, str(verdict)
+        assert verdict.in_sink >= at_least, str(verdict)
+        assert self.prepared() == []
+
+    def close(self) -> None:
+        """See Pipeline."""
+        for process in self.processes:
+            process.kill()
+        if self.was_born():
+            self.target.roll_back(self.head.incarnation)
+
+
+@pytest.fixture
+def pipeline(
+    services: Services, postgres_database: str, topic: TopicFactory, tmp_path: Path, _first_run: None
+) -> Iterator[PostgresPipeline]:
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    made = PostgresPipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), postgres_database)
+    with made:
+        yield made
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("key", ["", "PRIMARY KEY"], ids=["without a key", "with a key"])
+def test_killed_at_every_point(pipeline: PostgresPipeline, key: str) -> None:
+    pipeline.target.create(key)
+    pipeline.workload.produce(_RECORDS)
+    for stem in ("writing@0", "prepared@0", "before-decide@1", "after-decide@2", "between-commits@3", "closed@4"):
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        assert compare(pipeline.workload.expected, pipeline.target.rows()).clean, stem
+        process.kill()
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=_RECORDS)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.alone
+def test_the_server_killed_while_it_holds_what_is_prepared(pipeline: PostgresPipeline, postgres: Postgres) -> None:
+    pipeline.target.create()
+    pipeline.workload.produce(_RECORDS)
+    process = pipeline.start(arm=["after-decide@1"])
+    process.await_point("after-decide@1")
+    postgres.kill()
+    process.release("after-decide@1")
+    postgres.up()
+    process.succeed()
+    pipeline.assert_exact(at_least=_RECORDS)
+
+
+@pytest.mark.timeout(300)
+def test_doctor_and_a_row_that_the_table_refuses(pipeline: PostgresPipeline, tmp_path: Path) -> None:
+    pipeline.target.create()
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    with CommandLine(tmp_path) as commands:
+        ended = commands.run(["doctor", str(pipeline.write_spec())], pipeline.environment)
+    assert ended.code == 0, ended.output
+    assert "max_prepared_transactions" in ended.output
+    pipeline.target.execute(f'ALTER TABLE "{TABLE}" ALTER COLUMN word TYPE VARCHAR(4)')
+    pipeline.start().fail("column 'word': longer than 4 characters")
+    assert pipeline.target.count() == 0
+    pipeline.target.execute(f'ALTER TABLE "{TABLE}" ALTER COLUMN word TYPE VARCHAR(40)')
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=CHECKPOINT_RECORDS)
