@@ -112,7 +112,9 @@ class Writer(Protocol):
 class Sink(Protocol):
     """A target and how it is committed. Configuration only: picklable, opens nothing by itself."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """In the spec."""
 
     def open(self, schema: pa.Schema) -> Sink:
         """Compare the rows' schema with the target, on the driver, before each start of the query.

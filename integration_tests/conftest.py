@@ -76,10 +76,14 @@ def services(pytestconfig: pytest.Config) -> Services:
         found = obtain(pytestconfig.getoption("--kind"), say=print)
     except ServiceError as error:
         pytest.skip(f"no services: {error}")
-    report = pytestconfig.pluginmanager.get_plugin("service-report")
-    assert isinstance(report, Report)
-    report.services = found
+    _report(pytestconfig).services = found
     return found
+
+
+def _report(config: pytest.Config) -> Report:
+    report = config.pluginmanager.get_plugin("service-report")
+    assert isinstance(report, Report)
+    return report
 
 
 @pytest.fixture
@@ -117,10 +121,11 @@ def _new_database(services: Services) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Postgres:
+def postgres(pytestconfig: pytest.Config) -> Postgres:
     """A PostgreSQL server that answers; it is stopped with the other services."""
     found = Postgres()
     found.up()
+    _report(pytestconfig).postgres = found.server
     return found
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from connectors.contracts import Writer
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.sink import MySqlSink
-from connectors.sql.mysql.writer import MySqlWriter
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from twophase.errors import ConnectorError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
@@ -38,7 +38,7 @@ class Bench:
     incarnation: str = field(default_factory=incarnation)
     epoch: int = 1
     attempts: int = 0
-    writers: list[MySqlWriter] = field(default_factory=list)
+    writers: list[Writer] = field(default_factory=list)
 
     def scope(self, checkpoint_id: int = 0, attempt: int = 1, epoch: int | None = None) -> Scope:
         """Of this incarnation."""
@@ -50,7 +50,7 @@ class Bench:
         self.committer.permit(scope)
         return scope
 
-    def writer(self, scope: Scope, task: int = 0) -> MySqlWriter:
+    def writer(self, scope: Scope, task: int = 0) -> Writer:
         """Of a further attempt of this task."""
         self.attempts += 1
         self.writers.append(self.sink.writer(TransactionId(scope, sink_key(self.sink.name), task, self.attempts)))
@@ -106,6 +106,7 @@ def bench(url: str, columns: str, schema: pa.Schema, *, name: str = "warehouse",
         session.execute(f"CREATE TABLE `{quoted}` ({columns}) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4")
     sink = MySqlSink(name, url, table).open(schema)
     committer = sink.committer(PIPELINE)
+    assert isinstance(committer, TwoPhaseCommitter)
     made = Bench(url, sink, committer)
     _MADE.append(made)
     committer.inspect(made.incarnation, ())

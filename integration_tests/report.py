@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from importlib.metadata import version
 from typing import Final
 
 import pytest
 
 from integration_tests.services import NoControlError, Services
+from integration_tests.services.values import Server
 
 _NOT_RUN: Final = "NOT RUN"
 _RAN_ON: Final = "ran on"
@@ -18,12 +19,13 @@ _RAN_ON: Final = "ran on"
 
 
 class Report:
-    """Pytest plugin; the `services` fixture tells it what was found."""
+    """Pytest plugin; the fixtures `services` and `postgres` tell it what was found."""
 
     NOT_APPLICABLE = "not applicable"
 
     def __init__(self, *, require_all: bool) -> None:
         self.services: Services | None = None
+        self.postgres: Server | None = None
         self._require_all = require_all
         self._ran: Counter[tuple[str, str]] = Counter()  # by file, and what it ran on
         self._not_run: list[tuple[str, str]] = []
@@ -41,8 +43,7 @@ class Report:
         if self._require_all and (reason := _not_run(report)):
             report.outcome = "failed"
             report.longrepr = f"{_NOT_RUN}: {reason}"
-        with_services = "services" in getattr(item, "fixturenames", ())
-        report.user_properties.append((_RAN_ON, self._servers() if with_services else "no services"))
+        report.user_properties.append((_RAN_ON, self._servers(getattr(item, "fixturenames", ()))))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -70,10 +71,16 @@ class Report:
             for name, reason in entries:
                 write(f"{title} {name}: {reason}")
 
-    def _servers(self) -> str:
-        if self.services is None:
-            return "services that were not found"
-        return f"{self.services.kafka}, {self.services.database} ({self.services.kind})"
+    def _servers(self, fixtures: Collection[str]) -> str:
+        servers = []
+        if "services" in fixtures:
+            found = self.services
+            servers.append(
+                f"{found.kafka}, {found.database} ({found.kind})" if found else "services that were not found"
+            )
+        if "postgres" in fixtures:
+            servers.append(f"{self.postgres} (native)" if self.postgres else "PostgreSQL that was not found")
+        return ", ".join(servers) or "no services"
 
 
 def _skipped(report: pytest.TestReport) -> str:

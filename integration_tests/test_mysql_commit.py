@@ -9,11 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from connectors.sql import tables
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.server import MySqlServer, mysql_committer
-from connectors.sql.two_phase import permits, tables
+from connectors.sql.mysql.writer import MySqlWriter
+from connectors.sql.two_phase import permits
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, incarnation, numbers
 from integration_tests.mysql_support import clean_up as clean_up
@@ -119,8 +121,8 @@ def test_h19_abort_of_a_branch_that_is_still_attached_waits_until_it_is_gone(ids
 def test_r7_a_connection_that_the_server_has_cut_is_replaced_and_the_branch_is_looked_up(ids: Bench) -> None:
     committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
     ids.committer.prepared(ids.incarnation)
-    session = ids.committer._server
-    assert session is not None
+    session = ids.committer._kept.open()
+    assert isinstance(session, MySqlServer)
     (thread,) = session.execute("SELECT CONNECTION_ID()")[0]
     ids.query(f"KILL {thread}")
     outcomes = ids.committer.commit(0, [committable])
@@ -326,6 +328,7 @@ def test_a_writer_without_rows_prepares_nothing_and_counts_as_committed(ids: Ben
 def test_a_writer_whose_connection_is_cut_never_goes_on_with_another(ids: Bench) -> None:
     writer = ids.writer(ids.permitted())
     writer.write(numbers(0, ROWS))
+    assert isinstance(writer, MySqlWriter)
     assert writer._session is not None
     (thread,) = writer._session.execute("SELECT CONNECTION_ID()")[0]
     ids.query(f"KILL {thread}")

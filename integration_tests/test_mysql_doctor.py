@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import make_url
 
+from connectors.sql import tables
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.sink import MySqlSink
-from connectors.sql.two_phase import tables
+from connectors.sql.two_phase import permits
 from integration_tests.mysql_support import IDS, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
@@ -63,10 +64,10 @@ def test_a_foreign_prepared_branch_is_a_warning(database: str) -> None:
 def test_the_printed_ddl_makes_the_tables(database: str) -> None:
     """What an administrator runs where the pipeline's user may not create tables."""
     with Session(database) as session:
-        for statement in tables.ddl(mysql.dialect()).split(";"):
+        for statement in tables.ddl(permits.TABLES, mysql.dialect()).split(";"):
             if statement.strip():
                 session.execute(statement)
-        tables.ensure(session)
+        tables.ensure(session, permits.TABLES)
         for table in ("eos_claim", "eos_permit", "eos_witness"):
             (_, ddl) = session.execute(f"SHOW CREATE TABLE {table}")[0]
             assert "ENGINE=InnoDB" in ddl
@@ -94,7 +95,7 @@ def test_a_user_who_may_not_create_tables_is_shown_their_ddl(database: str, limi
         committer.inspect("x" * 20, ())
     assert "CREATE TABLE IF NOT EXISTS eos_witness" in failure.value.remedy
     with Session(database) as session:
-        tables.ensure(session)
+        tables.ensure(session, permits.TABLES)
     assert committer.inspect("x" * 20, ()).claim_epoch == 0
     committer.close()
 

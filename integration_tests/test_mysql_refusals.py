@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from sqlalchemy.engine import make_url
 
+from connectors.log.place import LogPlace
 from connectors.sql.mysql import writer as writer_module
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
@@ -19,6 +21,7 @@ from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
 from twophase.errors import BadRowError, TargetError
+from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
 GOOD = 500
@@ -199,3 +202,24 @@ def test_a_row_larger_than_the_servers_packet_is_a_bad_row(database: str) -> Non
     bulk = Bulk("`t`", made.sink.plans, local=False, max_packet_bytes=1 << 16)
     with pytest.raises(BadRowError, match=r"row 12 .*max_allowed_packet"):
         list(bulk.encode(pa.record_batch({"v": ["a", "b" * (1 << 16)]}), 11))
+
+
+LATE = [
+    ("SMALLINT", [1, 2**15], "row 2, column 'v': out of range: -32768 to 32767"),
+    ("TINYINT UNSIGNED", [1, 300], "row 2, column 'v': out of range: 0 to 255"),
+    ("BIGINT UNSIGNED", [2**63, -1], "row 2, column 'v': Integer value out of bounds"),
+    ("VARCHAR(2)", ["ab", "abc"], "row 2, column 'v': longer than 2 characters"),
+]
+
+
+@pytest.mark.parametrize(("declared", "values", "said"), LATE, ids=[c[0] for c in LATE])
+def test_what_a_log_would_find_too_late_is_refused_by_the_task(
+    database: str, tmp_path: Path, declared: str, values: list[object], said: str
+) -> None:
+    array = pa.array([Decimal(each) if isinstance(each, int) else each for each in values])
+    with Session(database) as session:
+        session.execute(f"CREATE TABLE t (v {declared})")
+    sink = MySqlSink("s", database, "t", LogPlace(tmp_path / "log")).open(pa.schema([("v", array.type)]))
+    writer = sink.writer(TransactionId(Scope("i" * 20, 1, 0), sink_key("s"), 0, 1))
+    with pytest.raises(BadRowError, match=said):
+        writer.write(pa.record_batch([array], names=["v"]))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from connectors.spec import Spec, SqliteEntry
+from connectors.spec import Spec
 from twophase.errors import SpecError
 
 _LOCAL: Final = re.compile(r"local(\[.*\])?")
@@ -42,7 +42,7 @@ def check_sinks(spec: Spec) -> None:
     The driver would decide over rows that it cannot find.
     """
     for index, entry in enumerate(spec.sinks):
-        if isinstance(entry, SqliteEntry) and not is_loopback(spec.spark.master):
+        if entry.commit == "write-ahead-log" and not is_loopback(spec.spark.master):
             message = f"sinks[{index}] ({entry.name}): its rows wait in files at the checkpoint location, and tasks of "
             message += f"{spec.spark.master} write them on other machines"
-            raise SpecError(message, remedy="run it with a local master, or write to a database server")
+            raise SpecError(message, remedy="run it with a local master, or commit by two-phase where the database can")

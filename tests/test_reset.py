@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
 from twophase.driver import Driver
 from twophase.errors import IdentityError
@@ -20,7 +21,7 @@ class _NoSpark:
 
 
 def _driver(location: Path, database: Path, incarnation: str) -> Driver:
-    sink = SqliteSink("table", database, "target", location / "wal")
+    sink = SqliteSink("table", database, "target", LogPlace(location / "wal"))
     return Driver(
         "orders",
         LocalHead(location),

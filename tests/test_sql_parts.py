@@ -12,7 +12,8 @@ from connectors.sql.mysql import xa
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.errors import ServerError, connector_error
-from connectors.sql.two_phase.tables import ddl
+from connectors.sql.tables import ddl
+from connectors.sql.two_phase.permits import TABLES
 from twophase.errors import (
     BadRowError,
     ConnectorError,
@@ -115,7 +116,7 @@ def test_tls_is_verified_unless_the_url_says_otherwise() -> None:
 
 
 def test_the_tables_are_as_wide_as_the_ids() -> None:
-    text = ddl(mysql.dialect())
+    text = ddl(TABLES, mysql.dialect())
     assert text.count("ENGINE=InnoDB") == 3
     assert f"incarnation VARCHAR({INCARNATION_LENGTH})" in text
     assert f"sink VARCHAR({len(sink_key('x'))})" in text

@@ -11,8 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from connectors.sql.sqlite.committer import SqliteCommitter
+from connectors.log.place import LogPlace
+from connectors.sql.log.committer import LogCommitter
 from connectors.sql.sqlite.sink import SqliteSink
+from connectors.sql.sqlite.store import SqliteStore
 from twophase.errors import (
     BadRowError,
     FencedError,
@@ -45,7 +47,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.execute("CREATE TABLE target (id INTEGER, word TEXT)")
-        self.sink = SqliteSink("warehouse", self.database, "target", self.folder / "log").open(SCHEMA)
+        self.sink = SqliteSink("warehouse", self.database, "target", LogPlace(self.folder / "log")).open(SCHEMA)
 
     @property
     def database(self) -> Path:
@@ -77,7 +79,7 @@ class World:
             writer.write(rows(*ids))
         return writer.prepare()
 
-    def driver(self, epoch: int = 1, incarnation: str = ME) -> SqliteCommitter:
+    def driver(self, epoch: int = 1, incarnation: str = ME) -> LogCommitter:
         committer = self.sink.committer("orders")
         committer.inspect(incarnation, ())
         committer.claim(incarnation, epoch)
@@ -89,7 +91,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     return World(tmp_path)
 
 
-def run(committer: SqliteCommitter, checkpoint_id: int, *committables: Committable) -> Sequence[CommitOutcome]:
+def run(committer: LogCommitter, checkpoint_id: int, *committables: Committable) -> Sequence[CommitOutcome]:
     committer.permit(Scope(ME, 1, checkpoint_id))
     return committer.commit(checkpoint_id, committables)
 
@@ -99,8 +101,8 @@ def test_rows_become_visible_with_the_commit_and_not_before(world: World) -> Non
     first, second, empty = world.prepare(0, 1, 2), world.prepare(0, 3), world.prepare(0)
     assert world.ids() == []
     assert len(world.files) == 2
-    assert first.data.keys() == {"segment", "sha256"}
-    assert not empty.data
+    assert first.data.keys() == {"slots", "segment", "sha256"}
+    assert empty.data.keys() == {"slots"}
     assert run(committer, 0, first, second, empty) == [COMMITTED] * 3
     assert world.ids() == [1, 2, 3]
     assert world.files == []
@@ -129,7 +131,7 @@ def test_a_missing_segment_is_lost_and_nothing_is_applied(world: World) -> None:
     committer = world.driver()
     here, gone = world.prepare(0, 1), world.prepare(0, 2)
     (world.folder / "log" / gone.data["segment"]).rename(world.folder / "aside")
-    assert run(committer, 0, here, gone) == [CommitOutcome.RETRY_LATER, CommitOutcome.LOST]
+    assert run(committer, 0, here, gone) == [CommitOutcome.LOST, CommitOutcome.LOST]  # so that all can still be
     assert world.ids() == []
     assert committer.inspect(ME, ()).highest_witness == -1
     (world.folder / "aside").rename(world.folder / "log" / gone.data["segment"])
@@ -158,8 +160,10 @@ def test_a_damaged_segment_stops_with_its_name_and_nothing_is_applied(world: Wor
 def test_checkpoints_are_applied_one_after_the_other(world: World) -> None:
     committer = world.driver()
     run(committer, 0, world.prepare(0, 1))
-    with pytest.raises(IdentityError, match="stands at checkpoint 0 and is asked to apply checkpoint 2"):
-        run(committer, 2, world.prepare(2, 3))
+    with pytest.raises(IdentityError, match="slot 0 stands at checkpoint 0, and everything up to 1 was committed"):
+        committer.permit(Scope(ME, 1, 2))
+    with pytest.raises(IdentityError, match="slot 0, stands at checkpoint 0 and is asked to apply checkpoint 2"):
+        committer.commit(2, [world.prepare(2, 3)])
     assert world.ids() == [1]
 
 
@@ -275,6 +279,8 @@ def test_segments_of_applied_checkpoints_are_garbage(world: World) -> None:
     zombie.abort()
     (world.folder / "log" / applied.data["segment"]).write_bytes(kept)
     assert committer.prepared(ME) == []
+    assert world.files == [applied.data["segment"]]  # a listing changes nothing
+    committer.claim(ME, 1)
     assert world.files == []
     (world.folder / "log" / applied.data["segment"]).write_bytes(kept)
     committer.prune(ME, 1)
@@ -337,7 +343,9 @@ def test_committables_of_another_checkpoint_or_sink_are_refused(world: World) ->
     other = replace(one, transaction=replace(one.transaction, sink=sink_key("elsewhere")))
     for wrong in ((0, one), (1, other)):
         with pytest.raises(IdentityError, match="is not of checkpoint"):
-            run(committer, wrong[0], wrong[1])
+            committer.commit(wrong[0], [wrong[1]])
+    with pytest.raises(IdentityError, match="was not prepared for the write-ahead log"):
+        committer.commit(1, [replace(one, data={})])
     with pytest.raises(IdentityError, match="inspect or claim"):
         world.sink.committer("orders").commit(0, [])
 
@@ -407,13 +415,10 @@ def test_a_trigger_that_drops_rows_is_noticed(world: World) -> None:
 
 
 def test_a_read_only_database_shows_the_tables_to_create(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(_connection: object) -> None:
-        message = "attempt to write a readonly database"
-        raise TargetError(message)
-
-    monkeypatch.setattr("connectors.sql.sqlite.committer.create_tables", forbidden)
-    with pytest.raises(TargetError, match="eos_applied, eos_claim, eos_witness are missing") as caught:
-        world.sink.committer("orders").inspect(ME, ())
+    with monkeypatch.context() as patched:
+        patched.setattr("connectors.sql.sqlite.database.MODE", "ro")
+        with pytest.raises(TargetError, match=r"may not be created here: .*readonly") as caught:
+            world.sink.committer("orders").inspect(ME, ())
     connection = sqlite3.connect(world.database)
     connection.executescript(caught.value.remedy.partition("\n")[2])
     connection.close()
@@ -426,5 +431,15 @@ def test_the_sink_travels_to_tasks(world: World) -> None:
 
 def test_a_commit_is_durable_in_the_strict_sense(world: World) -> None:
     """EXTRA: with FULL a power cut right after the commit may undo it, when its segments are gone already."""
-    with world.driver()._database.reading() as connection:
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 3
+    assert SqliteStore(world.database).execute("PRAGMA synchronous") == [(3,)]
+
+
+def test_a_file_that_was_replaced_is_not_written_to_under_its_old_name(world: World) -> None:
+    committer = world.driver()
+    run(committer, 0, world.prepare(0, 1))
+    one = world.prepare(1, 2)
+    copy = world.folder / "copy.db"
+    copy.write_bytes(world.database.read_bytes())
+    copy.rename(world.database)
+    assert run(committer, 1, one) == [COMMITTED]
+    assert world.ids() == [1, 2]

@@ -10,19 +10,23 @@ import random
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import pyarrow as pa
-from sqlalchemy import Connection
 
-from connectors.sql.sqlite import committer as sqlite_committer
-from connectors.sql.sqlite.committer import SqliteCommitter
+from connectors.log.place import LogPlace
+from connectors.sql.log import apply as apply_module
+from connectors.sql.log import committer as committer_module
+from connectors.sql.log import slots
+from connectors.sql.log.apply import Share
+from connectors.sql.log.committer import LogCommitter
+from connectors.sql.log.store import Store
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.sql.sqlite.tables import Slot
+from connectors.sql.statements import in_transaction
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
 from wal.storage import Storage
@@ -53,20 +57,20 @@ def apply(sink: SqliteSink, decided: Decided, pipe: Pipe, broken: bool) -> None:
 
 
 def separate_rows_from_witness() -> None:
-    """Make the variant that the test has to catch: rows in one transaction, the witness in the next."""
-    whole = sqlite_committer.apply_segments
+    """Make the variant that the test has to catch: rows in one transaction, the slot in the next."""
+    move, whole = slots.move_slot, apply_module.apply_share
 
-    def rows_alone(connection: Connection, storage: Storage, table: str, committables: Sequence[Committable]) -> None:
-        scope = committables[0].transaction.scope
-        connection.exec_driver_sql("ROLLBACK")  # the witness, which came first
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        whole(connection, storage, table, committables)
-        connection.exec_driver_sql("COMMIT")
+    def rows_alone(store: Store, storage: Storage, share: Share) -> list[CommitOutcome]:
+        outcomes = whole(store, storage, share)
         time.sleep(0.2)  # a busy machine
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        assert Slot(scope.incarnation, "s").advance(connection, scope.checkpoint_id)
+        if CommitOutcome.COMMITTED in outcomes:
+            with in_transaction(store):
+                move(store, share.incarnation, sink_key(share.sink), share.slot, share.checkpoint_id)
+        return outcomes
 
-    sqlite_committer.apply_segments = rows_alone
+    apply_module.move_slot = lambda *_arguments: None
+    apply_module.tables.insert_witness = lambda *_arguments: None
+    committer_module.apply_share = rows_alone
 
 
 @dataclass
@@ -81,8 +85,8 @@ class Run:
 
     def __post_init__(self) -> None:
         self.query("CREATE TABLE t (checkpoint INTEGER, n INTEGER, text TEXT)")
-        self.sink = SqliteSink("s", self.folder / "t.db", "t", self.folder / "log").open(SCHEMA)
-        owner: SqliteCommitter = self.sink.committer("p")
+        self.sink = SqliteSink("s", self.folder / "t.db", "t", LogPlace(self.folder / "log")).open(SCHEMA)
+        owner: LogCommitter = self.sink.committer("p")
         owner.inspect(INCARNATION, ())
         owner.claim(INCARNATION, 1)
         owner.permit(Scope(INCARNATION, 1, 0))
@@ -108,7 +112,7 @@ class Run:
 
     def apply(self, kill_after_s: float | None) -> float:
         """One life of the applier: from the newest applied checkpoint on, until it is killed or done; in seconds."""
-        ((applied,),) = self.query("SELECT checkpoint_id FROM eos_witness")
+        ((applied,),) = self.query("SELECT checkpoint_id FROM eos_slot")
         assert isinstance(applied, int)
         due = {number: group for number, group in self.decided.items() if number >= applied}
         ours, theirs = processes.Pipe()
@@ -136,7 +140,7 @@ class Run:
             pipe.close()
         self.moments["checkpoints applied"] += outcomes.count(CommitOutcome.COMMITTED)
         self.moments["in the middle of a transaction"] += (self.folder / "t.db-journal").exists()
-        ((applied,),) = self.query("SELECT checkpoint_id FROM eos_witness")
+        ((applied,),) = self.query("SELECT checkpoint_id FROM eos_slot")
         left = {name.split(".")[0] for name in (path.name for path in (self.folder / "log").iterdir())}
         self.moments["applied, segments not deleted"] += str(Scope(INCARNATION, 1, int(str(applied)))) in left
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from connectors.sql.sqlite.committer import SqliteCommitter
+from connectors.log.place import LogPlace
+from connectors.log.segments import open_log
+from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.sqlite.sink import SqliteSink
+from connectors.sql.sqlite.store import IDLE_S, SqliteStore
 from twophase.driver import Driver
-from twophase.errors import FencedError, IdentityError, LostCommittableError, PrepareError
+from twophase.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
@@ -40,7 +44,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.query("CREATE TABLE t (n INTEGER)")
-        self.sink = SqliteSink("s", self.folder / "t.db", "t", self.folder / "log").open(SCHEMA)
+        self.sink = SqliteSink("s", self.folder / "t.db", "t", LogPlace(self.folder / "log")).open(SCHEMA)
 
     def query(self, statement: str) -> list[tuple[object, ...]]:
         connection = sqlite3.connect(self.folder / "t.db")
@@ -53,7 +57,7 @@ class World:
         log = {number: f"offsets {number}" for number in range(self.planned + 1)}
         return SparkState("query" if self.planned >= 0 else None, self.planned, self.planned - 1, log)
 
-    def driver(self, committer: SqliteCommitter | None = None) -> Driver:
+    def driver(self, committer: LogCommitter | None = None) -> Driver:
         self.starts += 1
         head = LocalHead(self.folder)
         incarnation = f"{self.starts:020d}"
@@ -100,7 +104,7 @@ class Job:
         return None
 
 
-class CrashingCommitter(SqliteCommitter):
+class CrashingCommitter(LogCommitter):
     """The process dies right before, or right after, a local transaction."""
 
     after: bool = False
@@ -117,7 +121,8 @@ def world(tmp_path: Path) -> World:
 
 
 def crashing(world: World, *, after: bool) -> CrashingCommitter:
-    committer = CrashingCommitter("s", "p", world.sink.path, "t", world.sink.log_folder)
+    target = LogTarget("s", "t", "here", partial(SqliteStore, world.sink.path), 1, IDLE_S)
+    committer = CrashingCommitter(target, "p", open_log(world.sink.log.folder))
     committer.after = after
     return committer
 
@@ -132,7 +137,7 @@ def test_checkpoints_and_a_failed_try(world: World) -> None:
     for number in range(1, 6):
         world.run(driver, number, Job(world))
     world.check(6)
-    assert len(world.query("SELECT DISTINCT checkpoint_id FROM eos_applied")) <= 3
+    assert len(world.query("SELECT DISTINCT checkpoint_id FROM eos_witness")) <= 3
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -227,6 +232,79 @@ def test_a_life_whose_record_cannot_be_read_is_ended_on_purpose(world: World, tm
     again = world.driver()
     again.start()
     world.run(again, 0, Job(world))
+    world.check(1)
+
+
+def _damaged(world: World, folder: Path) -> str:
+    """Rows that are decided."""
+    del world
+    for path in (folder / "log").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    return "it has no footer"
+
+
+def _refused_row(world: World, folder: Path) -> str:
+    del folder
+    world.query("CREATE UNIQUE INDEX once ON t (n % 2)")
+    return "refuses a row"
+
+
+def _set_back(world: World, folder: Path) -> str:
+    del folder
+    connection = sqlite3.connect(world.sink.path)
+    with connection:
+        connection.execute("UPDATE eos_slot SET checkpoint_id = checkpoint_id - 1")
+    connection.close()
+    return "stands at checkpoint -2 and is asked to apply checkpoint 0"
+
+
+def _made_anew(world: World, folder: Path) -> str:
+    (folder / "t.db").unlink()
+    world.query("CREATE TABLE t (n INTEGER)")
+    return "claimed by nobody"
+
+
+@pytest.mark.parametrize("trouble", [_damaged, _refused_row, _set_back, _made_anew])
+def test_decided_rows_that_cannot_be_applied_are_given_up_on_purpose_only(
+    world: World, tmp_path: Path, trouble: Callable[[World, Path], str]
+) -> None:
+    first = world.driver(crashing(world, after=False))
+    first.start()
+    with pytest.raises(CrashError):
+        world.run(first, 0, Job(world))
+    why = trouble(world, tmp_path)
+    with pytest.raises(ConnectorError) as stopped:
+        world.driver().start()
+    assert not isinstance(stopped.value, FencedError)
+    with pytest.raises(LostCommittableError, match=why):
+        world.driver().reset()
+    begun = world.driver().reset(abandon_lost=True)
+    assert [each.checkpoint_id for each in begun.abandoned] == [0]
+    world.query("DROP INDEX IF EXISTS once")
+    world.planned = -1
+    again = world.driver()
+    again.start()
+    world.run(again, 0, Job(world))
+    world.check(1)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_segment_that_is_put_back_is_applied_whole(world: World, tmp_path: Path, position: int) -> None:
+    """The protocol asks again for what it heard "later" of: a part of a checkpoint must never count for all of it."""
+    first = world.driver(crashing(world, after=False))
+    first.start()
+    with pytest.raises(CrashError):
+        world.run(first, 0, Job(world))
+    gone = sorted((tmp_path / "log").iterdir())[1 + position]  # one that nobody waited for comes first
+    gone.rename(tmp_path / "aside")
+    for _ in range(2):
+        with pytest.raises(LostCommittableError, match="restore that file"):
+            world.driver().start()
+    world.sink.committer("p").prepared(first.owned.incarnation)
+    (tmp_path / "aside").rename(gone)
+    third = world.driver()
+    third.start()
+    world.run(third, 0, Job(world))
     world.check(1)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
 from twophase.errors import SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
@@ -20,7 +21,7 @@ def make(folder: Path, ddl: str) -> SqliteSink:
     connection = sqlite3.connect(folder / "t.db")
     connection.executescript(ddl)
     connection.close()
-    return SqliteSink("s", folder / "t.db", "t", folder / "log")
+    return SqliteSink("s", folder / "t.db", "t", LogPlace(folder / "log"))
 
 
 ROWS = pa.schema([("id", pa.int64()), ("word", pa.string()), ("_key", pa.binary()), ("_offset", pa.int64())])
@@ -40,14 +41,14 @@ def test_metadata_that_the_table_lacks_is_left_out(tmp_path: Path) -> None:
 
 def test_a_missing_table_gets_its_definition(tmp_path: Path) -> None:
     sink = make(tmp_path, "CREATE TABLE ordres (id INTEGER)")
-    text = refusal(SqliteSink("s", sink.path, "orders", sink.log_folder))
+    text = refusal(SqliteSink("s", sink.path, "orders", sink.log))
     assert "table orders does not exist; did you mean ordres?" in text
     statement = text.partition("create it: ")[2]
     assert statement == 'CREATE TABLE "orders" ("id" INTEGER, "word" TEXT)'
     connection = sqlite3.connect(sink.path)
     connection.execute(statement)
     connection.close()
-    assert SqliteSink("s", sink.path, "orders", sink.log_folder).open(ROWS).columns == ("id", "word")
+    assert SqliteSink("s", sink.path, "orders", sink.log).open(ROWS).columns == ("id", "word")
 
 
 def test_every_mistake_at_once(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_hostile_names(tmp_path: Path) -> None:
     name = 'we\'ird "t"; DROP TABLE t; -- %s ? :x'
     quoted = '"' + name.replace('"', '""') + '"'
     sink = make(tmp_path, f"DROP TABLE IF EXISTS {quoted}; CREATE TABLE {quoted} ({quoted} TEXT)")
-    sink = SqliteSink("s'ink", sink.path, name, sink.log_folder).open(pa.schema([(name, pa.string())]))
+    sink = SqliteSink("s'ink", sink.path, name, sink.log).open(pa.schema([(name, pa.string())]))
     writer = sink.writer(TransactionId(SCOPE, sink_key("s'ink"), 0, 1))
     writer.write(pa.record_batch([["x"]], names=[name]))
     one = writer.prepare()
@@ -89,7 +90,7 @@ def test_hostile_names(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
-    sink = SqliteSink("s", tmp_path / "none.db", "t", tmp_path / "log")
+    sink = SqliteSink("s", tmp_path / "none.db", "t", LogPlace(tmp_path / "log"))
     assert "none.db does not exist" in refusal(sink)
     with pytest.raises(SinkUnavailableError, match="unable to open database file"):
         sink.committer("p").inspect("c" * 20, ())
@@ -98,7 +99,7 @@ def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "t.db").write_text("not a database, but long enough to look at\n" * 50)
-    assert "file is not a database" in refusal(SqliteSink("s", tmp_path / "t.db", "t", tmp_path / "log"))
+    assert "file is not a database" in refusal(SqliteSink("s", tmp_path / "t.db", "t", LogPlace(tmp_path / "log")))
 
 
 def failed(sink: SqliteSink, schema: pa.Schema | None = ROWS) -> Sequence[str]:
@@ -118,11 +119,11 @@ def test_doctor_names_what_is_wrong(tmp_path: Path) -> None:
     (warning,) = [finding for finding in sink.check(ROWS) if not finding.ok]
     assert (warning.check, warning.fatal) == ("constraints", False)
     assert "a primary key, unique constraints, check constraints" in warning.detail
-    assert failed(SqliteSink("s", sink.path, "x", sink.log_folder)) == ["target table"]
-    assert failed(SqliteSink("s", tmp_path / "no.db", "t", sink.log_folder)) == [
+    assert failed(SqliteSink("s", sink.path, "x", sink.log)) == ["target table"]
+    assert failed(SqliteSink("s", tmp_path / "no.db", "t", sink.log)) == [
         "database",
         "target table",
         "constraints",
     ]
     (tmp_path / "file").write_text("")
-    assert failed(SqliteSink("s", sink.path, "t", tmp_path / "file"))[0] == "log folder"
+    assert failed(SqliteSink("s", sink.path, "t", LogPlace(tmp_path / "file")))[0] == "log folder"

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from connectors.log.place import LogPlace
 from connectors.sql.sqlite.columns import Affinity, TargetColumn, form_of, suggested_type
 from connectors.sql.sqlite.sink import SqliteSink
 from twophase.errors import BadRowError, TargetError
@@ -30,7 +31,7 @@ def make(folder: Path, ddl: str) -> SqliteSink:
     connection = sqlite3.connect(folder / "t.db")
     connection.executescript(f"DROP TABLE IF EXISTS t; {ddl}")
     connection.close()
-    return SqliteSink("s", folder / "t.db", "t", folder / "log")
+    return SqliteSink("s", folder / "t.db", "t", LogPlace(folder / "log"))
 
 
 def through(folder: Path, declared: Sequence[str], arrays: Sequence[pa.Array]) -> list[tuple[object, ...]]:
@@ -149,7 +150,7 @@ BAD = [
     ("INTEGER", pa.array([1, 2**63], pa.uint64()), "not in range"),
     ("REAL", pa.array([0.0, math.nan]), "NaN, which SQLite cannot store"),
     ("TEXT", pa.array([[math.nan]]), "JSON"),
-    ("INTEGER NOT NULL", pa.array([1, None, None]), "in row 1 of its batch: NULL"),
+    ("INTEGER NOT NULL", pa.array([1, None, None]), "row 2, column v: NULL"),
     ("TEXT", NOT_UTF8, "UTF8"),
 ]
 
@@ -162,7 +163,8 @@ def test_a_value_that_does_not_fit_is_refused_by_the_task(
     writer = sink.writer(TransactionId(SCOPE, sink_key("s"), 0, 1))
     with pytest.raises(BadRowError, match=reason) as caught:
         writer.write(pa.record_batch([array], names=["v"]))
-    assert "table t, column v" in caught.value.message
+    assert caught.value.message.startswith("table t, ")
+    assert "column v: " in caught.value.message
     assert not (tmp_path / "log").exists()
 
 

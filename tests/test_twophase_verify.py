@@ -62,7 +62,7 @@ def test_what_a_crash_leaves_behind_is_accepted(stores: dict[str, Any]) -> None:
         ({"spark": replace(SPARK, offsets_log={4: "other"})}, "Spark's offsets/4 is not what checkpoint 4 was decided"),
         ({"spark": replace(SPARK, offsets_log={5: "v1 5"})}, "Spark's offsets/4 is not what checkpoint 4 was decided"),
         ({"sink": replace(SINK, claim_incarnation="z" * 20)}, "claimed by incarnation z+, this pipeline is 0123"),
-        ({"sink": SinkState()}, "sink warehouse knows nothing of this pipeline, and head has committed checkpoint 4"),
+        ({"sink": SinkState()}, "sink warehouse knows nothing of this pipeline, which has completed checkpoint 4"),
         ({"sink": replace(SINK, claim_epoch=8)}, "has seen epoch 8, head is at 7: head was set back"),
         ({"sink": replace(SINK, highest_witness=5)}, "holds rows of checkpoint 5, the newest completed is 4: head was"),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twophase import messages
-from twophase.errors import FencedError, LostCommittableError
+from twophase.errors import ConnectorError, FencedError, LostCommittableError
 from twophase.messages import Seen, Steps
 from twophase.ownership import Ownership, fenced
 from twophase.values import CheckpointRecord, CommitOutcome, Committable
@@ -23,14 +23,28 @@ def commit_everywhere(owned: Ownership, record: CheckpointRecord) -> Steps[None]
 
 
 def commit_what_can_be(
-    owned: Ownership, checkpoint_id: int, committables: Mapping[str, tuple[Committable, ...]]
+    owned: Ownership,
+    checkpoint_id: int,
+    committables: Mapping[str, tuple[Committable, ...]],
+    refusals: dict[str, str] | None = None,
 ) -> Steps[Mapping[str, tuple[Committable, ...]]]:
-    """Commit as `commit_everywhere` does, and tell by sink what is lost. Raises FencedError."""
+    """Commit as `commit_everywhere` does, and tell by sink what is lost. Raises FencedError.
+
+    `refusals`: where it is given, sinks that cannot commit at all are lost as well, and it tells why.
+    """
     waiting = committables
     lost: dict[str, tuple[Committable, ...]] = {}
     repeated = 0
     while True:
-        outcomes: Mapping[str, Sequence[CommitOutcome]] = yield messages.Commit(checkpoint_id, waiting, repeated)
+        answers: Mapping[str, Sequence[CommitOutcome] | ConnectorError]
+        answers = yield messages.Commit(checkpoint_id, waiting, repeated, tell_refusals=refusals is not None)
+        outcomes: dict[str, Sequence[CommitOutcome]] = {}
+        for sink, answer in answers.items():
+            if isinstance(answer, ConnectorError):
+                assert refusals is not None
+                refusals[sink] = answer.message
+                answer = [CommitOutcome.LOST] * len(waiting[sink])
+            outcomes[sink] = answer
         for sink, group in _with(waiting, outcomes, CommitOutcome.LOST).items():
             lost[sink] = (*lost.get(sink, ()), *group)
         waiting = _with(waiting, outcomes, CommitOutcome.RETRY_LATER)
@@ -74,6 +88,6 @@ def _lost_error(record: CheckpointRecord, lost: Mapping[str, tuple[Committable, 
     message = f"lost: checkpoint {record.checkpoint_id} is completed, but {where}. Its records are {ranges}"
     return LostCommittableError(
         message,
-        remedy="somebody ended a prepared transaction by hand: its rows must be written again from those offsets, and "
-        "`eos reset --abandon-lost` goes on without them",
+        remedy="somebody ended a prepared transaction by hand, or took a file out of the log: restore that file; else "
+        "its rows must be written again from those offsets, and `eos reset --abandon-lost` goes on without them",
     )

@@ -14,7 +14,18 @@ from typing import Protocol, TypeVar
 
 from twophase import faults, messages
 from twophase.codec import decode_head, decode_record, encode_head, encode_record
-from twophase.errors import HeadFormatError, HeadUnknownError, SinkUnavailableError, SourceError
+from twophase.errors import (
+    BadRowError,
+    ConnectorError,
+    FencedError,
+    HeadFormatError,
+    HeadUnknownError,
+    IdentityError,
+    LostCommittableError,
+    SinkUnavailableError,
+    SourceError,
+    TargetError,
+)
 from twophase.gather import Gather
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
@@ -22,7 +33,7 @@ from twophase.ids import Scope
 from twophase.messages import Acknowledged, Action, Failed, Inspected, Seen
 from twophase.participants import Committer, Prepared
 from twophase.retry import Patience
-from twophase.values import CheckpointRecord, CommitOutcome, SparkState
+from twophase.values import CheckpointRecord, CommitOutcome, Committable, SparkState
 
 _log = logging.getLogger("eos.protocol")
 
@@ -140,7 +151,7 @@ class Effects:
         )
         return Inspected(self.spark.state(action.incarnation), sinks)
 
-    def _commit(self, action: messages.Commit) -> Mapping[str, Sequence[CommitOutcome]]:
+    def _commit(self, action: messages.Commit) -> Mapping[str, Sequence[CommitOutcome] | ConnectorError]:
         number, names = action.checkpoint_id, ", ".join(action.committables)
         wait_s = self.patience.wait_s(action.repeated)
         if wait_s is None:
@@ -148,7 +159,8 @@ class Effects:
             raise SinkUnavailableError(message, remedy="see what holds its locks; nothing is lost, a restart goes on")
         time.sleep(wait_s)
         commits = {
-            name: partial(self.committers[name].commit, number, group) for name, group in action.committables.items()
+            name: partial(_commit, self.committers[name], number, group, tell_refusals=action.tell_refusals)
+            for name, group in action.committables.items()
         }
         return self._at(commits, f"commit checkpoint {number}")
 
@@ -171,6 +183,18 @@ class Effects:
             # Of any life: epochs grow over resets, so that nobody can make head point at an older one any more.
             if scope is not None and scope.epoch < head.epoch and name not in kept:
                 self.head.delete_record(name)
+
+
+def _commit(
+    committer: Committer, checkpoint_id: int, committables: Sequence[Committable], *, tell_refusals: bool
+) -> Sequence[CommitOutcome] | ConnectorError:
+    """A sink that is away is not among the refusals: it is waited for."""
+    try:
+        return committer.commit(checkpoint_id, committables)
+    except (LostCommittableError, BadRowError, TargetError, IdentityError, FencedError) as error:
+        if not tell_refusals:
+            raise
+        return error
 
 
 _POINTS = {"decide": ("before-decide", "after-decide"), "committed": ("after-commits", "closed")}

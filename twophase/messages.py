@@ -7,7 +7,7 @@
 | Swap | True: landed; False: refused; None: not answered |
 | PutRecord, Claim, Permit, AbortPrepared, Revoke, CommitBack, Prune, Sweep, Abandon | None |
 | LoadRecord | CheckpointRecord, or the HeadFormatError that says why it cannot be read |
-| Commit | {sink: outcomes} |
+| Commit | {sink: outcomes}; with `tell_refusals` also {sink: the ConnectorError that says why it cannot} |
 | ListPrepared | {sink: prepared} |
 | RunWriters | Acknowledged or Failed |
 | Discard | {sink: (rows, digest)}, or None for a stateless pipeline |
@@ -103,9 +103,8 @@ class Commit:
 
     checkpoint_id: int
     committables: Mapping[str, tuple[Committable, ...]]
-    repeated: (
-        int  # how often "retry later" was the answer so far: the driver waits accordingly, and gives up in the end
-    )
+    repeated: int  # how often "retry later" was the answer so far: the driver waits, and gives up in the end
+    tell_refusals: bool = False  # answer why a sink cannot commit, which a reset can give up, instead of raising
 
 
 @dataclass(frozen=True, slots=True)

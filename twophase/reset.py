@@ -116,15 +116,15 @@ def _load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord | HeadForm
 def _commit(owned: Ownership, sinks: Sequence[str], record: CheckpointRecord) -> Steps[list[Abandoned]]:
     number = record.checkpoint_id
     here = {name: group for name, group in record.committables.items() if name in sinks}
-    lost = yield from commit_what_can_be(owned, number, here)
+    refusals: dict[str, str] = {}
+    lost = yield from commit_what_can_be(owned, number, here, refusals)
+    neither = "the sink neither holds nor shows them"
     gone = {name: group for name, group in record.committables.items() if name not in sinks and group}
+    removed = "the spec no longer names the sink, so that what is still prepared there stays so, with its locks"
+    told = [(name, refusals.get(name, neither), group) for name, group in lost.items()]
+    told += [(name, removed, group) for name, group in gone.items()]
     return [
-        Abandoned(number, (name,), why, tuple(c.transaction for c in group), record.ranges)
-        for why, groups in (
-            ("the sink neither holds nor shows them", lost),
-            ("the spec no longer names the sink, so that what is still prepared there stays so, with its locks", gone),
-        )
-        for name, group in groups.items()
+        Abandoned(number, (name,), why, tuple(c.transaction for c in group), record.ranges) for name, why, group in told
     ]
 
 

@@ -117,10 +117,8 @@ def _check_sink(head: HeadValue, name: str, sink: SinkState) -> None:
             "begin a new life with it, from offsets of your choice, by `eos reset --to`; or give it its own pipeline"
         )
         raise IdentityError(message, remedy=remedy)
-    if sink.claim_incarnation is None and head.committed >= 0:
-        message = (
-            f"sink {name} knows nothing of this pipeline, and head has committed checkpoint {head.committed} to it"
-        )
+    if sink.claim_incarnation is None and head.completed >= 0:
+        message = f"sink {name} knows nothing of this pipeline, which has completed checkpoint {head.completed}"
         raise IdentityError(message, remedy=_RESTORE)
     if sink.claim_epoch > head.epoch:
         message = f"sink {name} has seen epoch {sink.claim_epoch}, head is at {head.epoch}: head was set back"

@@ -28,7 +28,7 @@ def guarantees(spec: Spec) -> list[Guarantee]:
 
 
 def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
-    promise, visible, needs, limits = _BY_KIND[type(entry)](spec)
+    promise, visible, needs, limits = _BY_KIND[type(entry), entry.commit](spec)
     return Guarantee(spec.mask(entry.name), promise, visible, needs, (*limits, *_of_source(spec)))
 
 
@@ -74,22 +74,42 @@ _TWO_PHASE_LIMITS: Final = (
 )
 
 
-def _write_ahead_log(spec: Spec) -> _Words:
+def _write_ahead_log(spec: Spec, visible: str, *, limits: tuple[str, ...]) -> _Words:
     return (
         "exactly-once: rows wait in a log beside the checkpoint and are applied in one transaction with their witness",
-        f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), all of its rows at once",
+        f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), {visible}",
         (
             "a table that exists, with columns that fit the rows",
             f"a local disk for the log at {spec.mask(str(spec.checkpoint.location))}, kept as long as the table",
         ),
-        ("one writer at a time holds the database file; others wait",),
+        limits,
     )
 
 
-_BY_KIND: Final[dict[type, Callable[[Spec], _Words]]] = {
-    MySqlEntry: _mysql,
-    PostgresEntry: _postgres,
-    SqliteEntry: _write_ahead_log,
+def _sqlite_log(spec: Spec) -> _Words:
+    return _write_ahead_log(
+        spec, "all of its rows at once", limits=("one writer at a time holds the database file; others wait",)
+    )
+
+
+def _server_log(spec: Spec) -> _Words:
+    return _write_ahead_log(
+        spec,
+        "one slot's rows shortly after another's",
+        limits=(
+            "a row that a constraint of the table refuses is found after the checkpoint is decided: the pipeline stops "
+            "there until the table takes it",
+            "a reader may see one slot's rows of a checkpoint just before another's; with `slots: 1` all at once",
+        ),
+    )
+
+
+_BY_KIND: Final[dict[tuple[type, str], Callable[[Spec], _Words]]] = {
+    (MySqlEntry, "two-phase"): _mysql,
+    (MySqlEntry, "write-ahead-log"): _server_log,
+    (PostgresEntry, "two-phase"): _postgres,
+    (PostgresEntry, "write-ahead-log"): _server_log,
+    (SqliteEntry, "write-ahead-log"): _sqlite_log,
 }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from connectors.log.place import LogPlace
 from connectors.spec.fields import NonEmpty, Title, database_url
-from connectors.spec.model import Strict, later, refuse
+from connectors.spec.model import Strict, later, refuse, wrong
 from connectors.spec.secrets import Url
 from connectors.spec.settings import LocalPath
 
@@ -17,23 +18,45 @@ _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
 _POSTGRES_URL: Final = "postgresql+psycopg://user:password@host:5432/database"
 _POSTGRES_DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
+_SLOTS: Final = 2
+LOG: Final = "log"
+"""Folder of all logs of a pipeline, below its checkpoint location."""
+
 _SQLITE_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
 
-class MySqlEntry(Strict):
-    """`connector: mysql`: a table of MySQL or MariaDB."""
+class _ServerEntry(Strict):
+    """A table of a database server."""
 
     name: Title
     """Stands in transaction ids: do not change it while the pipeline lives."""
-    connector: Literal["mysql"]
     from_: NonEmpty | None = Field(None, alias="from")
     """The step or source whose rows are written."""
+    table: Title
+    """The target; exists beforehand. `database.table` (MySQL) or `schema.table` (PostgreSQL) for another one."""
+    commit: Annotated[Literal["two-phase", "write-ahead-log"], later("upsert")]
+    """How rows become visible. `two-phase`: they wait in the database, as prepared transactions, which are committed
+    once the checkpoint is decided. `write-ahead-log`: they wait in a log at the checkpoint location, and are applied in
+    one transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed."""
+    slots: Annotated[int, Field(ge=1, le=64)] | None = None
+    """With `commit: write-ahead-log`: how many connections apply a checkpoint at once; 2 without it."""
+
+    @model_validator(mode="after")
+    def _slots_of_a_log(self) -> Self:
+        if self.slots is not None and self.commit != "write-ahead-log":
+            raise wrong(f"{self.slots} slots: only a log has them", "commit: write-ahead-log", at="slots")
+        return self
+
+    def _place(self, location: Path) -> LogPlace | None:
+        return LogPlace(location / LOG, self.slots or _SLOTS) if self.commit == "write-ahead-log" else None
+
+
+class MySqlEntry(_ServerEntry):
+    """`connector: mysql`: a table of MySQL or MariaDB."""
+
+    connector: Literal["mysql"]
     url: Annotated[Url, database_url(_MYSQL_URL, _MYSQL_DRIVERS.__contains__)]
     """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`."""
-    table: Title
-    """The target; exists beforehand. `database.table` for another database of the server."""
-    commit: Annotated[Literal["two-phase"], later("upsert", "write-ahead-log")]
-    """How rows become visible: as prepared transactions (XA), committed once the checkpoint is decided."""
 
     @property
     def target(self) -> tuple[object, ...]:
@@ -43,36 +66,27 @@ class MySqlEntry(Strict):
         return (parts.hostname or "", parts.port or 3306, database or parts.path.strip("/"), table)
 
     def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with. Contains the password."""
-        del location  # two-phase keeps nothing beside the checkpoint
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table}
+        """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table, "log": self._place(location)}
 
 
-class PostgresEntry(Strict):
+class PostgresEntry(_ServerEntry):
     """`connector: postgresql`: a table of PostgreSQL."""
 
-    name: Title
-    """Stands in transaction ids: do not change it while the pipeline lives."""
     connector: Literal["postgresql"]
-    from_: NonEmpty | None = Field(None, alias="from")
-    """The step or source whose rows are written."""
     url: Annotated[Url, database_url(_POSTGRES_URL, _POSTGRES_DRIVERS.__contains__)]
     """`postgresql+psycopg://user:password@host:5432/database`; best as `${env:NAME}`."""
-    table: Title
-    """The target; exists beforehand. `schema.table` for another schema of the database."""
-    commit: Annotated[Literal["two-phase"], later("upsert", "write-ahead-log")]
-    """How rows become visible: as prepared transactions, committed once the checkpoint is decided."""
 
     @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
         parts = urlsplit(self.url.reveal())
-        return (parts.hostname or "", parts.port or 5432, parts.path.strip("/"), self.table)
+        schema, _, table = self.table.rpartition(".")
+        return (parts.hostname or "", parts.port or 5432, parts.path.strip("/"), schema or "public", table)
 
     def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with. Contains the password."""
-        del location  # two-phase keeps nothing beside the checkpoint
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table}
+        """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table, "log": self._place(location)}
 
 
 class SqliteEntry(Strict):
@@ -101,7 +115,7 @@ class SqliteEntry(Strict):
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; its log lies below the checkpoint `location`."""
-        return {"name": self.name, "path": self.path, "table": self.table, "log_folder": location / "log"}
+        return {"name": self.name, "path": self.path, "table": self.table, "log": LogPlace(location / LOG)}
 
 
 SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry, Field(discriminator="connector")]

@@ -31,7 +31,7 @@ sources:
     topics: [{topic}]
     format: {{type: json, schema: "{schema}"}}
 sinks:
-  - {{name: table, from: records, connector: mysql, url: "{url}", table: {table}, commit: two-phase}}
+  - {{name: table, from: records, connector: mysql, url: "{url}", table: {table}, commit: {commit}}}
 """
 
 
@@ -44,15 +44,15 @@ class Product:
     topic: str
     url: str
     table: str
+    commit: str
     peak_rss_mb: float = 0.0  # of the largest Python process of the tree
     _process: subprocess.Popen[bytes] = field(init=False)
     started_at: float = 0.0
 
     def __enter__(self) -> Product:
         spec = self.folder / "spec.yaml"
-        spec.write_text(
-            _SPEC.format(bootstrap=self.bootstrap, topic=self.topic, schema=SCHEMA, url=self.url, table=self.table)
-        )
+        names = ("bootstrap", "topic", "url", "table", "commit")
+        spec.write_text(_SPEC.format(schema=SCHEMA, **{name: getattr(self, name) for name in names}))
         self.started_at = time.time()
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(

@@ -57,11 +57,13 @@ class Bulk:
         """Payloads of bounded size. Raises BadRowError for a value that does not fit its column."""
         for part in _slices(batch):
             columns = [texts(plan, part.column(plan.name), first_row) for plan in self._plans]
-            if self._load is not None:
-                data = _data(_load_rows(self._plans, columns))[0]
-                yield Payload(self._load, data, part.num_rows, first_row, len(data))
-            else:
-                yield from self._inserts(columns, first_row)
+            yield from self._payloads(columns, first_row)
+            first_row += part.num_rows
+
+    def encode_stored(self, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
+        """The same of what `texts` has made already: rows of the log."""
+        for part in _slices(batch):
+            yield from self._payloads(part.columns, first_row)
             first_row += part.num_rows
 
     def send(self, session: Session, payload: Payload) -> None:
@@ -78,6 +80,13 @@ class Bulk:
         if stored != payload.rows:
             message = f"the server stored {stored} of {payload.rows} rows and gave no reason"
             raise BadRowError(message, remedy="look for triggers on the table")
+
+    def _payloads(self, columns: Sequence[pa.Array], first_row: int) -> Iterator[Payload]:
+        if self._load is None:
+            yield from self._inserts(columns, first_row)
+        else:
+            data = _data(_load_rows(self._plans, columns))[0]
+            yield Payload(self._load, data, len(columns[0]), first_row, len(data))
 
     def _inserts(self, columns: Sequence[pa.Array], first_row: int) -> Iterator[Payload]:
         data, ends = _data(_insert_rows(self._plans, columns))

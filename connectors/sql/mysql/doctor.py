@@ -5,24 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from sqlalchemy import Table
+
 from connectors.contracts import Finding
+from connectors.log.place import late_refusal
+from connectors.sql import tables
 from connectors.sql.address import is_verified, masked, parse
+from connectors.sql.log import slots
 from connectors.sql.mysql import connections, probe, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError, connector_error
 from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning_of_table
 from connectors.sql.mysql.target import read_target
-from connectors.sql.two_phase import tables
+from connectors.sql.two_phase import permits
 from twophase.errors import ConnectorError
 
 _LOCAL_HOSTS: Final = frozenset({None, "", "localhost", "127.0.0.1", "::1"})
 _MYSQL: Final = (8, 0, 29)  # XA branches detach at PREPARE since then
 _MARIADB: Final = (10, 5, 2)  # prepared branches survive their connection since then
+_TWO_PHASE: Final = frozenset({"product", "version", "XA", "prepared transactions"})  # checks that a log does not need
 _GRANT_RECOVER: Final = "as an administrator: GRANT XA_RECOVER_ADMIN ON *.* TO <the pipeline's user>"
 
 
 def check(
-    name: str, url: str, table: str, compare: Callable[[], Partitioning] | None, writers: int | None
+    name: str,
+    url: str,
+    table: str,
+    compare: Callable[[], Partitioning] | None,
+    writers: int | None,
+    *,
+    two_phase: bool,
 ) -> Sequence[Finding]:
     """Everything that can be asked without changing anything but creating the protocol's own tables.
 
@@ -31,7 +43,8 @@ def check(
         url: the sink's; a secret.
         table: the target.
         compare: compares the rows with the table, where the rows are known; raises ConnectorError.
-        writers: how many tasks may write at once, where that is known.
+        writers: how many connections may write at once, where that is known.
+        two_phase: whether they prepare transactions; else they apply a log.
     """
     try:
         where = masked(url)
@@ -42,7 +55,7 @@ def check(
         problem = connector_error(f"connecting to {where}", error)
         return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
     with session:
-        return list(_findings(session, name, url, table, compare, writers))
+        return list(_findings(session, name, url, table, compare, writers, two_phase=two_phase))
 
 
 def _findings(
@@ -52,6 +65,8 @@ def _findings(
     table: str,
     compare: Callable[[], Partitioning] | None,
     writers: int | None,
+    *,
+    two_phase: bool,
 ) -> Iterator[Finding]:
     yield Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
@@ -65,11 +80,13 @@ def _findings(
         "XA": lambda: probe.transaction(url),
         "KILL": lambda: probe.kill(session, url),
         "prepared transactions": lambda: _recover(session),
-        "own tables": lambda: _own_tables(session),
-        "target": lambda: _target(session, table, compare),
+        "own tables": lambda: _own_tables(session, permits.TABLES if two_phase else slots.TABLES),
+        "target": lambda: _target(session, table, compare, two_phase=two_phase),
         "LOAD DATA LOCAL": lambda: probe.load_local(url, read_target(session, table)),
     }
     for what, run in checks.items():
+        if what in _TWO_PHASE and not two_phase:
+            continue
         try:
             yield from (_named(name, finding) for finding in run())
         except ConnectorError as error:
@@ -157,12 +174,14 @@ def _recover(session: Session) -> Iterator[Finding]:
         yield Finding("foreign prepared transactions", False, "; ".join(foreign), remedy, fatal=False)
 
 
-def _own_tables(session: Session) -> Iterator[Finding]:
-    tables.ensure(session)
-    yield Finding("own tables", True, "eos_claim, eos_permit and eos_witness are there")
+def _own_tables(session: Session, own: Sequence[Table]) -> Iterator[Finding]:
+    tables.ensure(session, own)
+    yield Finding("own tables", True, f"{', '.join(each.name for each in own)} are there")
 
 
-def _target(session: Session, table: str, compare: Callable[[], Partitioning] | None) -> Iterator[Finding]:
+def _target(
+    session: Session, table: str, compare: Callable[[], Partitioning] | None, *, two_phase: bool
+) -> Iterator[Finding]:
     target = read_target(session, table)
     remedy = f"ALTER TABLE {target} ENGINE = InnoDB"
     yield Finding("target", target.engine.lower() == "innodb", f"{target}, {target.engine}", remedy)
@@ -170,4 +189,7 @@ def _target(session: Session, table: str, compare: Callable[[], Partitioning] | 
     if compare is not None:
         spread = compare()
         yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit")
-    yield Finding("writers", not spread.one_writer, str(spread), REMEDY, fatal=False)
+    if two_phase:
+        yield Finding("writers", not spread.one_writer, str(spread), REMEDY, fatal=False)
+    elif target.unique:
+        yield late_refusal([f"the unique index {each.name}" for each in target.unique])

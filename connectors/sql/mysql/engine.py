@@ -59,7 +59,9 @@ class Session:
         proxy.detach()  # the pool must not see it again: it would roll back
         self.driver = connection
         self.dialect = Dialect(str(connection.server_version))
+        self.begin = "START TRANSACTION"
         self.for_share = self.dialect.for_share
+        self.for_update = "FOR UPDATE"
         self.utc_now = "UTC_TIMESTAMP(6)"
         self.ddl: SqlDialect = mysql.dialect()
         settings = {**_SESSION, "innodb_lock_wait_timeout": lock_wait_s, "autocommit": 1}

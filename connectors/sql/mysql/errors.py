@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from connectors.sql.two_phase.server import StatementError
+from connectors.sql.statements import StatementError
 from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkError, SinkUnavailableError, TargetError
 
 ACCESS_DENIED_CREATE: Final = frozenset({1044, 1142, 1227})

@@ -6,6 +6,7 @@ a DATETIME); what the server reports (out of range, too long) is accepted here a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +19,8 @@ from connectors.sql.json_text import supported
 from connectors.sql.kinds import METADATA, is_bytes, is_nested, is_text
 from connectors.sql.mysql.target import Target, TargetColumn
 
+_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_LENGTH: Final = re.compile(r"(?:var)?char\((\d+)\)")
 _EXACT_IN_FLOAT: Final = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
@@ -45,6 +48,8 @@ class ColumnPlan:
     form: Form
     unsigned: bool = False
     fraction: int = 6  # digits of a second's fraction that the column holds
+    bits: int | None = None  # of an integer
+    length: int | None = None  # of a text, in characters
 
 
 def plan_columns(schema: pa.Schema, target: Target) -> tuple[tuple[ColumnPlan, ...], list[str]]:
@@ -83,7 +88,9 @@ def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
         return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
-    return ColumnPlan(field.name, column.name, form, column.unsigned, column.fraction)
+    bits, length = _BITS.get(column.type), _LENGTH.fullmatch(column.declared)
+    characters = int(length[1]) if length else None
+    return ColumnPlan(field.name, column.name, form, column.unsigned, column.fraction, bits, characters)
 
 
 def _integer(kind: pa.DataType, _column: TargetColumn) -> Form | None:

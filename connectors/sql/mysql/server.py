@@ -11,7 +11,7 @@ from connectors.sql.mysql import stragglers, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from connectors.sql.two_phase.server import Listed
-from twophase.ids import Scope, TransactionId
+from twophase.ids import TransactionId
 
 _LOCK_WAIT_S: Final = 1  # the driver waits between its calls, and longer each time
 
@@ -35,9 +35,9 @@ class MySqlServer(Session):
         """See Server."""
         xa.rollback(self, transaction)
 
-    def end_stragglers(self, scope: Scope, sink: str) -> int:
+    def end(self, name: str) -> int:
         """See Server."""
-        return stragglers.end_stragglers(self, scope, sink)
+        return stragglers.end(self, name)
 
 
 def mysql_committer(name: str, url: str, pipeline: str) -> TwoPhaseCommitter:

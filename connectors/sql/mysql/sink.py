@@ -5,23 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.contracts import Finding, Writer
+from connectors.log.place import LogPlace
+from connectors.log.writer import LogWriter
 from connectors.sql.address import masked
+from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.mysql import doctor
-from connectors.sql.mysql.engine import Session, quote
+from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
 from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning
 from connectors.sql.mysql.server import mysql_committer
+from connectors.sql.mysql.store import MySqlStore
+from connectors.sql.mysql.stored import Stored
 from connectors.sql.mysql.target import Target, read_target
 from connectors.sql.mysql.writer import MySqlWriter
-from connectors.sql.two_phase.committer import TwoPhaseCommitter
-from connectors.sql.two_phase.server import translated
+from connectors.sql.statements import translated
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
+from twophase.participants import Committer
 
 _log: Final = logging.getLogger("eos.sink")
 
@@ -33,12 +39,14 @@ class MySqlSink:
     Args:
         name: in the spec.
         url: `mysql+pymysql://user:password@host:port/database`, with `ssl_*` options for TLS. A secret: never shown.
+        log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
         table: its name, which may begin with another database of the same server.
     """
 
     name: str
     url: str = field(repr=False)
     table: str
+    log: LogPlace | None = None
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -46,7 +54,7 @@ class MySqlSink:
     def open(self, schema: pa.Schema) -> MySqlSink:
         """See Sink. One connection, a few queries. Raises TargetError, SinkUnavailableError."""
         opened = self._compared(schema)
-        if opened.partitioning.one_writer:
+        if opened.log is None and opened.partitioning.one_writer:
             _log.warning("sink %s, table %s: %s; %s", self.name, self.table, opened.partitioning, REMEDY)
         return opened
 
@@ -62,9 +70,10 @@ class MySqlSink:
             raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
         return replace(
             self,
+            log=self.log and self.log.on_driver(),
             plans=plans,
             partitioning=partitioning(target, {plan.name: schema.field(plan.name).type for plan in plans}),
-            target=f"{quote(target.schema)}.{quote(target.table)}",
+            target=target.quoted,
         )
 
     @property
@@ -75,20 +84,29 @@ class MySqlSink:
     @property
     def partition_by(self) -> Sequence[str] | None:
         """See Sink."""
-        return self.partitioning.columns
+        return self.partitioning.columns if self.log is None else None
 
-    def writer(self, transaction: TransactionId) -> MySqlWriter:
+    def writer(self, transaction: TransactionId) -> Writer:
         """See Sink. The writer connects at its first row, so that a task without rows costs nothing."""
+        if self.log is not None:
+            return LogWriter(self.log.open(), Stored(self.plans), self.log.slots, transaction)
         return MySqlWriter(self.name, self.url, self.target, self.plans, transaction)
 
-    def committer(self, pipeline: str) -> TwoPhaseCommitter:
+    def committer(self, pipeline: str) -> Committer:
         """See Sink."""
+        if self.log is not None:
+            store = partial(MySqlStore, self.url)
+            target = LogTarget(self.name, self.table, masked(self.url), store, self.log.slots)
+            return LogCommitter(target, pipeline, self.log.open())
         return mysql_committer(self.name, self.url, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink."""
         compare = None if schema is None else lambda: self._compared(schema).partitioning
-        return doctor.check(self.name, self.url, self.table, compare, writers)
+        of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
+        connections = writers if self.log is None else self.log.slots
+        asked = doctor.check(self.name, self.url, self.table, compare, connections, two_phase=self.log is None)
+        return [*of_log, *asked]
 
 
 def _columns(target: Target) -> str:

@@ -1,9 +1,10 @@
-"""Ending the connections of our own writers that nobody waits for any more.
+"""Ending connections of our own that nobody waits for any more.
 
 A writer that is stopped in the middle (a frozen worker, a cut network) keeps its permit locked until the server gives
-the connection up, after `wait_timeout`. Any user may KILL its own connections, but must know which: each writer takes
-a user-level lock named for its scope, and IS_USED_LOCK tells the connection that holds it. Such a lock ends with its
-connection, needs no privilege on either server, and has nothing to do with transactions.
+the connection up, after `wait_timeout`; so does a driver that applies a log. Any user may KILL its own connections, but
+must know which: each takes a user-level lock with a name that others can find, and IS_USED_LOCK tells the connection
+that holds it. Such a lock ends with its connection, needs no privilege on either server, and has nothing to do with
+transactions.
 """
 
 from __future__ import annotations
@@ -13,26 +14,29 @@ from typing import Final
 
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
-from twophase.ids import Scope, TransactionId
 
-_TASKS: Final = 128  # tasks share a name modulo this
-_ATTEMPTS: Final = 4  # attempts of one task, or tasks that share a name, that can be told apart
+_MEMBERS: Final = 128  # of a group share a name modulo this
+_ATTEMPTS: Final = 4  # of those that share a name can be told apart
 _NO_SUCH_THREAD: Final = 1094
 
 
-def mark(session: Session, transaction: TransactionId) -> None:
-    """Let this connection be found by `end_stragglers`. One round trip as a rule. Raises ServerError."""
+def mark(session: Session, group: str, member: int = 0) -> None:
+    """Let this connection be found by `end`. One round trip as a rule. Raises ServerError.
+
+    `group`: whom it belongs to; `member`: which of them it is, so that as many names need not be tried.
+    """
     for attempt in range(_ATTEMPTS):
-        name = _name(transaction.scope, transaction.sink, transaction.task % _TASKS, attempt)
+        name = _name(group, member % _MEMBERS, attempt)
         if session.execute("SELECT GET_LOCK(%s, 0)", name)[0][0] == 1:
             return
 
 
-def end_stragglers(session: Session, scope: Scope, sink: str) -> int:
-    """KILL every marked connection of this scope and sink; returns how many. Raises ServerError."""
-    names = [_name(scope, sink, task, attempt) for task in range(_TASKS) for attempt in range(_ATTEMPTS)]
-    row = session.execute(f"SELECT {', '.join(['IS_USED_LOCK(%s)'] * len(names))}", *names)[0]
-    threads = {int(thread) for thread in row if thread is not None}
+def end(session: Session, group: str) -> int:
+    """KILL every other marked connection of this group; returns how many. Raises ServerError."""
+    names = [_name(group, member, attempt) for member in range(_MEMBERS) for attempt in range(_ATTEMPTS)]
+    asked = ", ".join(["IS_USED_LOCK(%s)"] * len(names))
+    own, *found = session.execute(f"SELECT CONNECTION_ID(), {asked}", *names)[0]
+    threads = {int(thread) for thread in found if thread not in (None, own)}
     for thread in threads:
         try:
             session.execute(f"KILL {thread}")
@@ -42,7 +46,6 @@ def end_stragglers(session: Session, scope: Scope, sink: str) -> int:
     return len(threads)
 
 
-def _name(scope: Scope, sink: str, task: int, attempt: int) -> str:
+def _name(group: str, member: int, attempt: int) -> str:
     """At most 64 characters, the limit of MySQL."""
-    digest = hashlib.sha256(f"{scope}/{sink}".encode()).hexdigest()[:32]
-    return f"eos-{digest}-{task:02x}-{attempt}"
+    return f"eos-{hashlib.sha256(group.encode()).hexdigest()[:32]}-{member:02x}-{attempt}"

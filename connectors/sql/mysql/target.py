@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.errors import ServerError
 from twophase.errors import TargetError
 
@@ -64,6 +64,11 @@ class Target:
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
+
+    @property
+    def quoted(self) -> str:
+        """For a format string."""
+        return f"{quote(self.schema)}.{quote(self.table)}"
 
 
 def read_target(session: Session, name: str) -> Target:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import pyarrow as pa
 
+from connectors.sql import tables
 from connectors.sql.address import masked
 from connectors.sql.mysql import stragglers, xa
 from connectors.sql.mysql.bulk import Bulk, Payload
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.fit import ColumnPlan
-from connectors.sql.two_phase import tables
-from connectors.sql.two_phase.committer import EMPTY
-from connectors.sql.two_phase.server import translated
+from connectors.sql.sender import Sender
+from connectors.sql.statements import translated
+from connectors.sql.two_phase import permits
 from twophase import faults
 from twophase.errors import BadRowError, PermitRevokedError
 from twophase.ids import TransactionId
@@ -40,8 +41,7 @@ class MySqlWriter:
         self._transaction = transaction
         self._session: Session | None = None
         self._bulk: Bulk | None = None
-        self._sender: ThreadPoolExecutor | None = None
-        self._sending: Future[None] | None = None
+        self._sender = Sender()
         self._rows = 0
         self._bytes = 0
 
@@ -61,10 +61,10 @@ class MySqlWriter:
         """See Writer. A writer without rows prepares nothing and says so in its committable."""
         session = self._session
         if session is None:
-            return Committable(self._transaction, rows=0, data={EMPTY: "1"})
+            return Committable(self._transaction, rows=0, data={tables.EMPTY: "1"})
         with translated(f"{self._where}, preparing"):
             try:
-                self._await_sent()
+                self._sender.wait()
             except BadRowError as error:
                 raise BadRowError(f"{self._where}: {error.message}", remedy=error.remedy) from error
             tables.insert_witness(session, self._transaction, self._rows)
@@ -78,8 +78,7 @@ class MySqlWriter:
         session = self._session
         if session is None:
             return
-        if self._sending is not None:
-            self._sending.exception()  # the connection is free when the statement has ended, however
+        self._sender.settle()  # the connection is free when the statement has ended, however
         with contextlib.suppress(ServerError):  # closing the connection makes the server roll back by itself
             xa.end_and_rollback(session, self._transaction)
         self._disconnect()
@@ -87,37 +86,30 @@ class MySqlWriter:
     def _begin(self) -> Bulk:
         """Connect, open the branch, and take the permit shared: it cannot be revoked before this branch is prepared."""
         session = self._session = Session(self._url)
-        stragglers.mark(session, self._transaction)
+        stragglers.mark(
+            session, permits.holders(self._transaction.scope, self._transaction.sink), self._transaction.task
+        )
         local, max_packet = session.execute("SELECT @@local_infile, @@max_allowed_packet")[0]
         xa.start(session, self._transaction)
         scope = self._transaction.scope
-        if not tables.lock_permit(session, scope, self._transaction.sink):
+        if not permits.lock_permit(session, scope, self._transaction.sink):
             message = f"{self._where}: the permit of {scope} is gone; its checkpoint was aborted or its driver replaced"
             raise PermitRevokedError(message)
         bulk = self._bulk = Bulk(self._target, self._plans, local=bool(local), max_packet_bytes=int(max_packet))
-        self._sender = ThreadPoolExecutor(1, "eos-mysql")
         return bulk
 
     def _submit(self, bulk: Bulk, payload: Payload) -> None:
-        self._await_sent()
         first = self._rows == 0
-        assert self._sender is not None
         assert self._session is not None
-        self._sending = self._sender.submit(bulk.send, self._session, payload)
+        self._sender.submit(partial(bulk.send, self._session, payload))
         self._rows += payload.rows
         self._bytes += payload.bytes
         if first:
-            self._await_sent()
+            self._sender.wait()
             faults.point("writing", self._transaction.scope.checkpoint_id)
 
-    def _await_sent(self) -> None:
-        sending, self._sending = self._sending, None
-        if sending is not None:
-            sending.result()
-
     def _disconnect(self) -> None:
-        if self._sender is not None:
-            self._sender.shutdown()
+        self._sender.close()
         if self._session is not None:
             self._session.close()
         self._session = None

@@ -6,22 +6,30 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from sqlalchemy import Table
+
 from connectors.contracts import Finding
+from connectors.log.place import late_refusal
+from connectors.sql import tables
+from connectors.sql.log import slots
 from connectors.sql.postgres.address import masked, parse
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.target import Target, read_target
 from connectors.sql.postgres.transactions import listed
-from connectors.sql.two_phase import tables
+from connectors.sql.two_phase import permits
 from twophase.errors import ConnectorError
 
 _OLDEST: Final = 130000
 _LOCAL_HOSTS: Final = (None, "", "localhost", "127.0.0.1", "::1")
+_TWO_PHASE: Final = frozenset({"prepared transactions", "PREPARE TRANSACTION"})  # checks that a log does not need
 _DRIVER: Final = 2  # connections: one on which it commits, and one for what a start asks
 _SETTINGS: Final = "in postgresql.conf, or by ALTER SYSTEM; then restart the server"
 
 
-def check(name: str, url: str, table: str, compare: Callable[[], str] | None, writers: int | None) -> Sequence[Finding]:
+def check(
+    name: str, url: str, table: str, compare: Callable[[], str] | None, writers: int | None, *, two_phase: bool
+) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run.
 
     Args:
@@ -30,7 +38,8 @@ def check(name: str, url: str, table: str, compare: Callable[[], str] | None, wr
         table: the target.
         compare: compares the rows with the table, where the rows are known, and says how they are shared out; raises
             ConnectorError.
-        writers: how many tasks may write at once, where that is known.
+        writers: how many connections may write at once, where that is known.
+        two_phase: whether they prepare transactions; else they apply a log.
     """
     try:
         where = masked(url)
@@ -48,12 +57,14 @@ def check(name: str, url: str, table: str, compare: Callable[[], str] | None, wr
         "prepared transactions": lambda: _prepared(session, writers),
         "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
         "connections": lambda: _connections(session, writers),
-        "own tables": lambda: _own_tables(session),
-        "target": lambda: _target(session, table, compare),
+        "own tables": lambda: _own_tables(session, permits.TABLES if two_phase else slots.TABLES),
+        "target": lambda: _target(session, table, compare, two_phase=two_phase),
     }
     with session:
         findings = [Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {where}")]
         for what, run in checks.items():
+            if what in _TWO_PHASE and not two_phase:
+                continue
             try:
                 findings += [_named(name, finding) for finding in run()]
             except ConnectorError as error:
@@ -140,12 +151,12 @@ def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
     yield Finding("max_connections", limit - used >= needed, detail, remedy, fatal=limit < needed)
 
 
-def _own_tables(session: Session) -> Iterator[Finding]:
-    tables.ensure(session)
-    yield Finding("own tables", True, "eos_claim, eos_permit and eos_witness are there")
+def _own_tables(session: Session, own: Sequence[Table]) -> Iterator[Finding]:
+    tables.ensure(session, own)
+    yield Finding("own tables", True, f"{', '.join(each.name for each in own)} are there")
 
 
-def _target(session: Session, table: str, compare: Callable[[], str] | None) -> Iterator[Finding]:
+def _target(session: Session, table: str, compare: Callable[[], str] | None, *, two_phase: bool) -> Iterator[Finding]:
     target = read_target(session, table)
     remedy = f"ALTER TABLE {target.quoted.replace('%%', '%')} SET LOGGED"
     kind = {"p": "logged", "u": "unlogged", "t": "temporary"}.get(target.persistence, target.persistence)
@@ -154,6 +165,8 @@ def _target(session: Session, table: str, compare: Callable[[], str] | None) -> 
     if compare is not None:
         spread = compare()
         yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit; {spread}")
+    if not two_phase and target.unique:
+        yield late_refusal([f"the unique index {each.name}" for each in target.unique])
 
 
 def _privileges(session: Session, target: Target) -> Finding:

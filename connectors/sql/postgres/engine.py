@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 
 from connectors.sql.postgres.address import connect_arguments
-from connectors.sql.postgres.errors import ServerError
+from connectors.sql.postgres.errors import ServerError, not_connected, rolled_back, server_error
 
 _SETTINGS: Final = {
     "application_name": "eos",
@@ -50,14 +50,16 @@ class Session:
             lock_wait_s: how long a statement waits for a lock, before it fails and is tried again by whoever may (R5).
         """
         self.ddl: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+        self.begin = "BEGIN"
         self.for_share = "FOR SHARE"
+        self.for_update = "FOR UPDATE"
         self.utc_now = "(clock_timestamp() AT TIME ZONE 'UTC')"
         try:
             proxy = _engine(url).raw_connection()
         except DBAPIError as error:
-            raise _server_error(error.orig) from None  # SQLAlchemy's own error would show its arguments
+            raise not_connected(error.orig) from None  # SQLAlchemy's own error would show its arguments
         except (psycopg.Error, OSError) as error:
-            raise _server_error(error) from None
+            raise not_connected(error) from None
         connection = proxy.driver_connection
         assert isinstance(connection, psycopg.Connection)
         proxy.detach()  # the pool must not see it again
@@ -81,9 +83,11 @@ class Session:
         try:
             with psycopg.ClientCursor(self.driver) as cursor:  # values in the statement: nothing is prepared at poolers
                 cursor.execute(statement.encode(), values)
+                if cursor.statusmessage == "ROLLBACK" and not statement.startswith("ROLLBACK"):
+                    raise rolled_back(statement)  # the server's answer to COMMIT and PREPARE after an error
                 return list(cursor.fetchall()) if cursor.description is not None else []
         except (psycopg.Error, OSError, UnicodeError) as error:
-            raise _server_error(error) from error
+            raise server_error(error, closed=self.driver.closed) from error
 
     def copy(self, statement: str, parts: Sequence[memoryview]) -> int:
         """Run a COPY … FROM STDIN with this data; returns the number of rows. Raises ServerError."""
@@ -94,7 +98,7 @@ class Session:
                         copy.write(part)
                 return cursor.rowcount
         except (psycopg.Error, OSError) as error:
-            raise _server_error(error) from error
+            raise server_error(error, closed=self.driver.closed) from error
 
     def answers(self) -> bool:
         """Whether the connection still stands."""
@@ -112,14 +116,6 @@ class Session:
 def quote(name: str) -> str:
     """An identifier in quotes, for a format string."""
     return '"' + name.replace('"', '""').replace("%", "%%") + '"'
-
-
-def _server_error(error: BaseException | None) -> ServerError:
-    if isinstance(error, psycopg.Error) and error.sqlstate:
-        return ServerError(error.sqlstate, error.diag.message_primary or str(error), error.diag.context or "")
-    if isinstance(error, UnicodeError):
-        return ServerError("22021", str(error))
-    return ServerError("", f"the connection is closed ({type(error).__name__}: {error})")
 
 
 @lru_cache(maxsize=16)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from connectors.sql.two_phase.server import StatementError
+import psycopg
+
+from connectors.sql.statements import StatementError
 from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkError, SinkUnavailableError, TargetError
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"
@@ -17,6 +19,13 @@ _WRONG_STATE: Final = "55000"  # another connection is just ending it; or prepar
 _DUPLICATE_OBJECT: Final = "42710"  # the id of a prepared transaction is in use
 _UNDEFINED_TABLE: Final = "42P01"
 _DENIED: Final = "42501"
+
+_BAD_CHARACTER: Final = "22021"
+_FAILED_TRANSACTION: Final = "25P02"
+_REFUSED: Final = "28000"
+_OF_THE_CLIENT: Final = "XX000"
+_NOT_NOW: Final = ("starting up", "shutting down", "recovery mode", "too many", "remaining connection slots")
+"""In the words with which a server refuses a connection for the moment."""
 
 _GONE: Final = frozenset({"", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})  # and class 08
 _BUSY_CLASSES: Final = ("08", "53", "57", "58")
@@ -99,3 +108,26 @@ def _remedy_of_waiting(error: ServerError) -> str:
             " whose connections are open, pg_prepared_xacts what was prepared and never ended"
         )
     return "see that the server is up and reachable; the pipeline goes on when it answers"
+
+
+def server_error(error: BaseException, *, closed: bool) -> ServerError:
+    """What the driver has raised on a connection. `closed`: whether that one is of no use any more."""
+    if isinstance(error, psycopg.Error) and error.sqlstate:
+        return ServerError(error.sqlstate, error.diag.message_primary or str(error), error.diag.context or "")
+    if isinstance(error, UnicodeError):
+        return ServerError(_BAD_CHARACTER, str(error))
+    if closed or isinstance(error, OSError):
+        return ServerError("", f"the connection is closed ({type(error).__name__}: {error})")
+    return ServerError(_OF_THE_CLIENT, f"{type(error).__name__}: {error}")
+
+
+def not_connected(error: BaseException | None) -> ServerError:
+    """Why there is no connection. libpq gives no SQLSTATE here; a refusal begins with FATAL where a server gives it."""
+    text = str(error)
+    refused = "FATAL:" in text and not any(words in text for words in _NOT_NOW)
+    return ServerError(_REFUSED if refused else "", text.strip())
+
+
+def rolled_back(statement: str) -> ServerError:
+    """Of a transaction that has met an error before."""
+    return ServerError(_FAILED_TRANSACTION, f"the server rolled back instead of {statement.partition(' ')[0]}")

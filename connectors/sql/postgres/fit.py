@@ -18,6 +18,8 @@ from connectors.sql.json_text import supported
 from connectors.sql.kinds import METADATA, is_bytes, is_nested, is_text
 from connectors.sql.postgres.target import Target, TargetColumn
 
+_BITS: Final = {"int2": 16, "int4": 32, "int8": 64}
+
 
 class Form(Enum):
     """How the values of a column travel."""
@@ -41,6 +43,7 @@ class ColumnPlan:
     form: Form
     length: int | None = None  # characters
     fraction: int = 6  # digits of a second's fraction
+    bits: int | None = None  # of an integer
 
 
 def plan_columns(schema: pa.Schema, target: Target) -> tuple[tuple[ColumnPlan, ...], list[str]]:
@@ -80,7 +83,7 @@ def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
         return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
-    return ColumnPlan(field.name, column.name, form, column.length, column.fraction)
+    return ColumnPlan(field.name, column.name, form, column.length, column.fraction, _BITS.get(column.type))
 
 
 def _boolean(kind: pa.DataType, _column: TargetColumn) -> Form | None:

@@ -5,23 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.contracts import Finding, Writer
+from connectors.log.place import LogPlace
+from connectors.log.writer import LogWriter
+from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.postgres import doctor
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan, plan_columns
 from connectors.sql.postgres.keys import partition_columns
 from connectors.sql.postgres.server import postgres_committer
+from connectors.sql.postgres.store import PostgresStore
+from connectors.sql.postgres.stored import Stored
 from connectors.sql.postgres.target import Target, read_target
 from connectors.sql.postgres.writer import PostgresWriter
-from connectors.sql.two_phase.committer import TwoPhaseCommitter
-from connectors.sql.two_phase.server import translated
+from connectors.sql.statements import translated
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
+from twophase.participants import Committer
 
 _log: Final = logging.getLogger("eos.sink")
 
@@ -33,12 +39,14 @@ class PostgresSink:
     Args:
         name: in the spec.
         url: `postgresql+psycopg://user:password@host:port/database`, with libpq's options. A secret: never shown.
+        log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
         table: its name, which may begin with a schema.
     """
 
     name: str
     url: str = field(repr=False)
     table: str
+    log: LogPlace | None = None
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partition_by: tuple[str, ...] | None = field(default=None, repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -61,25 +69,36 @@ class PostgresSink:
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
             raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in plans}
-        return replace(self, plans=plans, partition_by=partition_columns(target, kinds), target=target.quoted)
+        by = partition_columns(target, kinds) if self.log is None else None  # a log locks no key before its decision
+        log = self.log and self.log.on_driver()
+        return replace(self, log=log, plans=plans, partition_by=by, target=target.quoted)
 
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
         return tuple(plan.name for plan in self.plans)
 
-    def writer(self, transaction: TransactionId) -> PostgresWriter:
+    def writer(self, transaction: TransactionId) -> Writer:
         """See Sink."""
+        if self.log is not None:
+            return LogWriter(self.log.open(), Stored(self.plans), self.log.slots, transaction)
         return PostgresWriter(self.name, self.url, self.target, self.plans, transaction)
 
-    def committer(self, pipeline: str) -> TwoPhaseCommitter:
+    def committer(self, pipeline: str) -> Committer:
         """See Sink."""
+        if self.log is not None:
+            store = partial(PostgresStore, self.url)
+            target = LogTarget(self.name, self.table, masked(self.url), store, self.log.slots)
+            return LogCommitter(target, pipeline, self.log.open())
         return postgres_committer(self.name, self.url, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink."""
         compare = None if schema is None else lambda: _spread(self._compared(schema).partition_by)
-        return doctor.check(self.name, self.url, self.table, compare, writers)
+        of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
+        connections = writers if self.log is None else self.log.slots
+        asked = doctor.check(self.name, self.url, self.table, compare, connections, two_phase=self.log is None)
+        return [*of_log, *asked]
 
 
 def _spread(partition_by: tuple[str, ...] | None) -> str:

@@ -118,7 +118,9 @@ def _unique(session: Session, oid: int) -> tuple[UniqueIndex, ...]:
     rows = session.execute(
         "SELECT c.relname, ARRAY(SELECT a.attname FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)"
         " LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number > 0"
-        " WHERE k.place <= i.indnkeyatts ORDER BY k.place), i.indisunique AND NOT i.indnullsnotdistinct"
+        " WHERE k.place <= i.indnkeyatts ORDER BY k.place),"
+        # NULLS NOT DISTINCT came with PostgreSQL 15, and the column that tells of it.
+        " i.indisunique AND NOT COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false)"
         " AND NOT EXISTS (SELECT 1 FROM unnest(i.indcollation::oid[]) AS o(oid) JOIN pg_collation l ON l.oid = o.oid"
         " WHERE NOT l.collisdeterministic)"
         " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"

@@ -7,28 +7,25 @@ encoded while the one before it is on its way to the server, so that two of them
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from functools import partial
 
 import pyarrow as pa
 
+from connectors.sql import tables
 from connectors.sql.postgres import stragglers, transactions
 from connectors.sql.postgres.address import masked
+from connectors.sql.postgres.copying import copy, copy_data, copy_statement
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.fit import ColumnPlan
-from connectors.sql.postgres.rows import copy_data, copy_statement
-from connectors.sql.two_phase import tables
-from connectors.sql.two_phase.committer import EMPTY
-from connectors.sql.two_phase.server import translated
+from connectors.sql.sender import Sender
+from connectors.sql.statements import translated
+from connectors.sql.two_phase import permits
 from twophase import faults
 from twophase.errors import BadRowError, PermitRevokedError
 from twophase.ids import TransactionId
 from twophase.values import Committable
-
-_LINE: Final = re.compile(r"^COPY \S+, line (\d+)(, column [^:\n]+)?")
 
 
 class PostgresWriter:
@@ -43,8 +40,7 @@ class PostgresWriter:
         self._plans = plans
         self._transaction = transaction
         self._session: Session | None = None
-        self._sender: ThreadPoolExecutor | None = None
-        self._sending: Future[None] | None = None
+        self._sender = Sender()
         self._rows = 0
         self._bytes = 0
 
@@ -64,10 +60,10 @@ class PostgresWriter:
         """See Writer. A writer without rows prepares nothing and says so in its committable."""
         session = self._session
         if session is None:
-            return Committable(self._transaction, rows=0, data={EMPTY: "1"})
+            return Committable(self._transaction, rows=0, data={tables.EMPTY: "1"})
         with translated(f"{self._where}, preparing"):
             try:
-                self._await_sent()
+                self._sender.wait()
             except BadRowError as error:
                 raise BadRowError(f"{self._where}: {error.message}", remedy=error.remedy) from error
             tables.insert_witness(session, self._transaction, self._rows)
@@ -81,8 +77,7 @@ class PostgresWriter:
         session = self._session
         if session is None:
             return
-        if self._sending is not None:
-            self._sending.exception()  # the connection is free when the statement has ended, however
+        self._sender.settle()  # the connection is free when the statement has ended, however
         with contextlib.suppress(ServerError):  # closing the connection makes the server roll back by itself
             session.execute("ROLLBACK")
         self._disconnect()
@@ -90,52 +85,25 @@ class PostgresWriter:
     def _begin(self) -> Session:
         """Connect, begin, and take the permit shared: it cannot be revoked before this transaction is prepared."""
         session = self._session = Session(self._url)
-        stragglers.mark(session, self._transaction)
+        stragglers.mark(session, permits.holders(self._transaction.scope, self._transaction.sink))
         session.execute("BEGIN")
         scope = self._transaction.scope
-        if not tables.lock_permit(session, scope, self._transaction.sink):
+        if not permits.lock_permit(session, scope, self._transaction.sink):
             message = f"{self._where}: the permit of {scope} is gone; its checkpoint was aborted or its driver replaced"
             raise PermitRevokedError(message)
-        self._sender = ThreadPoolExecutor(1, "eos-postgres")
         return session
 
     def _submit(self, session: Session, parts: Sequence[memoryview], rows: int) -> None:
-        self._await_sent()
         first = self._rows == 0
-        assert self._sender is not None
-        self._sending = self._sender.submit(self._send, session, parts, rows, self._rows + 1)
+        self._sender.submit(partial(copy, session, self._statement, parts, rows, self._rows + 1))
         self._rows += rows
         self._bytes += sum(len(part) for part in parts)
         if first:
-            self._await_sent()
+            self._sender.wait()
             faults.point("writing", self._transaction.scope.checkpoint_id)
 
-    def _send(self, session: Session, parts: Sequence[memoryview], rows: int, first_row: int) -> None:
-        try:
-            stored = session.copy(self._statement, parts)
-        except ServerError as error:
-            if error.row_fault:
-                raise _refused(error, first_row) from error
-            raise
-        if stored != rows:
-            message = f"the server stored {stored} of {rows} rows and gave no reason"
-            raise BadRowError(message, remedy="look for triggers on the table")
-
-    def _await_sent(self) -> None:
-        sending, self._sending = self._sending, None
-        if sending is not None:
-            sending.result()
-
     def _disconnect(self) -> None:
-        if self._sender is not None:
-            self._sender.shutdown()
+        self._sender.close()
         if self._session is not None:
             self._session.close()
         self._session = None
-
-
-def _refused(error: ServerError, first_row: int) -> BadRowError:
-    at = _LINE.match(error.context)
-    where = f"row {first_row + int(at[1]) - 1}{at[2] or ''}" if at else "a row"
-    message = f"the server refused {where}: {error.text} (SQLSTATE {error.code})"
-    return BadRowError(message, remedy="correct the row in a transform, or change the column")

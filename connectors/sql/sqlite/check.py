@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ import pyarrow as pa
 from sqlalchemy import Connection, inspect
 
 from connectors.contracts import Finding
+from connectors.log.place import late_refusal
 from connectors.sql.sqlite.database import Database
 from connectors.sql.sqlite.target import bind, read_table
 from twophase.errors import ConnectorError
@@ -23,13 +23,11 @@ _OLDEST: Final = (3, 31, 0)  # the pragma that lists generated columns
 _DURABLE: Final = ("delete", "truncate", "persist", "wal")
 
 
-def findings(path: Path, table: str, log_folder: Path, schema: pa.Schema | None) -> Sequence[Finding]:
+def findings(path: Path, table: str, schema: pa.Schema | None) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run."""
     checks: dict[str, Callable[[], Finding]] = {
         "SQLite version": _version,
-        "database location": partial(_location, "database location", path),
-        "log location": partial(_location, "log location", log_folder),
-        "log folder": partial(_log_folder, log_folder),
+        "database location": partial(_location, path),
         "database": partial(_database, path),
         "target table": partial(_target, path, table, schema),
         "constraints": partial(_constraints, path, table),
@@ -49,19 +47,9 @@ def _version() -> Finding:
     return Finding("SQLite version", ok, sqlite3.sqlite_version, remedy)
 
 
-def _location(check: str, path: Path) -> Finding:
+def _location(path: Path) -> Finding:
     refuse_network_filesystem(path)
-    return Finding(check, ok=True, detail=f"{path} is on a local disk")
-
-
-def _log_folder(folder: Path) -> Finding:
-    place = folder
-    while not place.exists():
-        place = place.parent
-    ok = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-    state = "is there" if place == folder else f"will be made in {place}"
-    remedy = "" if ok else f"let this user write to {place}"
-    return Finding("log folder", ok, f"{folder} {state}" if ok else f"{place} cannot be written", remedy)
+    return Finding("database location", ok=True, detail=f"{path} is on a local disk")
 
 
 def _database(path: Path) -> Finding:
@@ -86,13 +74,7 @@ def _constraints(path: Path, table: str) -> Finding:
         kinds = _constraint_kinds(connection, table)
     if not kinds:
         return Finding("constraints", ok=True, detail=f"{table} has none that could refuse a row")
-    return Finding(
-        "constraints",
-        ok=False,
-        detail=f"{table} has {', '.join(kinds)}: a row that breaks one is found only when its checkpoint is applied",
-        remedy="make sure that no row breaks them: the pipeline would stop there until the row in the way is gone",
-        fatal=False,
-    )
+    return late_refusal(kinds)
 
 
 def _constraint_kinds(connection: Connection, table: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,38 +13,30 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
-from twophase.errors import BadRowError, ConnectorError, SinkUnavailableError, TargetError
+from connectors.sql.sqlite.errors import SqliteError
 
 BUSY_TIMEOUT_S: Final = 5.0
 """How long a statement waits for another process's lock before it is SinkUnavailableError."""
 
-_LATER: Final = {
-    sqlite3.SQLITE_BUSY: "another process keeps the database locked; end it or let it finish",
-    sqlite3.SQLITE_LOCKED: "another process keeps the database locked; end it or let it finish",
-    sqlite3.SQLITE_PROTOCOL: "another process keeps the database locked; end it or let it finish",
-    sqlite3.SQLITE_FULL: "free space on the disk; nothing is lost, the rows wait in the log",
-    sqlite3.SQLITE_IOERR: "see whether the disk is sound; nothing is lost, the rows wait in the log",
-    sqlite3.SQLITE_CANTOPEN: "create the file, or set `path` and the permissions of its folder right",
-    sqlite3.SQLITE_NOMEM: "give the process more memory",
-}
-_ROW: Final = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
+MODE: Final = "rw"
+"""A missing file is an error and not a new, empty database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """One SQLite file. Holds no connection: opening one takes a fraction of a millisecond."""
+    """One SQLite file, as a start and `eos doctor` look at it. Holds no connection."""
 
     path: Path
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection in autocommit. Never creates the file. Raises what `translated` makes of an error."""
-        engine = _engine(self.path)
+        """A connection in autocommit. Never creates the file. Raises what SqliteError is to the framework."""
+        engine = open_engine(self.path)
         try:
             with engine.connect() as connection:
                 yield connection
         except DBAPIError as error:
-            raise translated(self.path, error) from error
+            raise SqliteError(self.path, error.orig).connector_error("") from error
         finally:
             engine.dispose()
 
@@ -65,11 +56,12 @@ class Database:
                 raise
 
 
-def _engine(path: Path) -> Engine:
-    # mode=rw: a missing file is an error and not a new, empty database.
-    query = {"uri": "true", "mode": "rw", "timeout": str(BUSY_TIMEOUT_S)}
+def open_engine(path: Path) -> Engine:
+    """Of connections in autocommit, for any thread, one at a time. Opens nothing yet."""
+    query = {"uri": "true", "mode": MODE, "timeout": str(BUSY_TIMEOUT_S)}
     url = URL.create("sqlite", database=f"file:{quote(str(path.absolute()))}", query=query)
-    engine = create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    threads = {"check_same_thread": False}
+    engine = create_engine(url, connect_args=threads, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     event.listen(engine, "connect", _make_durable)
     return engine
 
@@ -78,18 +70,3 @@ def _make_durable(connection: Any, _entry: ConnectionPoolEntry) -> None:
     """EXTRA, not FULL: with a rollback journal, FULL leaves the journal's removal unsynced, and a power cut undoes a
     commit whose segments are already deleted (https://sqlite.org/pragma.html#pragma_synchronous)."""
     connection.execute("PRAGMA synchronous=EXTRA")
-
-
-def translated(path: Path, error: DBAPIError) -> ConnectorError:
-    """One of the framework's errors for one of SQLite's. Its message carries no row."""
-    code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    primary = code & 0xFF  # an extended code keeps its class in the low byte
-    if primary in _LATER:
-        return SinkUnavailableError(f"SQLite database {path}: {error.orig}", remedy=_LATER[primary])
-    if primary in _ROW:
-        message = f"SQLite database {path} refuses a row: {error.orig}"
-        return BadRowError(
-            message, remedy="change the table's constraint or the rows in the way, and start again: nothing is lost"
-        )
-    remedy = "see that the file is a SQLite database, that this user may write it, and that its tables are as they were"
-    return TargetError(f"SQLite database {path}: {error.orig}", remedy=remedy)

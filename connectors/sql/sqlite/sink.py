@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from connectors.contracts import Finding
+from connectors.log.place import LogPlace
+from connectors.log.writer import LogWriter
+from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
-from connectors.sql.sqlite.committer import SqliteCommitter
 from connectors.sql.sqlite.database import Database
-from connectors.sql.sqlite.log import open_log
+from connectors.sql.sqlite.store import IDLE_S, SqliteStore
 from connectors.sql.sqlite.target import bind, read_table
-from connectors.sql.sqlite.writer import SqliteWriter
+from connectors.sql.sqlite.values import Stored
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from wal.errors import WalError
@@ -33,7 +36,7 @@ class SqliteSink:
     name: str
     path: Path  # of the database, which exists
     table: str  # exists, too
-    log_folder: Path  # for segments; may be shared by sinks and pipelines, is made when it is first written to
+    log: LogPlace
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
@@ -45,10 +48,10 @@ class SqliteSink:
             refuse_network_filesystem(self.path)
         except WalError as error:
             raise TargetError(error.message, remedy=error.remedy) from error
-        open_log(self.log_folder)
+        self.log.open()
         with Database(self.path).reading() as connection:
             table = read_table(connection, self.table, schema)
-        return replace(self, bindings=bind(table, schema))
+        return replace(self, log=self.log.on_driver(), bindings=bind(table, schema))
 
     @property
     def columns(self) -> Sequence[str]:
@@ -60,15 +63,18 @@ class SqliteSink:
         """See Sink. Any writer may have any row: nothing is locked before the one transaction."""
         return None
 
-    def writer(self, transaction: TransactionId) -> SqliteWriter:
+    def writer(self, transaction: TransactionId) -> LogWriter:
         """See Sink."""
-        return SqliteWriter(open_log(self.log_folder), self.table, self.bindings, transaction)
+        return LogWriter(self.log.open(), Stored(self.table, self.bindings), self.log.slots, transaction)
 
-    def committer(self, pipeline: str) -> SqliteCommitter:
+    def committer(self, pipeline: str) -> LogCommitter:
         """See Sink."""
-        return SqliteCommitter(self.name, pipeline, self.path, self.table, self.log_folder)
+        target = LogTarget(
+            self.name, self.table, str(self.path), partial(SqliteStore, self.path), self.log.slots, IDLE_S
+        )
+        return LogCommitter(target, pipeline, self.log.open())
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        return findings(self.path, self.table, self.log_folder, schema)
+        return [*self.log.check(), *findings(self.path, self.table, schema)]

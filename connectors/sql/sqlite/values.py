@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -31,32 +31,40 @@ _PLAIN_SCALE: Final = 6
 """Up to this scale Arrow writes a decimal with all its digits; beyond, zero would become `0E-10`."""
 
 
-def stored_schema(bindings: Sequence[Binding]) -> pa.Schema:
-    """Schema of what `stored_rows` returns."""
-    return pa.schema([pa.field(b.column, _STORED[b.form], nullable=b.nullable) for b in bindings])
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """See connectors.log.writer.Form: columns named and typed as the table's are."""
+
+    table: str
+    bindings: tuple[Binding, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See Form."""
+        return pa.schema([pa.field(each.column, _STORED[each.form], nullable=each.nullable) for each in self.bindings])
+
+    def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """See Form. The batch's columns are those of the bindings, in order."""
+        columns = zip(self.bindings, batch.columns, strict=True)
+        arrays = [_column(f"table {self.table}", each, array, first_row) for each, array in columns]
+        return pa.record_batch(arrays, schema=self.schema)
 
 
-def stored_rows(table: str, bindings: Sequence[Binding], batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert a batch whose columns are those of `bindings`, in order. Raises BadRowError that names column and row."""
-    arrays = [_column(table, b, array) for b, array in zip(bindings, batch.columns, strict=True)]
-    return pa.record_batch(arrays, schema=stored_schema(bindings))
-
-
-def _column(table: str, binding: Binding, array: pa.Array) -> pa.Array:
+def _column(table: str, binding: Binding, array: pa.Array, first_row: int) -> pa.Array:
     try:
         if array.type != binding.type:
             array = array.cast(binding.type)
         if types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if not binding.nullable and array.null_count:
-            raise _bad(table, binding, "NULL in a column that is NOT NULL", _first(pc.is_null(array)))
+            raise _bad(table, binding, "NULL in a column that is NOT NULL", first_row + _first(pc.is_null(array)))
         stored = _convert(binding.form, array)
         stored.validate(full=True)  # SQLite's driver decodes text: bytes that are not UTF-8 would stop the commit
     except (pa.ArrowException, ValueError) as error:
         raise _bad(table, binding, str(error), None) from error
     if binding.form is Form.REAL and pc.any(pc.is_nan(stored)).as_py():
         # SQLite would store NULL in silence.
-        raise _bad(table, binding, "NaN, which SQLite cannot store", _first(pc.is_nan(stored)))
+        raise _bad(table, binding, "NaN, which SQLite cannot store", first_row + _first(pc.is_nan(stored)))
     return stored
 
 
@@ -96,6 +104,6 @@ def _first(mask: pa.Array) -> int:
 
 
 def _bad(table: str, binding: Binding, reason: str, row: int | None) -> BadRowError:
-    where = f" in row {row} of its batch" if row is not None else ""
-    message = f"table {table}, column {binding.column}{where}: {reason}"
+    where = f"row {row}, " if row is not None else ""
+    message = f"{table}, {where}column {binding.column}: {reason}"
     return BadRowError(message, remedy="filter or convert such rows in a transform, or change the column")

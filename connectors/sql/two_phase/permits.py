@@ -1,4 +1,4 @@
-"""Claim rows and permits: nobody older may prepare any more (R3, R5, R8, R9).
+"""Permits: nobody older may prepare any more (R3, R5, R8, R9).
 
 A permit is a row that every writer locks shared at its beginning. Deleting it waits for the writers that hold it, and
 after that no further one comes into being. What is already prepared keeps the lock on MySQL and lets go of it on
@@ -13,65 +13,53 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from connectors.sql.two_phase import tables
-from connectors.sql.two_phase.server import Server, StatementError
-from twophase.errors import FencedError, IdentityError, SinkUnavailableError
+from sqlalchemy import BigInteger, Integer
+
+from connectors.sql import claims, tables
+from connectors.sql.statements import Connected, StatementError, in_transaction
+from connectors.sql.two_phase.server import Server
+from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 
 _EVICTION_S: Final = 30.0
 
-
-def raise_claim(server: Server, pipeline: str, sink: str, incarnation: str, epoch: int, *, take_over: bool) -> None:
-    """Make the claim row (incarnation, epoch). Raises FencedError, IdentityError, StatementError."""
-    server.execute("START TRANSACTION")
-    try:
-        row = _locked_claim(server, pipeline, sink)
-        if row is None:
-            values = (pipeline, sink_key(sink), incarnation, epoch)
-            server.execute("INSERT INTO eos_claim VALUES (%s, %s, %s, %s)", *values)
-        else:
-            if not take_over:
-                _check_claim(row, sink, incarnation, epoch)
-            server.execute(
-                "UPDATE eos_claim SET incarnation = %s, epoch = %s WHERE pipeline = %s AND sink = %s",
-                *(incarnation, epoch, pipeline, sink_key(sink)),
-            )
-        server.execute("COMMIT")
-    except StatementError as error:
-        if error.duplicate_key:
-            # Two drivers were the first at once: the call is made again, and finds the row.
-            message = f"sink {sink}: another driver claimed it at this moment"
-            raise SinkUnavailableError(message, remedy="it is tried again") from error
-        raise
-    finally:
-        _end(server)
+PERMIT: Final = tables.table(
+    "eos_permit",
+    tables.column("incarnation", tables.INCARNATION),
+    tables.column("epoch", BigInteger),
+    tables.column("checkpoint_id", BigInteger),
+    tables.column("attempt", Integer),
+    tables.column("sink", tables.SINK),
+    tables.column("pipeline", tables.PIPELINE, key=False),  # a claim of another incarnation must find it
+)
+TABLES: Final = (tables.CLAIM, PERMIT, tables.WITNESS)
+"""What two-phase commit keeps in the database."""
 
 
-def read_claim(server: Server, pipeline: str, sink: str) -> tuple[str, int] | None:
-    """Incarnation and epoch, or None if nobody ever claimed the sink for this pipeline."""
-    statement = "SELECT incarnation, epoch FROM eos_claim WHERE pipeline = %s AND sink = %s"
-    rows = server.execute(statement, pipeline, sink_key(sink))
-    return (str(rows[0][0]), int(rows[0][1])) if rows else None
+def lock_permit(server: Connected, scope: Scope, sink: str) -> bool:
+    """Take the permit shared, inside the writer's transaction; False if it is gone (R5). Raises StatementError."""
+    where = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
+    statement = f"SELECT 1 FROM eos_permit WHERE {where} {server.for_share}"
+    return bool(server.execute(statement, *permit_key(scope, sink)))
+
+
+def permit_key(scope: Scope, sink: str) -> tuple[str, int, int, int, str]:
+    """The primary key of a permit."""
+    return scope.incarnation, scope.epoch, scope.checkpoint_id, scope.attempt, sink
+
+
+def holders(scope: Scope, sink: str) -> str:
+    """The name under which the connections of a permit's writers are marked, so that they can be ended."""
+    return f"{scope}/{sink}"
 
 
 def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope) -> None:
     """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError."""
-    server.execute("START TRANSACTION")
-    try:
-        row = _locked_claim(server, pipeline, sink)
-        if row != (scope.incarnation, scope.epoch):
-            found = f"epoch {row[1]} of incarnation {row[0]}" if row else "nobody"
-            message = f"fenced: sink {sink} is claimed by {found}, this driver is epoch {scope.epoch}"
-            raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
-        statement = f"INSERT INTO eos_permit VALUES ({', '.join(['%s'] * 6)})"
-        try:
-            server.execute(statement, *tables.permit_key(scope, sink_key(sink)), pipeline)
-        except StatementError as error:
-            if not error.duplicate_key:
-                raise
-        server.execute("COMMIT")
-    finally:
-        _end(server)
+    with in_transaction(server):
+        claims.hold_claim(server, pipeline, sink, claims.Owner(scope.incarnation, scope.epoch))
+        if not lock_permit(server, scope, sink_key(sink)):  # nobody else inserts one: the claim row is held
+            statement = f"INSERT INTO eos_permit VALUES ({', '.join(['%s'] * 6)})"
+            server.execute(statement, *permit_key(scope, sink_key(sink)), pipeline)
 
 
 def older_permits(server: Server, pipeline: str, sink: str, incarnation: str, epoch: int) -> list[Scope]:
@@ -100,7 +88,7 @@ def earlier_tries(server: Server, sink: str, scope: Scope) -> list[Scope]:
         "SELECT attempt FROM eos_permit"
         " WHERE incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt <= %s AND sink = %s"
     )
-    rows = server.execute(statement, *tables.permit_key(scope, sink_key(sink)))
+    rows = server.execute(statement, *permit_key(scope, sink_key(sink)))
     return [Scope(scope.incarnation, scope.epoch, scope.checkpoint_id, int(attempt)) for (attempt,) in rows]
 
 
@@ -124,11 +112,11 @@ def _evict(server: Server, sink: str, incarnation: str, scope: Scope) -> bool:
         roll_back(server, transaction)
     where = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
     try:
-        server.execute(f"DELETE FROM eos_permit WHERE {where}", *tables.permit_key(scope, sink_key(sink)))
+        server.execute(f"DELETE FROM eos_permit WHERE {where}", *permit_key(scope, sink_key(sink)))
     except StatementError as error:
         if not error.lock_wait:
             raise
-        server.end_stragglers(scope, sink_key(sink))
+        server.end(holders(scope, sink_key(sink)))
         return False
     return not _prepared_under(server, sink, scope)  # MariaDB: prepared while the DELETE waited
 
@@ -164,27 +152,3 @@ def roll_back(server: Server, transaction: TransactionId) -> None:
     except StatementError as error:
         if not (error.in_doubt or error.rolled_back):
             raise
-
-
-def _locked_claim(server: Server, pipeline: str, sink: str) -> tuple[str, int] | None:
-    statement = "SELECT incarnation, epoch FROM eos_claim WHERE pipeline = %s AND sink = %s FOR UPDATE"
-    rows = server.execute(statement, pipeline, sink_key(sink))
-    return (str(rows[0][0]), int(rows[0][1])) if rows else None
-
-
-def _check_claim(row: tuple[str, int], sink: str, incarnation: str, epoch: int) -> None:
-    if row[0] != incarnation:
-        message = f"sink {sink} is claimed by incarnation {row[0]} of this pipeline, not by {incarnation}"
-        raise IdentityError(message, remedy="run it from its own checkpoint location, or take it over: `eos reset`")
-    if row[1] > epoch:
-        message = f"fenced: sink {sink} is claimed by epoch {row[1]}, this driver is epoch {epoch}"
-        raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
-
-
-def _end(server: Server) -> None:
-    """After COMMIT this does nothing; after an error it lets go of the claim row."""
-    try:
-        server.execute("ROLLBACK")
-    except StatementError as error:
-        if not error.disconnected:
-            raise error.connector_error("letting go of the claim row") from error

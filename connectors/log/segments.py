@@ -1,14 +1,15 @@
-"""The sink's segments in the write-ahead log: their names, and which of them wait, are applied, or are nobody's."""
+"""A sink's segments in the write-ahead log: their names, what committables say of them, and which are in the way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from twophase.errors import (
     ConnectorError,
+    IdentityError,
     LostCommittableError,
     PrepareError,
     SinkUnavailableError,
@@ -22,6 +23,7 @@ from wal.segment import SegmentRef, stat_segment
 from wal.storage import Storage
 
 _SUFFIX: Final = ".segment"
+_SLOTS: Final = "slots"
 
 
 def segment_name(transaction: TransactionId) -> str:
@@ -36,17 +38,50 @@ def transaction_of(name: str) -> TransactionId | None:
     return TransactionId.parse(name.removesuffix(_SUFFIX).replace(".", "/"))
 
 
-def committable(transaction: TransactionId, ref: SegmentRef) -> Committable:
-    """What a writer acknowledges with: enough for any process to find the rows and to know them."""
-    data = {"segment": ref.name, "sha256": ref.sha256}
-    return Committable(transaction, rows=ref.rows, bytes=ref.bytes, data=data)
+def committable(transaction: TransactionId, slots: int, ref: SegmentRef | None) -> Committable:
+    """What a writer acknowledges with: enough for any process to find the rows, to know them, and to share them out.
+
+    `slots`: of the sink, as its writers knew it. `ref`: None for a writer that had no rows.
+    """
+    data = {_SLOTS: str(slots)}
+    if ref is None:
+        return Committable(transaction, rows=0, data=data)
+    return Committable(
+        transaction, rows=ref.rows, bytes=ref.bytes, data={**data, "segment": ref.name, "sha256": ref.sha256}
+    )
+
+
+def is_of_log(each: Committable) -> bool:
+    """Whether it was made by `committable`: another commit variant can do nothing with it."""
+    return _SLOTS in each.data
 
 
 def segment_of(each: Committable) -> SegmentRef | None:
     """The segment that a committable names; None for a writer that had no rows."""
-    if not each.data:
+    if "segment" not in each.data:
         return None
     return SegmentRef(each.data["segment"], each.rows, each.bytes, each.data["sha256"])
+
+
+def slots_of(committables: Sequence[Committable]) -> int | None:
+    """How many slots apply these committables of one checkpoint: what their writers were told; None where are none.
+
+    Raises IdentityError for what another commit variant has prepared.
+    """
+    found = {each.data.get(_SLOTS) for each in committables}
+    if not found:
+        return None
+    (slots, *others) = found
+    if slots is None or others:
+        transaction = committables[0].transaction
+        message = f"{transaction} was not prepared for the write-ahead log as it is now configured"
+        raise IdentityError(message, remedy="set the sink's `commit` back as it was, and run once until caught up")
+    return int(slots)
+
+
+def by_slot(committables: Sequence[Committable], slots: int) -> list[list[Committable]]:
+    """What each slot applies. All rows of one task are of one slot, so that what shares a key stays together."""
+    return [[each for each in committables if each.transaction.task % slots == slot] for slot in range(slots)]
 
 
 def is_sealed(storage: Storage, ref: SegmentRef) -> bool:

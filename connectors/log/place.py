@@ -1,0 +1,100 @@
+"""Where a sink's log lies, and into how many slots its checkpoints are divided."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from connectors.contracts import Finding
+from connectors.log.segments import open_log
+from twophase.errors import TargetError
+from wal.errors import WalError
+from wal.filesystem import refuse_network_filesystem
+from wal.local import LocalStorage
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one on each machine
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A folder of one machine, told from one of the same name on another, or in another container."""
+
+    place: Path
+    machine: str
+    identity: tuple[int, int]
+
+    @classmethod
+    def of(cls, place: Path) -> Sight:
+        """What there is now."""
+        found = place.stat()
+        return cls(place, _BOOT.read_text() if _BOOT.exists() else "", (found.st_dev, found.st_ino))
+
+    def is_here(self) -> bool:
+        """Whether this process sees the same."""
+        return self.place.exists() and Sight.of(self.place) == self
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Picklable. The folder may be shared by sinks and pipelines; it is made when it is first written to."""
+
+    folder: Path
+    slots: int = 1  # that share the rows of a checkpoint and are applied at once
+    seen: Sight | None = None  # by the driver: which disk of which machine it is; None: nobody has looked yet
+
+    def open(self) -> LocalStorage:
+        """The storage. Raises TargetError for a network filesystem, and where this is not what the driver has seen.
+
+        Called in tasks: a segment on another machine's disk would be decided, and never be found.
+        """
+        if self.seen is not None and not self.seen.is_here():
+            message = f"rows would wait at {self.folder}, which on this machine is not what the driver sees there"
+            remedy = "run tasks on the driver's machine (a local master), or commit by two-phase where the database can"
+            raise TargetError(message, remedy=remedy)
+        return open_log(self.folder)
+
+    def on_driver(self) -> LogPlace:
+        """The same, as the driver sees it now: to be sent to tasks."""
+        return replace(self, seen=Sight.of(_existing(self.folder)))
+
+    def check(self, of: str = "") -> Sequence[Finding]:
+        """What `eos doctor` says of it. Changes nothing. `of`: stands before the name of each check."""
+        return [
+            replace(finding, check=of + finding.check) for finding in (_location(self.folder), _writable(self.folder))
+        ]
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
+
+
+def _location(folder: Path) -> Finding:
+    try:
+        refuse_network_filesystem(folder)
+    except WalError as error:
+        return Finding("log location", ok=False, detail=error.message, remedy=error.remedy)
+    return Finding("log location", ok=True, detail=f"{folder} is on a local disk")
+
+
+def _writable(folder: Path) -> Finding:
+    place = _existing(folder)
+    ok = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    state = "is there" if place == folder else f"will be made in {place}"
+    remedy = "" if ok else f"let this user write to {place}"
+    return Finding("log folder", ok, f"{folder} {state}" if ok else f"{place} cannot be written", remedy)
+
+
+def late_refusal(constraints: Sequence[str]) -> Finding:
+    """What `eos doctor` says of a target that may refuse rows which are decided."""
+    found = ", ".join(constraints)
+    return Finding(
+        "constraints",
+        ok=False,
+        detail=f"the table has {found}: a row that breaks one is found only when its checkpoint is applied",
+        remedy="make sure that no row breaks them: the pipeline would stop there until the row in the way is gone",
+        fatal=False,
+    )

@@ -1,0 +1,80 @@
+"""The task-side half of every sink with a log: rows into one segment. It never asks the sink itself anything."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from connectors.log.segments import committable, segment_name, while_preparing
+from twophase import faults
+from twophase.ids import TransactionId
+from twophase.values import Committable
+from wal.errors import WalError
+from wal.segment import SegmentRef, SegmentWriter
+from wal.storage import Storage
+
+
+class Form(Protocol):
+    """How rows lie in the log. Picklable.
+
+    Everything about a value that can be found wrong in a task is found here: after the decision it would be too late.
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the segments. Says all that is needed to apply them: the spec may have changed by then."""
+
+    def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """Rows as they come to rows of `schema`. Raises BadRowError that names column and row.
+
+        `first_row`: number of the first row in this attempt, from 1; for messages.
+        """
+
+
+class LogWriter:
+    """See Writer. A task without rows leaves no segment.
+
+    No permit is asked for: a segment that comes too late is under a name that nobody has decided on, so that it is
+    never applied, and it is deleted with the next checkpoint.
+    """
+
+    def __init__(self, storage: Storage, form: Form, slots: int, transaction: TransactionId) -> None:
+        self._storage = storage
+        self._form = form
+        self._slots = slots
+        self._transaction = transaction
+        self._segment: SegmentWriter | None = None
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Convert and append. Raises BadRowError for a value that the target cannot hold, PrepareError for the disk."""
+        if not batch.num_rows:
+            return
+        rows = self._form.convert(batch, self._rows + 1)
+        first = self._segment is None
+        try:
+            if self._segment is None:
+                self._segment = SegmentWriter(self._storage, segment_name(self._transaction), self._form.schema)
+            self._segment.write(rows)
+        except WalError as error:
+            raise while_preparing(error) from error
+        self._rows += batch.num_rows
+        if first:
+            faults.point("writing", self._transaction.scope.checkpoint_id)
+
+    def prepare(self) -> Committable:
+        """Seal the segment: durable and named, and not yet applied. Raises PrepareError."""
+        ref: SegmentRef | None = None
+        if self._segment is not None:
+            try:
+                ref = self._segment.seal()
+            except WalError as error:
+                raise while_preparing(error) from error
+        faults.point("prepared", self._transaction.scope.checkpoint_id)
+        return committable(self._transaction, self._slots, ref)
+
+    def abort(self) -> None:
+        """Forget the rows. What a seal that failed half-way has left is deleted by the committer."""
+        if self._segment is not None:
+            self._segment.discard()

@@ -1,0 +1,64 @@
+"""Connections that may hold what the next driver needs, and how it gets rid of one that does not let go.
+
+A driver that was stopped in the middle of a transaction keeps its locks for as long as the server lets it. Its
+connection has a mark; the next driver's start finds it, waits, and ends it. Only a start does so: whoever has claimed
+the sink meets nobody older there, and two that end one another would both come to nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from connectors.sql.kept import Kept
+from connectors.sql.log.store import Store
+from connectors.sql.statements import StatementError
+
+FROZEN_S: Final = 20.0
+"""How long a lock of ours may be waited for before the connection that holds it is ended."""
+
+_log: Final = logging.getLogger("eos.sink")
+
+
+class Holder:
+    """One marked connection. For one thread at a time."""
+
+    def __init__(self, kept: Kept[Store], mark: str) -> None:
+        """`mark`: the same for every driver of the pipeline that does the same there."""
+        self._kept = kept
+        self._mark = mark
+        self._marked: Store | None = None
+        self._blocked_since: float | None = None
+
+    @contextmanager
+    def use(self, doing: str, *, starting: bool) -> Iterator[Store]:
+        """See Kept.use. `starting`: this driver has not claimed the sink yet."""
+        with self._kept.use(doing) as store:
+            if self._marked is not store:
+                store.mark(self._mark)
+                self._marked = store
+            try:
+                yield store
+            except StatementError as error:
+                if error.lock_wait and starting:
+                    self._blocked(store)
+                raise
+        self._blocked_since = None
+
+    def close(self) -> None:
+        """Disconnect; the next call connects again."""
+        self._marked = None
+        self._kept.close()
+
+    def _blocked(self, store: Store) -> None:
+        now = time.monotonic()
+        if self._blocked_since is None:
+            self._blocked_since = now
+        elif now - self._blocked_since > FROZEN_S:
+            self._blocked_since = None
+            _log.warning(
+                "%s: ended %d connections of an earlier driver, which did not let go", self._mark, store.end(self._mark)
+            )

@@ -1,0 +1,66 @@
+"""`eos_slot`: how far each slot of a sink is. A row moves by one checkpoint, in the transaction of that one's rows.
+
+The row is what makes a replay harmless: whoever comes second, and however late, finds it moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from sqlalchemy import BigInteger, Integer
+
+from connectors.sql import tables
+from connectors.sql.statements import Connected
+from twophase.errors import IdentityError
+
+SLOT: Final = tables.table(
+    "eos_slot",
+    tables.column("incarnation", tables.INCARNATION),
+    tables.column("sink", tables.SINK),
+    tables.column("slot", Integer),
+    tables.column("checkpoint_id", BigInteger, key=False),  # every one up to this is applied; never goes back
+)
+TABLES: Final = (tables.CLAIM, SLOT, tables.WITNESS)
+"""What a log keeps in the database."""
+
+_KEY: Final = "incarnation = %s AND sink = %s AND slot = %s"
+
+
+def read_slots(server: Connected, incarnation: str, sink: str) -> Mapping[int, int]:
+    """The newest applied checkpoint by slot. Raises StatementError."""
+    statement = "SELECT slot, checkpoint_id FROM eos_slot WHERE incarnation = %s AND sink = %s"
+    return {int(slot): int(checkpoint_id) for slot, checkpoint_id in server.execute(statement, incarnation, sink)}
+
+
+def hold_slot(server: Connected, incarnation: str, sink: str, slot: int) -> int | None:
+    """The newest applied checkpoint; the row stays locked for the rest of the transaction. None: there is none.
+
+    Raises StatementError, `lock_wait` while somebody else is applying.
+    """
+    statement = f"SELECT checkpoint_id FROM eos_slot WHERE {_KEY} {server.for_update}"
+    rows = server.execute(statement, incarnation, sink, slot)
+    return int(rows[0][0]) if rows else None
+
+
+def move_slot(server: Connected, incarnation: str, sink: str, slot: int, checkpoint_id: int) -> None:
+    """Say of a slot that is held that it is at this checkpoint now. Raises StatementError."""
+    server.execute(f"UPDATE eos_slot SET checkpoint_id = %s WHERE {_KEY}", checkpoint_id, incarnation, sink, slot)
+
+
+def share_out(server: Connected, incarnation: str, sink: str, slots: int, checkpoint_id: int) -> None:
+    """Have `slots` slots, with every checkpoint up to this one applied. Inside a transaction. Raises StatementError.
+
+    New slots begin here. Those that nobody uses any more are forgotten, so that whoever still wants to apply there
+    finds nothing to go on from, and they would be new if they came back.
+
+    Raises IdentityError for a slot that is elsewhere: now, while the checkpoint can still be aborted.
+    """
+    for slot in range(slots):
+        applied = hold_slot(server, incarnation, sink, slot)
+        if applied is None:
+            server.execute("INSERT INTO eos_slot VALUES (%s, %s, %s, %s)", incarnation, sink, slot, checkpoint_id)
+        elif applied != checkpoint_id:
+            message = f"slot {slot} stands at checkpoint {applied}, and everything up to {checkpoint_id} was committed"
+            raise IdentityError(message, remedy="restore the database and the checkpoint location to the same moment")
+    server.execute("DELETE FROM eos_slot WHERE incarnation = %s AND sink = %s AND slot >= %s", incarnation, sink, slots)

@@ -1,0 +1,41 @@
+"""Rows in the log on their way to MySQL: each column as the text that a statement carries, not yet escaped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from connectors.sql.limits import check_integers, check_length, integer_range
+from connectors.sql.mysql.encode import texts
+from connectors.sql.mysql.fit import ColumnPlan, Form
+
+_FORM: Final = b"form"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """See connectors.log.writer.Form: columns are named as the table's are, and each says how it is to be quoted."""
+
+    plans: tuple[ColumnPlan, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """See Form."""
+        return pa.schema([pa.field(plan.column, pa.string(), metadata={_FORM: plan.form.value}) for plan in self.plans])
+
+    def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """See Form."""
+        columns = [texts(plan, batch.column(plan.name), first_row) for plan in self.plans]
+        for plan, column in zip(self.plans, columns, strict=True):
+            if plan.length is not None:
+                check_length(plan.name, column, plan.length, first_row)
+            if plan.bits is not None:
+                check_integers(plan.name, column, *integer_range(plan.bits, unsigned=plan.unsigned), first_row)
+        return pa.record_batch(columns, schema=self.schema)
+
+
+def plans_of(schema: pa.Schema) -> tuple[ColumnPlan, ...]:
+    """How the columns of a segment are quoted."""
+    return tuple(ColumnPlan(field.name, field.name, Form(field.metadata[_FORM].decode())) for field in schema)

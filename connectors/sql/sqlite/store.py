@@ -1,0 +1,111 @@
+"""A connection that applies the log to a SQLite file. See connectors.sql.log.store.Store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import types
+from sqlalchemy import Connection, Dialect
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import DBAPIError
+
+from connectors.sql.sqlite.database import open_engine
+from connectors.sql.sqlite.errors import SqliteError
+from twophase.errors import BadRowError
+
+IDLE_S: Final = 0.0
+"""The file is looked at before each use: it may have been replaced, and what was opened be nobody's any more."""
+
+
+class SqliteStore:
+    """See Store. A transaction holds the file's write lock from its first moment; nothing else is locked."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a file that exists. Raises SqliteError."""
+        self.begin = "BEGIN IMMEDIATE"
+        self.for_share = self.for_update = ""
+        self.utc_now = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
+        self.ddl: Dialect = sqlite.dialect()
+        self._path = path
+        self._engine = open_engine(path)
+        try:
+            self._connection: Connection = self._engine.connect()
+            self._file = _identity(path)
+        except DBAPIError as error:
+            raise SqliteError(path, error.orig) from error
+        except OSError as error:
+            raise SqliteError(path, error) from error
+
+    def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run one statement; returns its rows. Raises SqliteError."""
+        if statement == "ROLLBACK" and not self._in_transaction:
+            return []  # SQLite has rolled back by itself, as after a full disk
+        try:
+            done = self._connection.exec_driver_sql(statement % (("?",) * len(values)), values)
+            return [tuple(row) for row in done] if done.returns_rows else []
+        except DBAPIError as error:
+            raise SqliteError(self._path, error.orig) from error
+
+    def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
+        """See Store."""
+        for batch in batches:
+            if batch.num_rows:
+                self._insert(table, batch)
+
+    def mark(self, name: str) -> None:
+        """See Store. Nobody can end another process's transaction here."""
+
+    def end(self, name: str) -> int:
+        """See Store."""
+        del name
+        return 0
+
+    def answers(self) -> bool:
+        """Whether the path still names the file that was opened."""
+        try:
+            return _identity(self._path) == self._file
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """See Store."""
+        self._connection.close()
+        self._engine.dispose()
+
+    @property
+    def _in_transaction(self) -> bool:
+        driver = self._connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        return driver.in_transaction
+
+    def _insert(self, table: str, batch: pa.RecordBatch) -> None:
+        quote = self.ddl.identifier_preparer.quote_identifier
+        names = ", ".join(quote(name) for name in batch.schema.names)
+        marks = ", ".join("?" * batch.num_columns)
+        # OR ABORT overrides a conflict clause of the table's own, which could drop or replace rows in silence.
+        statement = f"INSERT OR ABORT INTO {quote(table)} ({names}) VALUES ({marks})"
+        rows = list(zip(*(_values(column) for column in batch.columns), strict=True))
+        try:
+            stored = self._connection.exec_driver_sql(statement, rows).rowcount
+        except DBAPIError as error:
+            raise SqliteError(self._path, error.orig) from error
+        if stored != batch.num_rows:
+            message = f"table {table} took {stored} of {batch.num_rows} rows"
+            raise BadRowError(message, remedy="a trigger of the table leaves rows out: change it and start again")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _values(array: pa.Array) -> list[object]:
+    """Python values of one column, made by NumPy in one go where that keeps them as they are."""
+    number = types.is_integer(array.type) or types.is_floating(array.type)
+    slow = number and array.null_count  # NumPy has no NULL for them: integers would become floats
+    values: list[object] = array.to_pylist() if slow else array.to_numpy(zero_copy_only=False).tolist()
+    return values

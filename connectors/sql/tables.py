@@ -1,0 +1,176 @@
+"""The protocol's own tables in the sink's database, beside the targets, and every statement on a witness.
+
+Every variant has `eos_claim`: which incarnation and epoch own a sink (R2, R3), and `eos_witness`: written with the
+rows, in their transaction, so that it shows whether they were committed (R7). Its primary key begins with what is
+searched for, so that no further index is needed. `two_phase` adds `eos_permit`, `log` adds `eos_slot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Column, DateTime, Dialect, Integer, MetaData, String, Table
+from sqlalchemy.dialects import mysql
+from sqlalchemy.schema import CreateTable
+
+from connectors.sql.statements import Connected, StatementError
+from twophase.errors import TargetError
+from twophase.ids import INCARNATION_LENGTH, TransactionId
+
+EMPTY: Final = "empty"
+"""Key in `Committable.data` of a writer that had no rows, prepared nothing and left no witness."""
+
+_SINK_LENGTH: Final = 12  # what twophase.ids.sink_key returns
+_OPTIONS: Final[dict[str, Any]] = {"mysql_engine": "InnoDB", "mysql_charset": "ascii", "mysql_collate": "ascii_bin"}
+_METADATA: Final = MetaData()
+
+
+def column(name: str, kind: Any, *, key: bool = True) -> Column[Any]:
+    """A column of a table of the protocol's own: NOT NULL, without a default."""
+    return Column(name, kind, primary_key=key, nullable=False, autoincrement=False)
+
+
+def table(name: str, *columns: Column[Any]) -> Table:
+    """A table of the protocol's own, in ASCII but for the pipelines' names."""
+    return Table(name, _METADATA, *columns, **_OPTIONS)
+
+
+INCARNATION: Final = String(INCARNATION_LENGTH)
+SINK: Final = String(_SINK_LENGTH)
+_BINARY: Final = mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin")
+PIPELINE: Final = String(255).with_variant(_BINARY, "mysql")  # the only name that users choose
+
+CLAIM: Final = table(
+    "eos_claim",
+    column("pipeline", PIPELINE),
+    column("sink", SINK),
+    column("incarnation", INCARNATION, key=False),
+    column("epoch", BigInteger, key=False),
+)
+WITNESS: Final = table(
+    "eos_witness",
+    column("incarnation", INCARNATION),
+    column("sink", SINK),
+    column("checkpoint_id", BigInteger),
+    column("epoch", BigInteger),
+    column("attempt", Integer),
+    column("task", Integer),
+    column("task_attempt", BigInteger),
+    column("row_count", BigInteger, key=False),
+    column("written_at", DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql"), key=False),  # UTC
+)
+
+_WITNESS_KEY: Final = (
+    "incarnation = %s AND sink = %s AND checkpoint_id = %s AND epoch = %s"
+    " AND attempt = %s AND task = %s AND task_attempt = %s"
+)
+
+
+def ddl(tables: Sequence[Table], dialect: Dialect) -> str:
+    """What an administrator has to run where the pipeline's user may not create tables."""
+    return "\n".join(f"{_create(each, dialect)};" for each in tables)
+
+
+def ensure(server: Connected, tables: Sequence[Table]) -> None:
+    """Create what is missing. Raises TargetError with the DDL if that is not allowed, else StatementError."""
+    for each in tables:
+        if not exists(server, each):
+            _create_missing(server, each, tables)
+
+
+def exists(server: Connected, asked: Table) -> bool:
+    """Whether the table is there, and may be read. Raises StatementError."""
+    try:
+        server.execute(f"SELECT 1 FROM {asked.name} LIMIT 0")
+    except StatementError as error:
+        if not (error.missing_table or error.access_denied):
+            raise
+        return False
+    return True
+
+
+def has_rows(server: Connected, name: str, where: str, *values: object) -> bool:
+    """Whether a table of another variant, which need not exist, has such rows. Outside of a transaction."""
+    try:
+        return bool(server.execute(f"SELECT 1 FROM {name} WHERE {where} LIMIT 1", *values))
+    except StatementError as error:
+        if not (error.missing_table or error.access_denied):
+            raise
+        return False
+
+
+def _create_missing(server: Connected, missing: Table, tables: Sequence[Table]) -> None:
+    try:
+        server.execute(_create(missing, server.ddl))
+    except StatementError as error:
+        if error.duplicate_key and exists(server, missing):
+            return  # PostgreSQL's answer to whoever creates it at the same moment
+        if not error.access_denied:
+            raise
+        message = f"the protocol's own tables are missing and may not be created here: {error.text}"
+        remedy = "let an administrator run these statements and grant SELECT, INSERT, UPDATE, DELETE on them:\n"
+        remedy += ddl(tables, server.ddl)
+        raise TargetError(message, remedy=remedy) from error
+
+
+def _create(missing: Table, dialect: Dialect) -> str:
+    return str(CreateTable(missing, if_not_exists=True).compile(dialect=dialect)).strip()
+
+
+def insert_witness(server: Connected, transaction: TransactionId, rows: int) -> None:
+    """Write the witness of the branch that is open on this server."""
+    statement = f"INSERT INTO eos_witness VALUES ({', '.join(['%s'] * 8)}, {server.utc_now})"
+    server.execute(statement, *_witness(transaction), rows)
+
+
+def witness_stands(server: Connected, transaction: TransactionId) -> bool:
+    """Locking read: whether the transaction was committed. Waits for a commit under way (R7, H4).
+
+    Raises StatementError 1205 (lock wait timeout) while the transaction is neither committed nor rolled back.
+    """
+    statement = f"SELECT 1 FROM eos_witness WHERE {_WITNESS_KEY} {server.for_share}"
+    return bool(server.execute(statement, *_witness(transaction)))
+
+
+def highest_witness(server: Connected, incarnation: str, sink: str) -> int:
+    """The newest visible checkpoint, -1 for none. A plain read, for a start that compares (R2)."""
+    statement = "SELECT COALESCE(MAX(checkpoint_id), -1) FROM eos_witness WHERE incarnation = %s AND sink = %s"
+    return int(server.execute(statement, incarnation, sink)[0][0])
+
+
+def has_witness(server: Connected, incarnation: str, sink: str, checkpoint_id: int) -> bool:
+    """Whether anything of the checkpoint is visible. A plain read."""
+    statement = "SELECT 1 FROM eos_witness WHERE incarnation = %s AND sink = %s AND checkpoint_id = %s LIMIT 1"
+    return bool(server.execute(statement, incarnation, sink, checkpoint_id))
+
+
+def visible_witnesses(server: Connected, transactions: Iterable[TransactionId]) -> set[TransactionId]:
+    """Those that a plain read shows."""
+    statement = f"SELECT 1 FROM eos_witness WHERE {_WITNESS_KEY}"
+    return {each for each in transactions if server.execute(statement, *_witness(each))}
+
+
+def prune_witnesses(server: Connected, incarnation: str, sink: str, below: int) -> None:
+    """Delete the visible witnesses of checkpoints below `below`.
+
+    One by one, by the whole key: a range would also lock the record behind it, which may belong to a branch that is
+    prepared for the next checkpoint, and wait for that (measured on MySQL and MariaDB, READ COMMITTED).
+    """
+    key = "incarnation, sink, checkpoint_id, epoch, attempt, task, task_attempt"
+    found = f"SELECT {key} FROM eos_witness WHERE incarnation = %s AND sink = %s AND checkpoint_id < %s"
+    for row in server.execute(found, incarnation, sink, below):
+        server.execute(f"DELETE FROM eos_witness WHERE {_WITNESS_KEY}", *row)
+
+
+def _witness(transaction: TransactionId) -> tuple[str, str, int, int, int, int, int]:
+    scope = transaction.scope
+    return (
+        scope.incarnation,
+        transaction.sink,
+        scope.checkpoint_id,
+        scope.epoch,
+        scope.attempt,
+        transaction.task,
+        transaction.task_attempt,
+    )

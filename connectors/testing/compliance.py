@@ -1,0 +1,282 @@
+"""The behaviours of every sink and every commit variant. Derive from `SinkCompliance` and provide `target`:
+
+class TestMySinkTwoPhase(SinkCompliance):
+    @pytest.fixture
+    def target(self) -> Target: ...
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from connectors.contracts import Sink
+from connectors.testing.life import Life, new_incarnation
+from connectors.testing.target import SCHEMA, Row, Target, batch
+from twophase.errors import ConnectorError, FencedError, IdentityError
+from twophase.ids import Scope
+from twophase.values import CommitOutcome, Committable
+
+COMMITTED, ALREADY = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED
+
+TEXTS: Final = (
+    *(None, "", " ", "\\", "\\N", "NULL", "'", '"', "\t", "\n", "\r\n", "a,b;c", "%s %%"),
+    *("\u017c\u00f3\u0142\u0107", "\U0001d518\U0001f600", "x" * 200),
+)
+"""Texts that a careless encoder changes."""
+
+MANY: Final = 1_000_000
+_BATCH: Final = 50_000
+
+
+def rows(start: int, stop: int) -> list[Row]:
+    """Rows that are told apart by their number."""
+    return [(n, f"row {n}") for n in range(start, stop)]
+
+
+class SinkCompliance:
+    """Each test is one behaviour, on a fresh target."""
+
+    @pytest.fixture
+    def target(self) -> Target:
+        """Provided by the class that lists a sink."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def life(self, target: Target) -> Iterator[Life]:
+        made = Life(target)
+        made.start()
+        yield made
+        made.close()
+
+    def test_rows_are_seen_with_the_commit_and_not_before(self, life: Life) -> None:
+        scope = life.permit(0)
+        life.decided[0] = [life.prepare(scope, *rows(0, 5)), life.prepare(scope, *rows(5, 8), task=1)]
+        assert life.target.rows() == Counter()
+        assert len(life.prepared()) == 2
+        assert life.commit(0) == [COMMITTED, COMMITTED]
+        assert life.target.rows() == Counter(rows(0, 8))
+        assert life.prepared() == []
+
+    def test_a_second_commit_adds_nothing(self, life: Life) -> None:
+        life.checkpoint(0, rows(0, 5), rows(5, 8))
+        assert life.commit(0) == [ALREADY, ALREADY]
+        assert life.commit(0, life.another_committer()) == [ALREADY, ALREADY]
+        assert life.target.rows() == Counter(rows(0, 8))
+
+    def test_another_process_commits(self, life: Life) -> None:
+        scope = life.permit(0)
+        life.decided[0] = [life.prepare(scope, *rows(0, 5)), life.prepare(scope, *rows(5, 8), task=1)]
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
+            asked = (life.sink, life.pipeline, life.incarnation, 0, life.decided[0])
+            assert other.submit(_commit_elsewhere, *asked).result(timeout=60) == [COMMITTED, COMMITTED]
+        assert life.commit(0) == [ALREADY, ALREADY]
+        assert life.target.rows() == Counter(rows(0, 8))
+
+    def test_what_is_aborted_is_never_seen(self, life: Life) -> None:
+        scope = life.permit(0)
+        life.prepare(scope, *rows(0, 5))
+        listed = life.prepared()
+        life.committer.abort(listed)
+        life.committer.abort(listed)
+        life.committer.revoke(scope)
+        assert life.prepared() == []
+        again = life.permit(0, attempt=2)
+        life.decided[0] = [life.prepare(again, *rows(0, 5))]
+        assert life.commit(0) == [COMMITTED]
+        assert life.target.rows() == Counter(rows(0, 5))
+
+    def test_what_is_committed_is_not_aborted(self, life: Life) -> None:
+        life.decided[0] = [life.prepare(life.permit(0), *rows(0, 5))]
+        listed = life.prepared()
+        life.commit(0)
+        with pytest.raises(IdentityError):
+            life.committer.abort(listed)
+        assert life.target.rows() == Counter(rows(0, 5))
+
+    def test_of_a_task_that_ran_twice_one_attempt_is_seen(self, life: Life) -> None:
+        """H1: the first attempt has prepared, and its acknowledgement was lost; or it is still writing."""
+        scope = life.permit(0)
+        life.prepare(scope, *rows(0, 5))
+        late = life.writer(scope)
+        late.write(batch(*rows(0, 5)))
+        life.decided[0] = [life.prepare(scope, *rows(0, 5))]
+        life.commit(0)
+        late.abort()
+        life.committer.revoke(scope)
+        assert life.prepared() == []
+        life.checkpoint(1, rows(5, 8))
+        assert life.target.rows() == Counter(rows(0, 8))
+
+    def test_checkpoints_without_rows(self, life: Life) -> None:
+        life.checkpoint(0)
+        life.checkpoint(1, (), ())
+        life.checkpoint(2, rows(0, 3), ())
+        assert {*life.commit(1), *life.commit(2)} <= {COMMITTED, ALREADY}
+        assert life.target.rows() == Counter(rows(0, 3))
+
+    def test_a_start_commits_what_is_decided_and_aborts_the_rest(self, life: Life) -> None:
+        life.checkpoint(0, rows(0, 5))
+        scope = life.permit(1)
+        life.decided[1] = [life.prepare(scope, *rows(5, 8))]
+        life.prepare(scope, *rows(5, 8))  # a sibling that nobody waited for
+        life.start()
+        assert life.prepared() == []
+        life.checkpoint(2, rows(8, 9))
+        assert life.target.rows() == Counter(rows(0, 9))
+
+    def test_nobody_older_prepares_after_a_claim(self, life: Life) -> None:
+        scope = life.permit(0)
+        open_before, old = life.writer(scope), life.committer
+        open_before.write(batch(*rows(0, 5)))
+        life.start()
+        with pytest.raises(FencedError):
+            old.permit(Scope(life.incarnation, 1, 0, 2))
+        with pytest.raises(FencedError):
+            old.claim(life.incarnation, 1)
+        with pytest.raises(ConnectorError):
+            open_before.prepare()
+        open_before.abort()
+        assert life.prepared() == []
+        life.checkpoint(0, rows(0, 5))
+        assert life.target.rows() == Counter(rows(0, 5))
+
+    def test_another_life_is_refused_unless_it_takes_over(self, life: Life) -> None:
+        life.checkpoint(0, rows(0, 5))
+        other = Life(life.target, incarnation=new_incarnation())
+        with pytest.raises(IdentityError):
+            other.start()
+        other.start(take_over=True)
+        with pytest.raises(FencedError):
+            life.permit(1)
+        other.checkpoint(0, rows(5, 8))
+        assert life.target.rows() == Counter(rows(0, 8))
+        other.close()
+
+    def test_two_pipelines_and_two_sinks_share_a_place(self, life: Life) -> None:
+        others = [Life(life.target, pipeline="payments"), Life(life.target, name="second")]
+        for other in others:
+            other.start()
+        mine = life.prepare(life.permit(0), *rows(0, 2))
+        theirs = [other.prepare(other.permit(0), *rows(2, 4)) for other in others]
+        assert [each.transaction for each in life.prepared()] == [mine.transaction]
+        life.decided[0] = [mine]
+        life.commit(0)
+        life.committer.prune(life.incarnation, 100)
+        for other, committable in zip(others, theirs, strict=True):
+            other.decided[0] = [committable]
+            other.commit(0)
+            other.close()
+        assert life.target.rows() == Counter([*rows(0, 2), *rows(2, 4), *rows(2, 4)])
+
+    def test_what_is_foreign_is_left_alone(self, target: Target) -> None:
+        check = target.leave_foreign()
+        if check is None:
+            pytest.skip("not applicable: nothing of other programs can be prepared here")
+        life = Life(target)
+        life.start()
+        try:
+            life.checkpoint(0, rows(0, 3))
+            life.start()
+            listed = life.committer.prepared(life.incarnation)
+            assert [each for each in listed if each.transaction is None], "it is not reported"
+            life.committer.abort(listed)
+        finally:
+            check()
+            life.close()
+
+    def test_a_witness_tells_what_is_committed(self, life: Life) -> None:
+        life.checkpoint(0, rows(0, 5))
+        scope = life.permit(1)
+        (seen,), waiting = life.decided[0], life.prepare(scope, *rows(5, 8))
+        state = life.committer.inspect(life.incarnation, [seen, waiting])
+        assert (state.claim_incarnation, state.claim_epoch) == (life.incarnation, 1)
+        assert (state.highest_witness, state.missing) == (0, (waiting.transaction,))
+
+    def test_a_replay_after_pruning_adds_nothing(self, life: Life) -> None:
+        for number in range(4):
+            life.checkpoint(number, rows(number, number + 1))
+        life.committer.prune(life.incarnation, 3)
+        assert COMMITTED not in life.committer.commit(0, life.decided[0])
+        assert life.commit(3) == [ALREADY]
+        assert life.target.rows() == Counter(rows(0, 4))
+
+    def test_values_come_back_as_they_went(self, life: Life) -> None:
+        numbers = (0, -1, 2**63 - 1, -(2**63))
+        written = [*((n, "number") for n in numbers), *((n, text) for n, text in enumerate(TEXTS))]
+        life.checkpoint(0, written)
+        assert life.target.rows() == Counter(written)
+
+    def test_a_million_rows(self, life: Life) -> None:
+        scope = life.permit(0)
+        writers = [life.writer(scope, task) for task in range(2)]
+        for start in range(0, MANY, _BATCH):
+            numbers = pa.array(range(start, start + _BATCH), pa.int64())
+            texts = numbers.cast(pa.string())
+            writers[start // _BATCH % 2].write(pa.record_batch([numbers, texts], schema=SCHEMA))
+        life.decided[0] = [writer.prepare() for writer in writers]
+        assert sum(each.rows for each in life.decided[0]) == MANY
+        life.commit(0)
+        seen = life.target.rows()
+        assert (seen.total(), len(seen)) == (MANY, MANY)
+        assert all(seen[n, str(n)] == 1 for n in range(0, MANY, 997))
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_any_order_of_events(self, life: Life, seed: int) -> None:
+        """Attempts, failed tries, decisions, commits and starts as chance will have it: at every moment what is seen
+        is what was committed, and at the end what was decided."""
+        chance = random.Random(seed)
+        number, attempt, committed = 0, 1, Counter[Row]()
+        for _ in range(30):
+            event = chance.choice(("try", "fail", "decide", "start", "again"))
+            if event == "again" and life.decided:
+                life.commit(chance.choice(sorted(life.decided)))
+                continue
+            if event == "start":
+                life.start()
+                attempt = 1
+                continue
+            scope = life.permit(number, attempt)
+            shares = [rows(number * 10 + task * 5, number * 10 + task * 5 + chance.randrange(5)) for task in range(2)]
+            accepted = [life.prepare(scope, *share, task=task) for task, share in enumerate(shares)]
+            assert life.target.rows() == committed
+            if event == "fail":
+                life.committer.abort([each for each in life.prepared() if _is_of(each.transaction, scope)])
+                life.committer.revoke(scope)
+                attempt += 1
+                continue
+            life.decided[number] = accepted
+            committed.update(row for share in shares for row in share)
+            if event == "decide":  # and killed right after
+                life.start()
+            else:
+                life.commit(number)
+                life.committer.revoke(scope)
+            number, attempt = number + 1, 1
+            assert life.target.rows() == committed
+        life.start()
+        assert life.target.rows() == committed
+        assert committed.total() > 0
+        assert life.prepared() == []
+
+
+def _is_of(transaction: object, scope: Scope) -> bool:
+    return getattr(transaction, "scope", None) == scope
+
+
+def _commit_elsewhere(
+    sink: Sink, pipeline: str, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]
+) -> list[CommitOutcome]:
+    committer = sink.committer(pipeline)
+    committer.inspect(incarnation, ())
+    try:
+        return list(committer.commit(checkpoint_id, committables))
+    finally:
+        committer.close()

@@ -1,0 +1,107 @@
+"""A driver and its tasks as a sink sees them, call by call, without head and without Spark."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from connectors.contracts import Sink, Writer
+from connectors.testing.target import SCHEMA, Row, Target, batch
+from twophase.errors import SinkUnavailableError
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.participants import Committer, Prepared
+from twophase.values import CommitOutcome, Committable
+
+_PATIENCE_S: Final = 20.0
+
+
+def new_incarnation() -> str:
+    """A name for one life of a pipeline."""
+    return secrets.token_hex(10)
+
+
+@dataclass
+class Life:
+    """One life of a pipeline with one sink; `start` begins each of its epochs."""
+
+    target: Target
+    pipeline: str = "compliance"
+    name: str = "target"
+    incarnation: str = field(default_factory=new_incarnation)
+    epoch: int = 0
+    decided: dict[int, list[Committable]] = field(default_factory=dict)  # by checkpoint, as head would hold them
+    attempts: count[int] = field(default_factory=lambda: count(1))
+    sink: Sink = field(init=False)
+    committer: Committer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sink = self.target.sink(self.name).open(SCHEMA)
+
+    def start(self, *, take_over: bool = False) -> None:
+        """R3: the next epoch commits what is decided, claims, and aborts what is left."""
+        self.committer = self.sink.committer(self.pipeline)
+        self.epoch += 1
+        self.committer.inspect(self.incarnation, ())
+        for checkpoint_id in sorted(self.decided):
+            self.commit(checkpoint_id)
+        self.committer.claim(self.incarnation, self.epoch, take_over=take_over)
+        older = [each for each in self.prepared() if each.transaction and each.transaction.scope.epoch < self.epoch]
+        self.committer.abort(older)
+
+    def permit(self, checkpoint_id: int, attempt: int = 1) -> Scope:
+        """What tasks of a try may write for."""
+        scope = Scope(self.incarnation, self.epoch, checkpoint_id, attempt)
+        self.committer.permit(scope)
+        return scope
+
+    def writer(self, scope: Scope, task: int = 0) -> Writer:
+        """Of a further attempt of this task."""
+        return self.sink.writer(TransactionId(scope, sink_key(self.name), task, next(self.attempts)))
+
+    def prepare(self, scope: Scope, *rows: Row, task: int = 0) -> Committable:
+        """One attempt that writes these rows."""
+        writer = self.writer(scope, task)
+        if rows:
+            writer.write(batch(*rows))
+        return writer.prepare()
+
+    def checkpoint(self, checkpoint_id: int, *shares: Sequence[Row]) -> None:
+        """A whole checkpoint: one task for each share, decided, committed and closed."""
+        scope = self.permit(checkpoint_id)
+        self.decided[checkpoint_id] = [self.prepare(scope, *rows, task=task) for task, rows in enumerate(shares)]
+        self.commit(checkpoint_id)
+        self.committer.revoke(scope)
+
+    def commit(self, checkpoint_id: int, committer: Committer | None = None) -> list[CommitOutcome]:
+        """Commit what is decided, again while the answer is "retry later"."""
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            outcomes = self._try_to_commit(checkpoint_id, committer or self.committer)
+            if CommitOutcome.RETRY_LATER not in outcomes or time.monotonic() > until:
+                return outcomes
+            time.sleep(0.05)
+
+    def another_committer(self) -> Committer:
+        """As of another process: it has seen nothing of what this life's own one did."""
+        made = self.sink.committer(self.pipeline)
+        made.inspect(self.incarnation, ())
+        return made
+
+    def prepared(self) -> list[Prepared]:
+        """What the sink lists of this life."""
+        return [each for each in self.committer.prepared(self.incarnation) if each.transaction is not None]
+
+    def close(self) -> None:
+        """Leave nothing prepared behind, whatever a test has come to."""
+        self.committer.abort(self.prepared())
+        self.committer.close()
+
+    def _try_to_commit(self, checkpoint_id: int, committer: Committer) -> list[CommitOutcome]:
+        try:
+            return list(committer.commit(checkpoint_id, self.decided[checkpoint_id]))
+        except SinkUnavailableError:  # the protocol's driver calls again, too
+            return [CommitOutcome.RETRY_LATER]

@@ -1,0 +1,136 @@
+"""Every sink and commit variant on a real server, by the tests that ship with the framework."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+
+from connectors.contracts import Sink
+from connectors.log.place import LogPlace
+from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.postgres.sink import PostgresSink
+from connectors.testing.compliance import SinkCompliance
+from connectors.testing.target import Row, Target
+
+_TABLE = "compliance"
+
+
+@dataclass
+class DatabaseTarget:
+    """See Target."""
+
+    url: str
+    log: LogPlace | None
+
+    def __post_init__(self) -> None:
+        self.engine = sqlalchemy.create_engine(self.url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
+        self.execute(f"CREATE TABLE {_TABLE} (n BIGINT, text {self.text})")
+
+    @property
+    def text(self) -> str:
+        """The type of a column for any text."""
+        return "TEXT"
+
+    def execute(self, *statements: str) -> list[tuple[object, ...]]:
+        """On one connection."""
+        with self.engine.connect() as connection:
+            results = [connection.exec_driver_sql(each) for each in statements]
+            return [tuple(row) for row in results[-1]] if results[-1].returns_rows else []
+
+    def sink(self, name: str) -> Sink:
+        """See Target."""
+        raise NotImplementedError
+
+    def rows(self) -> Counter[Row]:
+        """See Target."""
+        with self.engine.connect() as connection:
+            found = connection.exec_driver_sql(f"SELECT n, text FROM {_TABLE}")
+            return Counter((int(n), text) for n, text in found)
+
+    def leave_foreign(self) -> Callable[[], None] | None:
+        """See Target. In a log it is a file of somebody's."""
+        if self.log is None:
+            return self.prepare_foreign(f"somebody-{secrets.token_hex(6)}")
+        file = self.log.folder / "README"
+        self.log.folder.mkdir(exist_ok=True)
+        file.write_text("somebody's")
+        return lambda: file.unlink()
+
+    def prepare_foreign(self, name: str) -> Callable[[], None]:
+        """Prepare a transaction."""
+        raise NotImplementedError
+
+    def end_foreign(self, rollback: str) -> None:
+        """Fails if it is not there any more."""
+        self.execute(rollback)
+
+
+class MySqlTarget(DatabaseTarget):
+    @property
+    def text(self) -> str:
+        return "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+
+    def sink(self, name: str) -> Sink:
+        return MySqlSink(name, self.url, _TABLE, self.log)
+
+    def prepare_foreign(self, name: str) -> Callable[[], None]:
+        insert = f"INSERT INTO {_TABLE} VALUES (0, NULL)"
+        connection = self.engine.raw_connection()  # SQLAlchemy's own would roll back
+        cursor = connection.cursor()
+        for statement in (f"XA START '{name}'", insert, f"XA END '{name}'", f"XA PREPARE '{name}'"):
+            cursor.execute(statement)
+        driver = connection.driver_connection
+        assert driver is not None
+        connection.detach()
+        driver.close()
+        return partial(self.end_foreign, f"XA ROLLBACK '{name}'")
+
+
+class PostgresTarget(DatabaseTarget):
+    def sink(self, name: str) -> Sink:
+        return PostgresSink(name, self.url, _TABLE, self.log)
+
+    def prepare_foreign(self, name: str) -> Callable[[], None]:
+        self.execute("BEGIN", f"INSERT INTO {_TABLE} VALUES (0, NULL)", f"PREPARE TRANSACTION '{name}'")
+        return partial(self.end_foreign, f"ROLLBACK PREPARED '{name}'")
+
+
+class TestMySqlTwoPhase(SinkCompliance):
+    """MySQL or MariaDB by XA."""
+
+    @pytest.fixture
+    def target(self, database: str) -> Target:
+        return MySqlTarget(database, None)
+
+
+class TestMySqlLog(SinkCompliance):
+    """MySQL or MariaDB by the write-ahead log."""
+
+    @pytest.fixture
+    def target(self, database: str, tmp_path: Path) -> Target:
+        return MySqlTarget(database, LogPlace(tmp_path / "log", slots=2))
+
+
+@pytest.mark.any_server
+class TestPostgresTwoPhase(SinkCompliance):
+    """PostgreSQL by PREPARE TRANSACTION."""
+
+    @pytest.fixture
+    def target(self, postgres_database: str) -> Target:
+        return PostgresTarget(postgres_database, None)
+
+
+@pytest.mark.any_server
+class TestPostgresLog(SinkCompliance):
+    """PostgreSQL by the write-ahead log."""
+
+    @pytest.fixture
+    def target(self, postgres_database: str, tmp_path: Path) -> Target:
+        return PostgresTarget(postgres_database, LogPlace(tmp_path / "log", slots=2))

@@ -1,0 +1,67 @@
+"""What PostgreSQL refuses is told apart: a row, a wrong address or password, a server that is away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import sqlalchemy
+
+from connectors.log.place import LogPlace
+from connectors.sql.postgres.engine import Session
+from connectors.sql.postgres.errors import ServerError
+from connectors.sql.postgres.sink import PostgresSink
+from connectors.sql.statements import in_transaction
+from connectors.testing.life import new_incarnation
+from integration_tests.services.postgres_native import Postgres
+from twophase.errors import BadRowError, SinkUnavailableError, TargetError
+from twophase.ids import Scope, TransactionId, sink_key
+
+pytestmark = pytest.mark.any_server
+
+
+def test_a_wrong_password_is_no_outage(postgres: Postgres) -> None:
+    wrong = sqlalchemy.make_url(postgres.url).set(password="wrong", database="postgres")
+    nowhere = sqlalchemy.make_url(postgres.url).set(database="nowhere")
+    for url, said in ((wrong, "password authentication failed"), (nowhere, 'database "nowhere" does not exist')):
+        sink = PostgresSink("s", url.render_as_string(hide_password=False), "t")
+        with pytest.raises(TargetError, match=said):
+            sink.open(pa.schema([("n", pa.int64())]))
+    away = sqlalchemy.make_url(postgres.url).set(port=1, database="postgres")
+    with pytest.raises(SinkUnavailableError):
+        PostgresSink("s", away.render_as_string(hide_password=False), "t").open(pa.schema([("n", pa.int64())]))
+
+
+BAD = [
+    ("TEXT", pa.array(["a", "b\0c"]), "row 2, column 'v': NUL"),
+    ("SMALLINT", pa.array([1, 2**15], pa.int64()), "row 2, column 'v': out of range: -32768 to 32767"),
+    ("VARCHAR(2)", pa.array(["ab", "abc"]), "row 2, column 'v': longer than 2 characters"),
+]
+
+
+@pytest.mark.parametrize(("declared", "values", "said"), BAD, ids=[c[0] for c in BAD])
+def test_what_a_log_would_never_get_rid_of_is_refused_by_the_task(
+    postgres_database: str, tmp_path: Path, declared: str, values: pa.Array, said: str
+) -> None:
+    with Session(postgres_database) as session:
+        session.execute(f"CREATE TABLE t (v {declared})")
+    sink = PostgresSink("s", postgres_database, "t", LogPlace(tmp_path / "log")).open(pa.schema([("v", values.type)]))
+    writer = sink.writer(TransactionId(Scope(new_incarnation(), 1, 0), sink_key("s"), 0, 1))
+    with pytest.raises(BadRowError, match=said):
+        writer.write(pa.record_batch([values], names=["v"]))
+
+
+def _swallow_an_error(session: Session) -> None:
+    with in_transaction(session):
+        session.execute("INSERT INTO t VALUES (1)")
+        with pytest.raises(ServerError):
+            session.execute("SELECT 1/0")
+
+
+def test_a_commit_that_the_server_turns_into_a_rollback_is_an_error(postgres_database: str) -> None:
+    with Session(postgres_database) as session:
+        session.execute("CREATE TABLE t (v INT)")
+        with pytest.raises(ServerError, match="rolled back instead of COMMIT"):
+            _swallow_an_error(session)
+        assert session.execute("SELECT * FROM t") == []

@@ -1,0 +1,51 @@
+"""The SQLite sink by the tests that ship with the framework."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from connectors.contracts import Sink
+from connectors.log.place import LogPlace
+from connectors.sql.sqlite.sink import SqliteSink
+from connectors.testing.compliance import SinkCompliance
+from connectors.testing.target import Row, Target
+
+
+@dataclass
+class _SqliteTarget:
+    """See Target."""
+
+    path: Path
+    log: LogPlace
+
+    def __post_init__(self) -> None:
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.execute("CREATE TABLE compliance (n INTEGER, text TEXT)")
+
+    def sink(self, name: str) -> Sink:
+        return SqliteSink(name, self.path, "compliance", self.log)
+
+    def rows(self) -> Counter[Row]:
+        with closing(sqlite3.connect(self.path)) as connection:
+            return Counter((int(n), text) for n, text in connection.execute("SELECT n, text FROM compliance"))
+
+    def leave_foreign(self) -> Callable[[], None] | None:
+        file = self.log.folder / "README"
+        self.log.folder.mkdir(exist_ok=True)
+        file.write_text("somebody's")
+        return lambda: file.unlink()
+
+
+class TestSqliteLog(SinkCompliance):
+    """SQLite by the write-ahead log."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> Target:
+        return _SqliteTarget(tmp_path / "t.db", LogPlace(tmp_path / "log"))
