@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pyarrow as pa
 import pytest
 import sqlalchemy
 
 from connectors.log.place import LogPlace
 from connectors.sql.postgres.engine import Session
-from connectors.sql.postgres.errors import ServerError
+from connectors.sql.postgres.errors import ServerError, not_connected
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.statements import in_transaction
 from connectors.testing.life import new_incarnation
@@ -31,6 +32,23 @@ def test_a_wrong_password_is_no_outage(postgres: Postgres) -> None:
     away = sqlalchemy.make_url(postgres.url).set(port=1, database="postgres")
     with pytest.raises(SinkUnavailableError):
         PostgresSink("s", away.render_as_string(hide_password=False), "t").open(pa.schema([("n", pa.int64())]))
+
+
+NOT_NOW = [
+    "the database system is starting up",
+    "the database system is not yet accepting connections\nDETAIL:  Consistent recovery state has not been yet reached",
+    "the database system is shutting down",
+    "sorry, too many clients already",
+    "remaining connection slots are reserved for roles with the SUPERUSER attribute",
+]
+
+
+@pytest.mark.parametrize("text", NOT_NOW)
+def test_a_server_that_refuses_for_the_moment_is_waited_for(text: str) -> None:
+    refusal = psycopg.OperationalError(
+        f'connection failed: connection to server at "::1", port 5432 failed: FATAL:  {text}'
+    )
+    assert isinstance(not_connected(refusal).connector_error("connecting"), SinkUnavailableError)
 
 
 BAD = [

@@ -75,7 +75,9 @@ class Postgres:
 
     def kill(self) -> None:
         """End it at once."""
-        self._process().kill()
+        process = self._process()
+        process.kill()
+        process.await_reaped()  # its successor looks for the pid in postmaster.pid
 
     def down(self) -> bool:
         """Stop it and drop its data; tell whether there was anything to stop."""

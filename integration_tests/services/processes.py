@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -47,14 +48,27 @@ class ServerProcess:
     def running(self) -> bool:
         """Tell whether this very process still runs."""
         try:
-            state, start_ticks = _stat(self.pid)
+            return self._is_seen() and _stat(self.pid)[0] != "Z"
         except (FileNotFoundError, ProcessLookupError):
             return False
-        return start_ticks == self.start_ticks and state != "Z"
 
     def kill(self) -> None:
         """Send SIGKILL and wait until the process is gone."""
         self._end(signal.SIGKILL, 30)
+
+    def await_reaped(self, seconds: float = 30) -> None:
+        """Return when nobody can see the process any more, not even as one whose end its parent has not asked for."""
+        deadline = time.monotonic() + seconds
+        while self._is_seen() and time.monotonic() < deadline:
+            with suppress(ChildProcessError):  # not ours: whoever adopted it asks
+                os.waitpid(self.pid, os.WNOHANG)
+            time.sleep(0.02)
+
+    def _is_seen(self) -> bool:
+        try:
+            return _stat(self.pid)[1] == self.start_ticks
+        except (FileNotFoundError, ProcessLookupError):
+            return False
 
     def stop(self, seconds: float = 20) -> None:
         """Ask the process to end; kill it if it does not."""

@@ -24,8 +24,8 @@ _BAD_CHARACTER: Final = "22021"
 _FAILED_TRANSACTION: Final = "25P02"
 _REFUSED: Final = "28000"
 _OF_THE_CLIENT: Final = "XX000"
-_NOT_NOW: Final = ("starting up", "shutting down", "recovery mode", "too many", "remaining connection slots")
-"""In the words with which a server refuses a connection for the moment."""
+_FOR_GOOD: Final = ("authentication failed", "does not exist", "pg_hba.conf", "permission denied", "not permitted")
+"""In the words with which a server refuses a connection whenever it is asked. Any other refusal is waited for."""
 
 _GONE: Final = frozenset({"", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})  # and class 08
 _BUSY_CLASSES: Final = ("08", "53", "57", "58")
@@ -124,7 +124,7 @@ def server_error(error: BaseException, *, closed: bool) -> ServerError:
 def not_connected(error: BaseException | None) -> ServerError:
     """Why there is no connection. libpq gives no SQLSTATE here; a refusal begins with FATAL where a server gives it."""
     text = str(error)
-    refused = "FATAL:" in text and not any(words in text for words in _NOT_NOW)
+    refused = "FATAL:" in text and any(words in text for words in _FOR_GOOD)
     return ServerError(_REFUSED if refused else "", text.strip())
 
 
