@@ -13,7 +13,7 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `prepared` | a writer has prepared and not yet acknowledged |
 | `before-decide` | every writer has acknowledged; head is not yet swapped |
 | `after-decide` | head holds the decision; nothing is committed |
-| `applying` | a slot of a log has an open transaction with its first rows |
+| `applying` | a slot of a log has an open transaction with its rows |
 | `between-commits` | one committable is committed, others are not |
 | `after-commits` | everything is committed; head does not say so, Spark has not written `commits/N` |
 | `closed` | head says "committed up to N"; Spark has not written `commits/N` |

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
+from twophase.errors import BadRowError
+
+_SLICE_BYTES: Final = 16 * 1024 * 1024  # of Arrow memory
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
 
 
@@ -53,3 +57,37 @@ def first_bad(convert: Callable[[pa.Array], object], values: pa.Array, reason: s
     except pa.ArrowInvalid as exact:
         reason = str(exact)
     return low, reason
+
+
+def checked(convert: Callable[[pa.Array], pa.Array], name: str, values: pa.Array, first_row: int) -> pa.Array:
+    """A column through `convert`, which raises ArrowInvalid for what the target would alter or refuse.
+
+    Args:
+        convert: gives text, NULL where it is NULL.
+        name: the column's, in the rows.
+        values: the column.
+        first_row: number of the first row in this attempt, from 1; for messages.
+
+    Raises:
+        BadRowError: a value does not fit; names the column and the row.
+    """
+    if types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    try:
+        return convert(values)
+    except pa.ArrowInvalid as error:
+        row, reason = first_bad(convert, values, str(error))
+        raise bad_value(name, first_row + row, reason) from error
+
+
+def bad_value(name: str, row: int, reason: str) -> BadRowError:
+    """The error for one value that does not fit."""
+    message = f"row {row}, column {name!r}: {reason}"
+    return BadRowError(message, remedy="correct the row in a transform, or change the column")
+
+
+def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts of bounded size, each for one statement."""
+    parts = max(1, -(-batch.nbytes // _SLICE_BYTES))
+    rows = max(1, -(-batch.num_rows // parts))
+    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))

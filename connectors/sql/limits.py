@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.sql.column_text import first_bad
-from twophase.errors import BadRowError
+from connectors.sql.column_text import bad_value, first_bad
 
 
 def check_length(name: str, texts: pa.Array, length: int, first_row: int) -> None:
@@ -32,7 +31,7 @@ def check_integers(name: str, texts: pa.Array, low: int, high: int, first_row: i
         found = numbers(texts)
     except pa.ArrowInvalid as error:
         row, _ = first_bad(numbers, texts, reason)
-        raise _refusal(name, first_row + row, reason) from error
+        raise bad_value(name, first_row + row, reason) from error
     outside = pc.greater(found, high)
     _refuse(name, pc.or_(outside, pc.less(found, low)) if low < 0 else outside, first_row, reason)
 
@@ -44,9 +43,4 @@ def integer_range(bits: int, *, unsigned: bool = False) -> tuple[int, int]:
 
 def _refuse(name: str, wrong: pa.Array, first_row: int, reason: str) -> None:
     if pc.any(wrong).as_py():
-        raise _refusal(name, first_row + pc.index(wrong, True).as_py(), reason)
-
-
-def _refusal(name: str, row: int, reason: str) -> BadRowError:
-    message = f"row {row}, column {name!r}: {reason}"
-    return BadRowError(message, remedy="correct the row in a transform, or change the column")
+        raise bad_value(name, first_row + pc.index(wrong, True).as_py(), reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from connectors.log.segments import is_sealed, segment_of
@@ -56,9 +57,9 @@ def apply_share(store: Store, storage: Storage, share: Share) -> list[CommitOutc
         move_slot(store, share.incarnation, sink_key(share.sink), share.slot, share.checkpoint_id)
         for each in share.committables:
             tables.insert_witness(store, each.transaction, each.rows)
-            ref = segment_of(each)
-            if ref is not None:
-                store.load(share.table, read_segment(storage, ref))
+        refs = [ref for each in share.committables if (ref := segment_of(each)) is not None]
+        if refs:
+            store.load(share.table, chain.from_iterable(read_segment(storage, ref) for ref in refs))
             faults.point("applying", share.checkpoint_id)
     return [CommitOutcome.COMMITTED] * len(share.committables)
 

@@ -14,9 +14,10 @@ class Store(Connected, Protocol):
     """A connection of the driver's. Every call may block, and may raise StatementError."""
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """Put the rows of a segment into the table, inside the open transaction, and see that all of them are there.
+        """Put rows of segments, all of one schema, into the table, and see that all of them are there.
 
-        `table`: as the spec names it. Raises BadRowError for a row that the table refuses, TargetError.
+        Inside the open transaction. `table`: as the spec names it. Raises BadRowError for a row that the table refuses,
+        TargetError.
         """
 
     def mark(self, name: str) -> None:

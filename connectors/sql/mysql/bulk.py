@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.sql.column_text import slices
 from connectors.sql.json_text import escaped
 from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.engine import Session, quote
@@ -22,7 +23,6 @@ from connectors.sql.mysql.errors import ServerError, is_row_fault
 from connectors.sql.mysql.fit import ColumnPlan, Form
 from twophase.errors import BadRowError
 
-_SLICE_BYTES: Final = 16 * 1024 * 1024  # of Arrow memory in one statement
 _INSERT_BYTES: Final = 4 * 1024 * 1024  # of one INSERT; less if max_allowed_packet says so
 _LOAD_ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"))
 _INSERT_ESCAPES: Final = (("\\", "\\\\"), ("'", "\\'"))
@@ -55,14 +55,14 @@ class Bulk:
 
     def encode(self, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
         """Payloads of bounded size. Raises BadRowError for a value that does not fit its column."""
-        for part in _slices(batch):
+        for part in slices(batch):
             columns = [texts(plan, part.column(plan.name), first_row) for plan in self._plans]
             yield from self._payloads(columns, first_row)
             first_row += part.num_rows
 
     def encode_stored(self, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
         """The same of what `texts` has made already: rows of the log."""
-        for part in _slices(batch):
+        for part in slices(batch):
             yield from self._payloads(part.columns, first_row)
             first_row += part.num_rows
 
@@ -103,12 +103,6 @@ class Bulk:
             statement = self._insert + rows
             yield Payload(statement, None, stop - start, first_row + start, len(statement))
             start = stop
-
-
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    parts = max(1, -(-batch.nbytes // _SLICE_BYTES))
-    rows = max(1, -(-batch.num_rows // parts))
-    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
 def _load_rows(plans: Sequence[ColumnPlan], columns: Sequence[pa.Array]) -> pa.Array:

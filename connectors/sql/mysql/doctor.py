@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from sqlalchemy import Table
-
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
-from connectors.sql import tables
+from connectors.sql import checks
 from connectors.sql.address import is_verified, masked, parse
 from connectors.sql.log import slots
 from connectors.sql.mysql import connections, probe, xa
@@ -69,7 +67,7 @@ def _findings(
     two_phase: bool,
 ) -> Iterator[Finding]:
     yield Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
-    checks: dict[str, Callable[[], Iterator[Finding]]] = {
+    all_checks: dict[str, checks.Check] = {
         "product": lambda: probe.what_answers(session),
         "version": lambda: _version(session),
         "encryption": lambda: _encryption(session, url),
@@ -80,24 +78,11 @@ def _findings(
         "XA": lambda: probe.transaction(url),
         "KILL": lambda: probe.kill(session, url),
         "prepared transactions": lambda: _recover(session),
-        "own tables": lambda: _own_tables(session, permits.TABLES if two_phase else slots.TABLES),
+        "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
         "target": lambda: _target(session, table, compare, two_phase=two_phase),
         "LOAD DATA LOCAL": lambda: probe.load_local(url, read_target(session, table)),
     }
-    for what, run in checks.items():
-        if what in _TWO_PHASE and not two_phase:
-            continue
-        try:
-            yield from (_named(name, finding) for finding in run())
-        except ConnectorError as error:
-            yield Finding(f"{name}: {what}", False, error.message, error.remedy)
-        except ServerError as error:
-            problem = connector_error(what, error)
-            yield Finding(f"{name}: {what}", False, problem.message, problem.remedy)
-
-
-def _named(name: str, finding: Finding) -> Finding:
-    return Finding(f"{name}: {finding.check}", finding.ok, finding.detail, finding.remedy, finding.fatal)
+    yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
 
 
 def _variables(session: Session, *names: str) -> dict[str, str]:
@@ -172,11 +157,6 @@ def _recover(session: Session) -> Iterator[Finding]:
     if foreign:
         remedy = "another program prepared them; they keep their locks until XA COMMIT or XA ROLLBACK"
         yield Finding("foreign prepared transactions", False, "; ".join(foreign), remedy, fatal=False)
-
-
-def _own_tables(session: Session, own: Sequence[Table]) -> Iterator[Finding]:
-    tables.ensure(session, own)
-    yield Finding("own tables", True, f"{', '.join(each.name for each in own)} are there")
 
 
 def _target(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.sql.column_text import first_bad, hex_text, whole_fraction
+from connectors.sql.column_text import checked, hex_text, whole_fraction
 from connectors.sql.json_text import finite, json_text
 from connectors.sql.kinds import is_nested
 from connectors.sql.mysql.fit import ColumnPlan, Form
-from twophase.errors import BadRowError
 
 
 def texts(plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
@@ -23,14 +22,7 @@ def texts(plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
     Raises:
         BadRowError: a value does not fit; names the column and the row.
     """
-    if types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    try:
-        return _text(plan, values)
-    except pa.ArrowInvalid as error:
-        row, reason = first_bad(lambda part: _text(plan, part), values, str(error))
-        message = f"row {first_row + row}, column {plan.name!r}: {reason}"
-        raise BadRowError(message, remedy="correct the row in a transform, or change the column") from error
+    return checked(lambda part: _text(plan, part), plan.name, values, first_row)
 
 
 def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:

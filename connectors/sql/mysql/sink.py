@@ -1,4 +1,4 @@
-"""The MySQL and MariaDB sink with two-phase commit: what a spec names, and what is shipped to the tasks."""
+"""The MySQL and MariaDB sink, by two-phase commit or by a log: what a spec names, and what is shipped to the tasks."""
 
 from __future__ import annotations
 

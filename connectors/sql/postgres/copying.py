@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.sql.column_text import slices
 from connectors.sql.json_text import escaped
 from connectors.sql.postgres.encode import texts
 from connectors.sql.postgres.engine import Session, quote
@@ -20,7 +21,6 @@ from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.fit import ColumnPlan, Form
 from twophase.errors import BadRowError
 
-_SLICE_BYTES: Final = 16 * 1024 * 1024  # of Arrow memory at once
 _ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _ESCAPED: Final = frozenset({Form.TEXT, Form.JSON})
 _LINE: Final = re.compile(r"^COPY .+?, line (\d+)(, column [^:\n]+)?")
@@ -39,13 +39,6 @@ def copy_data(plans: Sequence[ColumnPlan], batch: pa.RecordBatch, first_row: int
     for part in slices(batch):
         yield lines(plans, [texts(plan, part.column(plan.name), first_row) for plan in plans])
         first_row += part.num_rows
-
-
-def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts of bounded size."""
-    parts = max(1, -(-batch.nbytes // _SLICE_BYTES))
-    rows = max(1, -(-batch.num_rows // parts))
-    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
 def lines(plans: Sequence[ColumnPlan], columns: Sequence[pa.Array]) -> memoryview:

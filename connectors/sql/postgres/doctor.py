@@ -6,11 +6,9 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from sqlalchemy import Table
-
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
-from connectors.sql import tables
+from connectors.sql import checks
 from connectors.sql.log import slots
 from connectors.sql.postgres.address import masked, parse
 from connectors.sql.postgres.engine import Session
@@ -49,7 +47,7 @@ def check(
     except ServerError as error:
         problem = error.connector_error(f"connecting to {where}")
         return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
-    checks: dict[str, Callable[[], Iterator[Finding]]] = {
+    all_checks: dict[str, checks.Check] = {
         "version": lambda: _version(session),
         "encryption": lambda: _encryption(session, url),
         "durability": lambda: _durability(session),
@@ -57,26 +55,12 @@ def check(
         "prepared transactions": lambda: _prepared(session, writers),
         "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
         "connections": lambda: _connections(session, writers),
-        "own tables": lambda: _own_tables(session, permits.TABLES if two_phase else slots.TABLES),
+        "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
         "target": lambda: _target(session, table, compare, two_phase=two_phase),
     }
     with session:
-        findings = [Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {where}")]
-        for what, run in checks.items():
-            if what in _TWO_PHASE and not two_phase:
-                continue
-            try:
-                findings += [_named(name, finding) for finding in run()]
-            except ConnectorError as error:
-                findings.append(Finding(f"{name}: {what}", False, error.message, error.remedy))
-            except ServerError as error:
-                problem = error.connector_error(what)
-                findings.append(Finding(f"{name}: {what}", False, problem.message, problem.remedy))
-        return findings
-
-
-def _named(name: str, finding: Finding) -> Finding:
-    return Finding(f"{name}: {finding.check}", finding.ok, finding.detail, finding.remedy, finding.fatal)
+        reachable = Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {where}")
+        return [reachable, *checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)]
 
 
 def _setting(session: Session, name: str) -> str:
@@ -149,11 +133,6 @@ def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
     detail = f"{limit}, of which {used} are used; a run needs {needed}: {tasks}, and {_DRIVER} of the driver"
     remedy = "raise max_connections, or let fewer tasks write at once (spark.master)"
     yield Finding("max_connections", limit - used >= needed, detail, remedy, fatal=limit < needed)
-
-
-def _own_tables(session: Session, own: Sequence[Table]) -> Iterator[Finding]:
-    tables.ensure(session, own)
-    yield Finding("own tables", True, f"{', '.join(each.name for each in own)} are there")
 
 
 def _target(session: Session, table: str, compare: Callable[[], str] | None, *, two_phase: bool) -> Iterator[Finding]:

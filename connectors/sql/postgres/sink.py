@@ -1,4 +1,4 @@
-"""The PostgreSQL sink with two-phase commit: what a spec names, and what is shipped to the tasks."""
+"""The PostgreSQL sink, by two-phase commit or by a log: what a spec names, and what is shipped to the tasks."""
 
 from __future__ import annotations
 

@@ -7,8 +7,9 @@ from functools import partial
 
 import pyarrow as pa
 
+from connectors.sql.column_text import slices
 from connectors.sql.postgres import stragglers
-from connectors.sql.postgres.copying import copy, copy_statement, lines, slices
+from connectors.sql.postgres.copying import copy, copy_statement, lines
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.stored import plans_of
 from connectors.sql.postgres.target import read_target

@@ -1,109 +1,47 @@
-"""The task's half of a PostgreSQL sink: one transaction on one connection, prepared at its end (R5).
-
-The connection is opened at the first row and never replaced: rows sent before a loss are gone with it (H14). A batch is
-encoded while the one before it is on its way to the server, so that two of them are in memory at the most.
-"""
+"""The task's half of a PostgreSQL sink: COPY into one transaction. See connectors.sql.two_phase.writer."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
 
-from connectors.sql import tables
 from connectors.sql.postgres import stragglers, transactions
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.copying import copy, copy_data, copy_statement
 from connectors.sql.postgres.engine import Session
-from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.fit import ColumnPlan
-from connectors.sql.sender import Sender
-from connectors.sql.statements import translated
-from connectors.sql.two_phase import permits
-from twophase import faults
-from twophase.errors import BadRowError, PermitRevokedError
+from connectors.sql.two_phase.writer import Payload, TwoPhaseWriter
 from twophase.ids import TransactionId
-from twophase.values import Committable
 
 
-class PostgresWriter:
-    """One attempt of one task. Used by one thread; sends on another one of its own."""
+class PostgresWriter(TwoPhaseWriter[Session]):
+    """See Writer."""
 
     def __init__(
         self, name: str, url: str, target: str, plans: Sequence[ColumnPlan], transaction: TransactionId
     ) -> None:
-        self._where = f"sink {name} at {masked(url)}, task {transaction.task}"
+        super().__init__(f"sink {name} at {masked(url)}", transaction)
         self._url = url
         self._statement = copy_statement(target, plans)
         self._plans = plans
-        self._transaction = transaction
-        self._session: Session | None = None
-        self._sender = Sender()
-        self._rows = 0
-        self._bytes = 0
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """See Writer. The first call with rows connects and raises PermitRevokedError if the permit is gone."""
-        if batch.num_rows == 0:
-            return
-        with translated(f"{self._where}, writing"):
-            session = self._session or self._begin()
-            try:
-                parts = list(copy_data(self._plans, batch, self._rows + 1))
-                self._submit(session, parts, batch.num_rows)
-            except BadRowError as error:
-                raise BadRowError(f"{self._where}: {error.message}", remedy=error.remedy) from error
-
-    def prepare(self) -> Committable:
-        """See Writer. A writer without rows prepares nothing and says so in its committable."""
-        session = self._session
-        if session is None:
-            return Committable(self._transaction, rows=0, data={tables.EMPTY: "1"})
-        with translated(f"{self._where}, preparing"):
-            try:
-                self._sender.wait()
-            except BadRowError as error:
-                raise BadRowError(f"{self._where}: {error.message}", remedy=error.remedy) from error
-            tables.insert_witness(session, self._transaction, self._rows)
-            transactions.prepare(session, self._transaction)
-        self._disconnect()
-        faults.point("prepared", self._transaction.scope.checkpoint_id)
-        return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
-
-    def abort(self) -> None:
-        """See Writer. What is prepared already is left to the driver, who alone knows whether it was accepted (H1)."""
-        session = self._session
-        if session is None:
-            return
-        self._sender.settle()  # the connection is free when the statement has ended, however
-        with contextlib.suppress(ServerError):  # closing the connection makes the server roll back by itself
-            session.execute("ROLLBACK")
-        self._disconnect()
-
-    def _begin(self) -> Session:
-        """Connect, begin, and take the permit shared: it cannot be revoked before this transaction is prepared."""
-        session = self._session = Session(self._url)
-        stragglers.mark(session, permits.holders(self._transaction.scope, self._transaction.sink))
-        session.execute("BEGIN")
-        scope = self._transaction.scope
-        if not permits.lock_permit(session, scope, self._transaction.sink):
-            message = f"{self._where}: the permit of {scope} is gone; its checkpoint was aborted or its driver replaced"
-            raise PermitRevokedError(message)
+    def _connect(self, holders: str) -> Session:
+        session = Session(self._url)
+        stragglers.mark(session, holders)
         return session
 
-    def _submit(self, session: Session, parts: Sequence[memoryview], rows: int) -> None:
-        first = self._rows == 0
-        self._sender.submit(partial(copy, session, self._statement, parts, rows, self._rows + 1))
-        self._rows += rows
-        self._bytes += sum(len(part) for part in parts)
-        if first:
-            self._sender.wait()
-            faults.point("writing", self._transaction.scope.checkpoint_id)
+    def _start(self, session: Session) -> None:
+        session.execute(session.begin)
 
-    def _disconnect(self) -> None:
-        self._sender.close()
-        if self._session is not None:
-            self._session.close()
-        self._session = None
+    def _encode(self, session: Session, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
+        parts = list(copy_data(self._plans, batch, first_row))
+        send = partial(copy, session, self._statement, parts, batch.num_rows, first_row)
+        yield Payload(send, batch.num_rows, sum(len(part) for part in parts))
+
+    def _prepare(self, session: Session) -> None:
+        transactions.prepare(session, self._transaction)
+
+    def _roll_back(self, session: Session) -> None:
+        session.execute("ROLLBACK")

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
 
 import pyarrow as pa
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects import sqlite
 
+from connectors.sql.kinds import METADATA
 from connectors.sql.sqlite.columns import Binding, TargetColumn, form_of, suggested_type
 from twophase.errors import TargetError
-
-METADATA: Final = ("_key", "_topic", "_partition", "_offset", "_timestamp", "_headers")
-"""Columns that every source adds; left out where the table has no place for them."""
 
 _quote = sqlite.dialect().identifier_preparer.quote_identifier
 
