@@ -13,10 +13,11 @@ import pytest
 import sqlalchemy
 
 from connectors.contracts import Sink
+from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
-from connectors.testing.compliance import SinkCompliance
+from connectors.testing.compliance import SinkCompliance, UpsertCompliance
 from connectors.testing.target import Row, Target
 
 _TABLE = "compliance"
@@ -28,10 +29,16 @@ class DatabaseTarget:
 
     url: str
     log: LogPlace | None
+    keyed: bool = False
 
     def __post_init__(self) -> None:
         self.engine = sqlalchemy.create_engine(self.url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
-        self.execute(f"CREATE TABLE {_TABLE} (n BIGINT, text {self.text})")
+        self.execute(f"CREATE TABLE {_TABLE} (n BIGINT {'PRIMARY KEY' if self.keyed else ''}, text {self.text})")
+
+    @property
+    def upsert(self) -> Upsert | None:
+        """Of its sinks."""
+        return Upsert(("n",), "gone") if self.keyed else None
 
     @property
     def text(self) -> str:
@@ -78,7 +85,7 @@ class MySqlTarget(DatabaseTarget):
         return "LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
     def sink(self, name: str) -> Sink:
-        return MySqlSink(name, self.url, _TABLE, self.log)
+        return MySqlSink(name, self.url, _TABLE, self.log, self.upsert)
 
     def prepare_foreign(self, name: str) -> Callable[[], None]:
         insert = f"INSERT INTO {_TABLE} VALUES (0, NULL)"
@@ -95,7 +102,7 @@ class MySqlTarget(DatabaseTarget):
 
 class PostgresTarget(DatabaseTarget):
     def sink(self, name: str) -> Sink:
-        return PostgresSink(name, self.url, _TABLE, self.log)
+        return PostgresSink(name, self.url, _TABLE, self.log, self.upsert)
 
     def prepare_foreign(self, name: str) -> Callable[[], None]:
         self.execute("BEGIN", f"INSERT INTO {_TABLE} VALUES (0, NULL)", f"PREPARE TRANSACTION '{name}'")
@@ -118,6 +125,14 @@ class TestMySqlLog(SinkCompliance):
         return MySqlTarget(database, LogPlace(tmp_path / "log", slots=2))
 
 
+class TestMySqlUpsert(UpsertCompliance):
+    """MySQL or MariaDB by merging."""
+
+    @pytest.fixture
+    def target(self, database: str, tmp_path: Path) -> Target:
+        return MySqlTarget(database, LogPlace(tmp_path / "log", slots=2), keyed=True)
+
+
 @pytest.mark.any_server
 class TestPostgresTwoPhase(SinkCompliance):
     """PostgreSQL by PREPARE TRANSACTION."""
@@ -134,3 +149,12 @@ class TestPostgresLog(SinkCompliance):
     @pytest.fixture
     def target(self, postgres_database: str, tmp_path: Path) -> Target:
         return PostgresTarget(postgres_database, LogPlace(tmp_path / "log", slots=2))
+
+
+@pytest.mark.any_server
+class TestPostgresUpsert(UpsertCompliance):
+    """PostgreSQL by merging."""
+
+    @pytest.fixture
+    def target(self, postgres_database: str, tmp_path: Path) -> Target:
+        return PostgresTarget(postgres_database, LogPlace(tmp_path / "log", slots=2), keyed=True)

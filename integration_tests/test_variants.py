@@ -11,7 +11,7 @@ import pytest
 from connectors.log.place import LogPlace
 from connectors.testing.compliance import rows
 from connectors.testing.life import Life
-from connectors.testing.target import SCHEMA
+from connectors.testing.target import schema_for
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from twophase.errors import IdentityError
 
@@ -32,7 +32,7 @@ def change(target: DatabaseTarget, tmp_path: Path) -> Iterator[Change]:
 
     def changed(commit: str) -> Life:
         target.log = LogPlace(tmp_path / "log", slots=2) if commit == "log" else None
-        life.sink = target.sink(life.name).open(SCHEMA)
+        life.sink = target.sink(life.name).open(schema_for(target))
         return life
 
     yield changed

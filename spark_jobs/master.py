@@ -42,7 +42,7 @@ def check_sinks(spec: Spec) -> None:
     The driver would decide over rows that it cannot find.
     """
     for index, entry in enumerate(spec.sinks):
-        if entry.commit == "write-ahead-log" and not is_loopback(spec.spark.master):
+        if entry.commit != "two-phase" and not is_loopback(spec.spark.master):
             message = f"sinks[{index}] ({entry.name}): its rows wait in files at the checkpoint location, and tasks of "
             message += f"{spec.spark.master} write them on other machines"
             raise SpecError(message, remedy="run it with a local master, or commit by two-phase where the database can")

@@ -15,7 +15,7 @@ from tests.simulation.mutants import MUTANTS
 from tests.simulation.tampering import TAMPERINGS
 
 _PROJECT = Path(__file__).resolve().parents[1]
-_NOT_BUILT = {"H10", "H16"}
+_NOT_BUILT = {"H10"}
 """Of variants that are refused by name so far."""
 
 

@@ -155,7 +155,9 @@ SINGLE = [
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),
     ("commit: two-phase", "commit: two-phas", 23, "sinks[0].commit", "did you mean 'two-phase'? allowed: two-phase"),
-    ("commit: two-phase", "commit: upsert", 23, "sinks[0].commit", "not built yet: 'upsert'"),
+    ("commit: two-phase", "commit: upsert", 23, "sinks[0].commit", "without a key no row can be told from another"),
+    ("commit: two-phase", "commit: two-phase\n    key: [id]", 24, "sinks[0].key", "'key' is for rows that are merged"),
+    ("commit: two-phase", "commit: upsert\n    key: []", 24, "sinks[0].key", ""),
     ("commit: two-phase", "commit: two-phase\n    slots: 2", 24, "sinks[0].slots", "only a log has them"),
     ("    commit: two-phase\n", "", 18, "sinks[0].commit", "missing key 'commit'"),
     ("sinks:\n", "dead_letter: {topic: x}\nsinks:\n", 17, "dead_letter", "not built yet: 'dead_letter'"),
@@ -223,7 +225,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once_in_its_order(tmp_path: Path
         ("{type: string}", "{type: xml}"),
         ("    from: big\n", "    from: bog\n"),
         ("url: mysql+pymysql", "url: mysql"),
-        ("commit: two-phase", "commit: upsert"),
+        ("commit: two-phase", "commit: upsrt"),
     ]:
         text = text.replace(old, new)
     found = [(m.line, m.path) for m in mistakes_of(tmp_path, text)]

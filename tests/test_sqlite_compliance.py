@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from connectors.contracts import Sink
+from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.testing.compliance import SinkCompliance
+from connectors.testing.compliance import SinkCompliance, UpsertCompliance
 from connectors.testing.target import Row, Target
 
 
@@ -24,13 +25,14 @@ class _SqliteTarget:
 
     path: Path
     log: LogPlace
+    keyed: bool = False
 
     def __post_init__(self) -> None:
         with closing(sqlite3.connect(self.path)) as connection:
-            connection.execute("CREATE TABLE compliance (n INTEGER, text TEXT)")
+            connection.execute(f"CREATE TABLE compliance (n INTEGER {'PRIMARY KEY' if self.keyed else ''}, text TEXT)")
 
     def sink(self, name: str) -> Sink:
-        return SqliteSink(name, self.path, "compliance", self.log)
+        return SqliteSink(name, self.path, "compliance", self.log, Upsert(("n",), "gone") if self.keyed else None)
 
     def rows(self) -> Counter[Row]:
         with closing(sqlite3.connect(self.path)) as connection:
@@ -41,6 +43,14 @@ class _SqliteTarget:
         self.log.folder.mkdir(exist_ok=True)
         file.write_text("somebody's")
         return lambda: file.unlink()
+
+
+class TestSqliteUpsert(UpsertCompliance):
+    """SQLite by merging."""
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> Target:
+        return _SqliteTarget(tmp_path / "t.db", LogPlace(tmp_path / "log"), keyed=True)
 
 
 class TestSqliteLog(SinkCompliance):

@@ -101,7 +101,7 @@ def test_rows_become_visible_with_the_commit_and_not_before(world: World) -> Non
     first, second, empty = world.prepare(0, 1, 2), world.prepare(0, 3), world.prepare(0)
     assert world.ids() == []
     assert len(world.files) == 2
-    assert first.data.keys() == {"slots", "segment", "sha256"}
+    assert first.data.keys() == {"slots", "segment", "rows", "sha256"}
     assert empty.data.keys() == {"slots"}
     assert run(committer, 0, first, second, empty) == [COMMITTED] * 3
     assert world.ids() == [1, 2, 3]

@@ -38,17 +38,17 @@ def transaction_of(name: str) -> TransactionId | None:
     return TransactionId.parse(name.removesuffix(_SUFFIX).replace(".", "/"))
 
 
-def committable(transaction: TransactionId, slots: int, ref: SegmentRef | None) -> Committable:
+def committable(transaction: TransactionId, slots: int, rows: int, ref: SegmentRef | None) -> Committable:
     """What a writer acknowledges with: enough for any process to find the rows, to know them, and to share them out.
 
-    `slots`: of the sink, as its writers knew it. `ref`: None for a writer that had no rows.
+    `slots`: of the sink, as its writers knew it. `rows`: that the writer was given; the segment may hold fewer. `ref`:
+    None for a writer that had no rows.
     """
     data = {_SLOTS: str(slots)}
     if ref is None:
-        return Committable(transaction, rows=0, data=data)
-    return Committable(
-        transaction, rows=ref.rows, bytes=ref.bytes, data={**data, "segment": ref.name, "sha256": ref.sha256}
-    )
+        return Committable(transaction, rows=rows, data=data)
+    data |= {"segment": ref.name, "rows": str(ref.rows), "sha256": ref.sha256}
+    return Committable(transaction, rows=rows, bytes=ref.bytes, data=data)
 
 
 def is_of_log(each: Committable) -> bool:
@@ -60,7 +60,7 @@ def segment_of(each: Committable) -> SegmentRef | None:
     """The segment that a committable names; None for a writer that had no rows."""
     if "segment" not in each.data:
         return None
-    return SegmentRef(each.data["segment"], each.rows, each.bytes, each.data["sha256"])
+    return SegmentRef(each.data["segment"], int(each.data["rows"]), each.bytes, each.data["sha256"])
 
 
 def slots_of(committables: Sequence[Committable]) -> int | None:

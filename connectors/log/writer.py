@@ -51,14 +51,8 @@ class LogWriter:
         """Convert and append. Raises BadRowError for a value that the target cannot hold, PrepareError for the disk."""
         if not batch.num_rows:
             return
-        rows = self._form.convert(batch, self._rows + 1)
-        first = self._segment is None
-        try:
-            if self._segment is None:
-                self._segment = SegmentWriter(self._storage, segment_name(self._transaction), self._form.schema)
-            self._segment.write(rows)
-        except WalError as error:
-            raise while_preparing(error) from error
+        first = self._rows == 0
+        self._append(self._form.convert(batch, self._rows + 1))
         self._rows += batch.num_rows
         if first:
             faults.point("writing", self._transaction.scope.checkpoint_id)
@@ -72,7 +66,19 @@ class LogWriter:
             except WalError as error:
                 raise while_preparing(error) from error
         faults.point("prepared", self._transaction.scope.checkpoint_id)
-        return committable(self._transaction, self._slots, ref)
+        return committable(self._transaction, self._slots, self._rows, ref)
+
+    def _begin(self) -> SegmentWriter:
+        """With the first row: from now on a claim can sweep the segment away."""
+        if self._segment is None:
+            self._segment = SegmentWriter(self._storage, segment_name(self._transaction), self._form.schema)
+        return self._segment
+
+    def _append(self, rows: pa.RecordBatch) -> None:
+        try:
+            self._begin().write(rows)
+        except WalError as error:
+            raise while_preparing(error) from error
 
     def abort(self) -> None:
         """Forget the rows. What a seal that failed half-way has left is deleted by the committer."""

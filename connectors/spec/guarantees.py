@@ -104,12 +104,35 @@ def _server_log(spec: Spec) -> _Words:
     )
 
 
+def _upsert(spec: Spec) -> _Words:
+    _, visible, needs, limits = _write_ahead_log(spec, "one task's rows after another's", limits=_UPSERT_LIMITS)
+    return (
+        "exactly-once: of each key the newest row is in the table; rows wait in a log, merged with their witness",
+        visible,
+        (*needs, "a unique index on the key's columns and no other, and `_offset` and `_partition` among the rows"),
+        limits,
+    )
+
+
+def _mysql_upsert(spec: Spec) -> _Words:
+    promise, visible, needs, limits = _upsert(spec)
+    return promise, visible, (*needs, "the privilege CREATE TEMPORARY TABLES"), limits
+
+
+_UPSERT_LIMITS: Final = (
+    "rows of one key must come from one partition of the topic: offsets of two do not compare",
+    "of several rows of one key in a checkpoint only the newest is ever seen",
+)
+
 _BY_KIND: Final[dict[tuple[type, str], Callable[[Spec], _Words]]] = {
     (MySqlEntry, "two-phase"): _mysql,
     (MySqlEntry, "write-ahead-log"): _server_log,
+    (MySqlEntry, "upsert"): _mysql_upsert,
     (PostgresEntry, "two-phase"): _postgres,
     (PostgresEntry, "write-ahead-log"): _server_log,
+    (PostgresEntry, "upsert"): _upsert,
     (SqliteEntry, "write-ahead-log"): _sqlite_log,
+    (SqliteEntry, "upsert"): _upsert,
 }
 
 

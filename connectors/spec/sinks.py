@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.spec.fields import NonEmpty, Title, database_url
-from connectors.spec.model import Strict, later, refuse, wrong
+from connectors.spec.model import Strict, refuse, wrong
 from connectors.spec.secrets import Url
 from connectors.spec.settings import LocalPath
 
@@ -19,14 +20,15 @@ _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
 _POSTGRES_URL: Final = "postgresql+psycopg://user:password@host:5432/database"
 _POSTGRES_DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
 _SLOTS: Final = 2
+UPSERT: Final = "upsert"
 LOG: Final = "log"
 """Folder of all logs of a pipeline, below its checkpoint location."""
 
 _SQLITE_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
 
-class _ServerEntry(Strict):
-    """A table of a database server."""
+class _KeyedEntry(Strict):
+    """A table, and what merging into it takes."""
 
     name: Title
     """Stands in transaction ids: do not change it while the pipeline lives."""
@@ -34,21 +36,48 @@ class _ServerEntry(Strict):
     """The step or source whose rows are written."""
     table: Title
     """The target; exists beforehand. `database.table` (MySQL) or `schema.table` (PostgreSQL) for another one."""
-    commit: Annotated[Literal["two-phase", "write-ahead-log"], later("upsert")]
+    commit: str
+    key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
+    """With `commit: upsert`: columns of the rows, and of a unique index of the table. Rows of one key come from one
+    partition of the topic; the newest one stays."""
+    deleted: NonEmpty | None = None
+    """With `commit: upsert`: a boolean column of the rows, true where the row's key is to be deleted."""
+
+    @model_validator(mode="after")
+    def _key_of_an_upsert(self) -> Self:
+        if self.commit == UPSERT and self.key is None:
+            raise wrong("without a key no row can be told from another", "key: [column, …]", at="commit")
+        for name in ("key", "deleted"):
+            if self.commit != UPSERT and getattr(self, name) is not None:
+                raise wrong(f"'{name}' is for rows that are merged", "commit: upsert", at=name)
+        return self
+
+    def _upsert(self) -> Upsert | None:
+        return Upsert(tuple(self.key), self.deleted) if self.key is not None else None
+
+
+class _ServerEntry(_KeyedEntry):
+    """A table of a database server."""
+
+    commit: Literal["two-phase", "write-ahead-log", "upsert"]
     """How rows become visible. `two-phase`: they wait in the database, as prepared transactions, which are committed
     once the checkpoint is decided. `write-ahead-log`: they wait in a log at the checkpoint location, and are applied in
-    one transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed."""
+    one transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed.
+    `upsert`: as `write-ahead-log`, and a row takes the place of the one with its key."""
     slots: Annotated[int, Field(ge=1, le=64)] | None = None
-    """With `commit: write-ahead-log`: how many connections apply a checkpoint at once; 2 without it."""
+    """With a log: how many connections apply a checkpoint at once; 2 without it."""
 
     @model_validator(mode="after")
     def _slots_of_a_log(self) -> Self:
-        if self.slots is not None and self.commit != "write-ahead-log":
-            raise wrong(f"{self.slots} slots: only a log has them", "commit: write-ahead-log", at="slots")
+        if self.slots is not None and self.commit == "two-phase":
+            raise wrong(
+                f"{self.slots} slots: only a log has them", "commit: write-ahead-log", "commit: upsert", at="slots"
+            )
         return self
 
-    def _place(self, location: Path) -> LogPlace | None:
-        return LogPlace(location / LOG, self.slots or _SLOTS) if self.commit == "write-ahead-log" else None
+    def _place(self, location: Path) -> dict[str, object]:
+        log = None if self.commit == "two-phase" else LogPlace(location / LOG, self.slots or _SLOTS)
+        return {"log": log, "upsert": self._upsert()}
 
 
 class MySqlEntry(_ServerEntry):
@@ -67,7 +96,7 @@ class MySqlEntry(_ServerEntry):
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, "log": self._place(location)}
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(location)}
 
 
 class PostgresEntry(_ServerEntry):
@@ -86,27 +115,21 @@ class PostgresEntry(_ServerEntry):
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, "log": self._place(location)}
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(location)}
 
 
-class SqliteEntry(Strict):
+class SqliteEntry(_KeyedEntry):
     """`connector: sqlite`: a table of a SQLite file on this machine."""
 
-    name: Title
-    """Stands in transaction ids: do not change it while the pipeline lives."""
     connector: Literal["sqlite"]
-    from_: NonEmpty | None = Field(None, alias="from")
-    """The step or source whose rows are written."""
     path: LocalPath
     """The database's file; exists beforehand."""
-    table: Title
-    """The target; exists beforehand."""
     commit: Annotated[
-        Literal["write-ahead-log"],
+        Literal["write-ahead-log", "upsert"],
         refuse({"two-phase": _SQLITE_TWO_PHASE}),
-        later("upsert"),
     ]
-    """How rows become visible: they wait in a log and are applied in one transaction for each checkpoint."""
+    """How rows become visible: they wait in a log and are applied in one transaction for each checkpoint; with `upsert`
+    a row takes the place of the one with its key."""
 
     @property
     def target(self) -> tuple[object, ...]:
@@ -115,7 +138,10 @@ class SqliteEntry(Strict):
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; its log lies below the checkpoint `location`."""
-        return {"name": self.name, "path": self.path, "table": self.table, "log": LogPlace(location / LOG)}
+        return {"name": self.name, "path": self.path, "table": self.table, **self._place(location)}
+
+    def _place(self, location: Path) -> dict[str, object]:
+        return {"log": LogPlace(location / LOG), "upsert": self._upsert()}
 
 
 SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry, Field(discriminator="connector")]

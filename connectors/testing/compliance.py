@@ -19,8 +19,8 @@ import pytest
 
 from connectors.contracts import Sink
 from connectors.testing.life import Life, new_incarnation
-from connectors.testing.target import SCHEMA, Row, Target, batch
-from twophase.errors import ConnectorError, FencedError, IdentityError
+from connectors.testing.target import SCHEMA, Change, Row, Target
+from twophase.errors import BadRowError, ConnectorError, FencedError, IdentityError
 from twophase.ids import Scope
 from twophase.values import CommitOutcome, Committable
 
@@ -106,7 +106,7 @@ class SinkCompliance:
         scope = life.permit(0)
         life.prepare(scope, *rows(0, 5))
         late = life.writer(scope)
-        late.write(batch(*rows(0, 5)))
+        life.write(late, *rows(0, 5))
         life.decided[0] = [life.prepare(scope, *rows(0, 5))]
         life.commit(0)
         late.abort()
@@ -135,7 +135,7 @@ class SinkCompliance:
     def test_nobody_older_prepares_after_a_claim(self, life: Life) -> None:
         scope = life.permit(0)
         open_before, old = life.writer(scope), life.committer
-        open_before.write(batch(*rows(0, 5)))
+        life.write(open_before, *rows(0, 5))
         life.start()
         with pytest.raises(FencedError):
             old.permit(Scope(life.incarnation, 1, 0, 2))
@@ -174,7 +174,7 @@ class SinkCompliance:
             other.decided[0] = [committable]
             other.commit(0)
             other.close()
-        assert life.target.rows() == Counter([*rows(0, 2), *rows(2, 4), *rows(2, 4)])
+        assert life.target.rows() == Counter(rows(0, 4) if life.target.keyed else [*rows(0, 4), *rows(2, 4)])
 
     def test_what_is_foreign_is_left_alone(self, target: Target) -> None:
         check = target.leave_foreign()
@@ -210,7 +210,7 @@ class SinkCompliance:
 
     def test_values_come_back_as_they_went(self, life: Life) -> None:
         numbers = (0, -1, 2**63 - 1, -(2**63))
-        written = [*((n, "number") for n in numbers), *((n, text) for n, text in enumerate(TEXTS))]
+        written = [*((n, "number") for n in numbers), *((n, text) for n, text in enumerate(TEXTS, 1))]
         life.checkpoint(0, written)
         assert life.target.rows() == Counter(written)
 
@@ -218,9 +218,7 @@ class SinkCompliance:
         scope = life.permit(0)
         writers = [life.writer(scope, task) for task in range(2)]
         for start in range(0, MANY, _BATCH):
-            numbers = pa.array(range(start, start + _BATCH), pa.int64())
-            texts = numbers.cast(pa.string())
-            writers[start // _BATCH % 2].write(pa.record_batch([numbers, texts], schema=SCHEMA))
+            writers[start // _BATCH % 2].write(_numbered(start, start + _BATCH).select(list(life.sink.columns)))
         life.decided[0] = [writer.prepare() for writer in writers]
         assert sum(each.rows for each in life.decided[0]) == MANY
         life.commit(0)
@@ -265,6 +263,63 @@ class SinkCompliance:
         assert life.target.rows() == committed
         assert committed.total() > 0
         assert life.prepared() == []
+
+
+class UpsertCompliance(SinkCompliance):
+    """Of a sink that merges rows by `n`."""
+
+    def test_the_greatest_offset_wins_whichever_comes_first(self, life: Life) -> None:
+        old, new, between = Change(1, "old", 10), Change(1, "new", 30), Change(1, "between", 20)
+        life.checkpoint(0, [new, old, Change(2, "other", 5), between])
+        assert life.target.rows() == Counter([(1, "new"), (2, "other")])
+
+    def test_a_later_checkpoint_takes_the_place_of_rows(self, life: Life) -> None:
+        life.checkpoint(0, rows(0, 5))
+        life.checkpoint(1, [Change(1, "changed"), Change(7, "added")], [Change(2, None)])
+        expected = {**dict(rows(0, 5)), 1: "changed", 2: None, 7: "added"}
+        assert life.target.rows() == Counter(expected.items())
+
+    def test_keys_are_deleted(self, life: Life) -> None:
+        life.checkpoint(0, rows(0, 5))
+        again = [Change(3, gone=True, offset=100), Change(3, "again", offset=101)]
+        never = [Change(9, "never seen", offset=100), Change(9, gone=True, offset=101)]
+        life.checkpoint(1, [Change(1, gone=True), Change(8, gone=True), *again, *never])
+        assert life.target.rows() == Counter({0: "row 0", 2: "row 2", 3: "again", 4: "row 4"}.items())
+
+    def test_h16_a_stale_replay_revives_nothing(self, life: Life) -> None:
+        """A driver that was frozen before it applied a checkpoint wakes up when the next ones are applied."""
+        life.checkpoint(0, rows(0, 5))
+        life.checkpoint(1, [Change(1, gone=True), Change(2, "newer")])
+        late = life.another_committer()
+        assert set(life.commit(0, late)) == {ALREADY}
+        late.close()
+        assert life.target.rows() == Counter({0: "row 0", 2: "newer", 3: "row 3", 4: "row 4"}.items())
+
+    def test_a_key_that_is_null_is_a_bad_row(self, life: Life) -> None:
+        writer = life.writer(life.permit(0))
+        broken = _numbered(0, 2).set_column(0, SCHEMA.field("n"), pa.array([1, None], pa.int64()))
+        with pytest.raises(BadRowError, match="row 2, column 'n': NULL in a key"):
+            writer.write(broken.select(list(life.sink.columns)))
+        writer.abort()
+
+    def test_many_changes_of_few_keys(self, life: Life) -> None:
+        """More than a writer keeps: it lets go of old ones on the way."""
+        writer = life.writer(life.permit(0))
+        for start in range(0, MANY, _BATCH):
+            numbered = _numbered(start, start + _BATCH)
+            few = pa.array([n % 1000 for n in range(start, start + _BATCH)], pa.int64())
+            writer.write(numbered.set_column(0, SCHEMA.field("n"), few).select(list(life.sink.columns)))
+        life.decided[0] = [writer.prepare()]
+        assert life.decided[0][0].rows == MANY
+        life.commit(0)
+        assert life.target.rows() == Counter((n, str(MANY - 1000 + n)) for n in range(1000))
+
+
+def _numbered(start: int, stop: int) -> pa.RecordBatch:
+    numbers = pa.array(range(start, stop), pa.int64())
+    zeros = pa.repeat(pa.scalar(0, pa.int32()), len(numbers))
+    gone = pa.repeat(pa.scalar(False), len(numbers))
+    return pa.record_batch([numbers, numbers.cast(pa.string()), zeros, numbers, gone], schema=SCHEMA)
 
 
 def _is_of(transaction: object, scope: Scope) -> bool:

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Final
 
 from connectors.contracts import Sink, Writer
-from connectors.testing.target import SCHEMA, Row, Target, batch
+from connectors.testing.target import Change, Row, Target, batch, schema_for
 from twophase.errors import SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer, Prepared
@@ -39,7 +39,7 @@ class Life:
     committer: Committer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sink = self.target.sink(self.name).open(SCHEMA)
+        self.sink = self.target.sink(self.name).open(schema_for(self.target))
 
     def start(self, *, take_over: bool = False) -> None:
         """R3: the next epoch commits what is decided, claims, and aborts what is left."""
@@ -62,14 +62,18 @@ class Life:
         """Of a further attempt of this task."""
         return self.sink.writer(TransactionId(scope, sink_key(self.name), task, next(self.attempts)))
 
-    def prepare(self, scope: Scope, *rows: Row, task: int = 0) -> Committable:
+    def write(self, writer: Writer, *rows: Row | Change) -> None:
+        """What a task gives its writer: the columns that the sink asks for."""
+        writer.write(batch(*rows).select(list(self.sink.columns)))
+
+    def prepare(self, scope: Scope, *rows: Row | Change, task: int = 0) -> Committable:
         """One attempt that writes these rows."""
         writer = self.writer(scope, task)
         if rows:
-            writer.write(batch(*rows))
+            self.write(writer, *rows)
         return writer.prepare()
 
-    def checkpoint(self, checkpoint_id: int, *shares: Sequence[Row]) -> None:
+    def checkpoint(self, checkpoint_id: int, *shares: Sequence[Row | Change]) -> None:
         """A whole checkpoint: one task for each share, decided, committed and closed."""
         scope = self.permit(checkpoint_id)
         self.decided[checkpoint_id] = [self.prepare(scope, *rows, task=task) for task, rows in enumerate(shares)]

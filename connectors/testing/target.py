@@ -4,20 +4,45 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
 from typing import Final, Protocol
 
 import pyarrow as pa
 
 from connectors.contracts import Sink
 
-SCHEMA: Final = pa.schema([("n", pa.int64()), ("text", pa.string())])
-"""Of the rows that the tests write."""
+SCHEMA: Final = pa.schema(
+    [
+        ("n", pa.int64()),
+        ("text", pa.string()),
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("gone", pa.bool_()),
+    ]
+)
+"""Of the rows that the tests write. A target has the columns `n` and `text`."""
 
 Row = tuple[int, str | None]
 
+_offsets = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a keyed sink is told of one key."""
+
+    n: int
+    text: str | None = None
+    offset: int | None = None  # None: after everything before
+    gone: bool = False
+
 
 class Target(Protocol):
-    """A place for rows of SCHEMA, empty at first, which refuses none of them and keeps duplicates."""
+    """A place for rows of SCHEMA, empty at first, which refuses none of them."""
+
+    keyed: bool
+    """Whether a sink merges rows by `n` and deletes those that are `gone`; else it keeps all, equal ones too."""
 
     def sink(self, name: str) -> Sink:
         """A sink that writes there, not yet opened. Asked for several times, also under several names."""
@@ -30,7 +55,19 @@ class Target(Protocol):
         and takes it away. None: nothing of that kind exists here."""
 
 
-def batch(*rows: Row) -> pa.RecordBatch:
-    """Rows as a writer gets them."""
-    numbers, texts = [row[0] for row in rows], [row[1] for row in rows]
-    return pa.record_batch([pa.array(numbers, pa.int64()), pa.array(texts, pa.string())], schema=SCHEMA)
+def schema_for(target: Target) -> pa.Schema:
+    """Of the rows that its sink is opened with."""
+    return SCHEMA if target.keyed else pa.schema([field for field in SCHEMA if field.name != "gone"])
+
+
+def batch(*rows: Row | Change) -> pa.RecordBatch:
+    """Rows as a writer gets them, each with a greater offset than all before unless it says otherwise."""
+    changes = [row if isinstance(row, Change) else Change(*row) for row in rows]
+    columns = [
+        [each.n for each in changes],
+        [each.text for each in changes],
+        [0] * len(changes),
+        [next(_offsets) if each.offset is None else each.offset for each in changes],
+        [each.gone for each in changes],
+    ]
+    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)

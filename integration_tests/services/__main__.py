@@ -6,10 +6,14 @@ import argparse
 import json
 import os
 import sys
+from typing import Final
 
 from integration_tests.services.obtain import KINDS, obtain, provider
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.values import ServiceError, Services
+
+_STOPPABLE: Final = ("docker", "native", Postgres.kind)
+"""PostgreSQL is a process of this machine beside either, started by the tests that ask for it."""
 
 
 def main() -> int:
@@ -23,6 +27,8 @@ def main() -> int:
             _down(arguments.kind)
         else:
             _show(_running(), arguments.json)
+            if not arguments.json and Postgres().running():
+                print(f"{Postgres.kind}: {Postgres().server} at {Postgres().url}")
     except ServiceError as error:
         print(f"services: {error}", file=sys.stderr)
         return 1
@@ -36,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--kind", choices=KINDS, default=os.environ.get("EOS_SERVICES", "auto"))
     up.add_argument("--json", action="store_true", help="print one JSON array")
     down = commands.add_parser("down", help="stop what `up` started, and drop its data")
-    down.add_argument("--kind", choices=("all", "docker", "native"), default="all")
+    down.add_argument("--kind", choices=("all", *_STOPPABLE), default="all")
     status = commands.add_parser("status", help="show what runs")
     status.add_argument("--json", action="store_true", help="print one JSON array")
     return parser
@@ -47,11 +53,9 @@ def _running() -> list[Services]:
 
 
 def _down(kind: str) -> None:
-    for each in ("docker", "native") if kind == "all" else (kind,):
-        stopped = provider(each).down()
+    for each in _STOPPABLE if kind == "all" else (kind,):
+        stopped = Postgres().down() if each == Postgres.kind else provider(each).down()
         print(f"{each}: {'stopped' if stopped else 'nothing was up'}")
-    if kind == "all" and Postgres().down():
-        print("postgres: stopped")
 
 
 def _show(found: list[Services], as_json: bool) -> None:

@@ -199,7 +199,7 @@ class LogCommitter:
             ref = stat_segment(self._storage, name)
         except SegmentError as error:  # to abort it, its name is enough; to commit it, the damage is met again
             return Prepared(transaction, f"{description} ({error.message})")
-        return Prepared(transaction, description, committable(transaction, self._target.slots, ref))
+        return Prepared(transaction, description, committable(transaction, self._target.slots, ref.rows, ref))
 
     def _holder(self, part: str) -> Holder:
         target = self._target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -18,6 +18,13 @@ class Store(Connected, Protocol):
 
         Inside the open transaction. `table`: as the spec names it. Raises BadRowError for a row that the table refuses,
         TargetError.
+        """
+
+    def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
+        """Have the table hold, of each key in these rows, this row and no other; or none, where `keyed.GONE` says so.
+
+        Inside the open transaction. `key`: columns of the rows, which are those of a unique index of the table; no
+        two rows are equal in them. Raises BadRowError, TargetError.
         """
 
     def mark(self, name: str) -> None:

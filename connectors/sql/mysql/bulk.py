@@ -74,8 +74,7 @@ class Bulk:
             if is_row_fault(error.number):
                 raise _refused(error.number, error.text, payload) from error
             raise
-        faults = [each for each in session.warnings() if each[0] not in _HARMLESS]
-        if faults:
+        if faults := refusals(session.warnings()):
             raise _refused(*faults[0], payload)
         if stored != payload.rows:
             message = f"the server stored {stored} of {payload.rows} rows and gave no reason"
@@ -103,6 +102,11 @@ class Bulk:
             statement = self._insert + rows
             yield Payload(statement, None, stop - start, first_row + start, len(statement))
             start = stop
+
+
+def refusals(warnings: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
+    """Those warnings after which a row is not in the table as it was sent."""
+    return [each for each in warnings if each[0] not in _HARMLESS]
 
 
 def _load_rows(plans: Sequence[ColumnPlan], columns: Sequence[pa.Array]) -> pa.Array:

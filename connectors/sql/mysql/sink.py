@@ -11,10 +11,11 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
+from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
-from connectors.log.writer import LogWriter
 from connectors.sql.address import masked
 from connectors.sql.log.committer import LogCommitter, LogTarget
+from connectors.sql.log.merging import check_indexes
 from connectors.sql.mysql import doctor
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
@@ -40,6 +41,7 @@ class MySqlSink:
         name: in the spec.
         url: `mysql+pymysql://user:password@host:port/database`, with `ssl_*` options for TLS. A secret: never shown.
         log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
+        upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
         table: its name, which may begin with another database of the same server.
     """
 
@@ -47,6 +49,7 @@ class MySqlSink:
     url: str = field(repr=False)
     table: str
     log: LogPlace | None = None
+    upsert: Upsert | None = None
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -61,9 +64,19 @@ class MySqlSink:
     def _compared(self, schema: pa.Schema) -> MySqlSink:
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
             target = read_target(session, self.table)
-        plans, complaints = plan_columns(schema, target)
+        rows = schema
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
+            rows = self.upsert.of_table(schema, (column.name for column in target.columns))
+        plans, complaints = plan_columns(rows, target)
         if target.engine.lower() != "innodb":
             complaints.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
+        if self.upsert is not None:
+            columns = {plan.name: plan.column for plan in plans}
+            unique = {
+                index.name: [part.column if part.whole else None for part in index.parts] for index in target.unique
+            }
+            complaints += check_indexes([columns.get(name, name) for name in self.upsert.key], unique)
         if complaints:
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
@@ -79,17 +92,19 @@ class MySqlSink:
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        return tuple(plan.name for plan in self.plans)
+        planned = tuple(plan.name for plan in self.plans)
+        more = () if self.upsert is None else self.upsert.columns
+        return (*planned, *(each for each in more if each not in planned))
 
     @property
     def partition_by(self) -> Sequence[str] | None:
         """See Sink."""
-        return self.partitioning.columns if self.log is None else None
+        return self.partitioning.columns if self.log is None or self.upsert is not None else None
 
     def writer(self, transaction: TransactionId) -> Writer:
         """See Sink. The writer connects at its first row, so that a task without rows costs nothing."""
         if self.log is not None:
-            return LogWriter(self.log.open(), Stored(self.plans), self.log.slots, transaction)
+            return log_writer(self.log, Stored(self.plans), self.upsert, transaction)
         return MySqlWriter(self.name, self.url, self.target, self.plans, transaction)
 
     def committer(self, pipeline: str) -> Committer:

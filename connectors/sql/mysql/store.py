@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 
+from connectors.sql.log.merging import split
 from connectors.sql.mysql import stragglers
-from connectors.sql.mysql.bulk import Bulk
-from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.bulk import Bulk, refusals
+from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.stored import plans_of
 from connectors.sql.mysql.target import read_target
 from connectors.sql.sender import Sender
+from twophase.errors import BadRowError
+
+_STAGE: Final = "eos_stage"
 
 
 class MySqlStore(Session):
@@ -24,17 +30,24 @@ class MySqlStore(Session):
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
         """See Store."""
-        sender, bulk, row = Sender(), None, 1
-        try:
-            for batch in batches:
-                bulk = bulk or self._bulk(table, batch.schema)
-                for payload in bulk.encode_stored(batch, row):
-                    sender.submit(partial(bulk.send, self, payload))
-                row += batch.num_rows
-            sender.wait()
-        finally:
-            sender.settle()
-            sender.close()
+        self._load(read_target(self, table).quoted, batches)
+
+    def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
+        """See Store. Rows come into a table of this session alone first: LOAD DATA itself can only skip or replace."""
+        target = read_target(self, table).quoted
+        for batch in batches:
+            gone, kept = split(batch, key)
+            if gone.num_rows:
+                with self._staged(target, gone) as stage:
+                    same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in key)
+                    self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
+            if kept.num_rows:
+                with self._staged(target, kept) as stage:
+                    names = ", ".join(quote(name) for name in kept.schema.names)
+                    sets = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in kept.schema.names)
+                    self._checked(
+                        f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} ON DUPLICATE KEY UPDATE {sets}"
+                    )
 
     def mark(self, name: str) -> None:
         """See Store."""
@@ -44,7 +57,36 @@ class MySqlStore(Session):
         """See Store."""
         return stragglers.end(self, name)
 
-    def _bulk(self, table: str, schema: pa.Schema) -> Bulk:
+    def _load(self, target: str, batches: Iterable[pa.RecordBatch]) -> None:
+        sender, bulk, row = Sender(), None, 1
+        try:
+            for batch in batches:
+                bulk = bulk or self._bulk(target, batch.schema)
+                for payload in bulk.encode_stored(batch, row):
+                    sender.submit(partial(bulk.send, self, payload))
+                row += batch.num_rows
+            sender.wait()
+        finally:
+            sender.settle()
+            sender.close()
+
+    def _bulk(self, target: str, schema: pa.Schema) -> Bulk:
         local, max_packet = self.execute("SELECT @@local_infile, @@max_allowed_packet")[0]
-        target = read_target(self, table).quoted
         return Bulk(target, plans_of(schema), local=bool(local), max_packet_bytes=int(max_packet))
+
+    @contextmanager
+    def _staged(self, target: str, batch: pa.RecordBatch) -> Iterator[str]:
+        """The rows in a temporary table, whose columns are the target's. Making and dropping one commits nothing."""
+        names = ", ".join(quote(name) for name in batch.schema.names)
+        self.execute(f"DROP TEMPORARY TABLE IF EXISTS {_STAGE}")
+        self.execute(f"CREATE TEMPORARY TABLE {_STAGE} SELECT {names} FROM {target} LIMIT 0")
+        self._load(_STAGE, [batch])
+        yield _STAGE
+        self.execute(f"DROP TEMPORARY TABLE {_STAGE}")
+
+    def _checked(self, statement: str) -> None:
+        self.execute(statement)
+        if faults := refusals(self.warnings()):
+            number, text = faults[0]
+            message = f"the server has altered a row: {text} (error {number})"
+            raise BadRowError(message, remedy="correct the row in a transform, or change the column")

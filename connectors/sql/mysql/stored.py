@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +35,15 @@ class Stored:
             if plan.bits is not None:
                 check_integers(plan.name, column, *integer_range(plan.bits, unsigned=plan.unsigned), first_row)
         return pa.record_batch(columns, schema=self.schema)
+
+    def only(self, names: Sequence[str]) -> Stored:
+        """See KeyedForm."""
+        return Stored(tuple(plan for plan in self.plans if plan.name in names))
+
+    def stored(self, names: Sequence[str]) -> tuple[str, ...]:
+        """See KeyedForm."""
+        columns = {plan.name: plan.column for plan in self.plans}
+        return tuple(columns[name] for name in names)
 
 
 def plans_of(schema: pa.Schema) -> tuple[ColumnPlan, ...]:

@@ -11,9 +11,10 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
+from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
-from connectors.log.writer import LogWriter
 from connectors.sql.log.committer import LogCommitter, LogTarget
+from connectors.sql.log.merging import check_indexes
 from connectors.sql.postgres import doctor
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
@@ -40,6 +41,7 @@ class PostgresSink:
         name: in the spec.
         url: `postgresql+psycopg://user:password@host:port/database`, with libpq's options. A secret: never shown.
         log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
+        upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
         table: its name, which may begin with a schema.
     """
 
@@ -47,6 +49,7 @@ class PostgresSink:
     url: str = field(repr=False)
     table: str
     log: LogPlace | None = None
+    upsert: Upsert | None = None
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partition_by: tuple[str, ...] | None = field(default=None, repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -61,27 +64,38 @@ class PostgresSink:
     def _compared(self, schema: pa.Schema) -> PostgresSink:
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
             target = read_target(session, self.table)
-        plans, complaints = plan_columns(schema, target)
+        rows = schema
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
+            rows = self.upsert.of_table(schema, (column.name for column in target.columns))
+        plans, complaints = plan_columns(rows, target)
         if target.persistence != "p":
             complaints.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
+        if self.upsert is not None:
+            columns = {plan.name: plan.column for plan in plans}
+            unique = {index.name: index.columns if index.exact else (None,) for index in target.unique}
+            complaints += check_indexes([columns.get(name, name) for name in self.upsert.key], unique)
         if complaints:
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
             raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in plans}
-        by = partition_columns(target, kinds) if self.log is None else None  # a log locks no key before its decision
+        # A log locks no key before its decision; but of one key the newest row can only be found in one place.
+        by = partition_columns(target, kinds) if self.log is None or self.upsert is not None else None
         log = self.log and self.log.on_driver()
         return replace(self, log=log, plans=plans, partition_by=by, target=target.quoted)
 
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        return tuple(plan.name for plan in self.plans)
+        planned = tuple(plan.name for plan in self.plans)
+        more = () if self.upsert is None else self.upsert.columns
+        return (*planned, *(each for each in more if each not in planned))
 
     def writer(self, transaction: TransactionId) -> Writer:
         """See Sink."""
         if self.log is not None:
-            return LogWriter(self.log.open(), Stored(self.plans), self.log.slots, transaction)
+            return log_writer(self.log, Stored(self.plans), self.upsert, transaction)
         return PostgresWriter(self.name, self.url, self.target, self.plans, transaction)
 
     def committer(self, pipeline: str) -> Committer:

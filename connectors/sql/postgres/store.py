@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 
 from connectors.sql.column_text import slices
+from connectors.sql.log.merging import on_conflict, split
 from connectors.sql.postgres import stragglers
 from connectors.sql.postgres.copying import copy, copy_statement, lines
-from connectors.sql.postgres.engine import Session
+from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.stored import plans_of
 from connectors.sql.postgres.target import read_target
 from connectors.sql.sender import Sender
+
+_STAGE: Final = "pg_temp.eos_stage"
 
 
 class PostgresStore(Session):
@@ -25,7 +30,33 @@ class PostgresStore(Session):
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
         """See Store."""
-        sender, target, row = Sender(), read_target(self, table).quoted, 1
+        self._load(read_target(self, table).quoted, batches)
+
+    def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
+        """See Store. COPY can only add, so that rows come into a table of this session alone first."""
+        target = read_target(self, table).quoted
+        for batch in batches:
+            gone, kept = split(batch, key)
+            if gone.num_rows:
+                with self._staged(target, gone) as stage:
+                    same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in key)
+                    self.execute(f"DELETE FROM {target} t USING {stage} s WHERE {same}")
+            if kept.num_rows:
+                with self._staged(target, kept) as stage:
+                    names = ", ".join(quote(name) for name in kept.schema.names)
+                    conflict = on_conflict(quote, key, kept.schema.names)
+                    self.execute(f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} {conflict}")
+
+    def mark(self, name: str) -> None:
+        """See Store."""
+        stragglers.mark(self, name)
+
+    def end(self, name: str) -> int:
+        """See Store."""
+        return stragglers.end(self, name)
+
+    def _load(self, target: str, batches: Iterable[pa.RecordBatch]) -> None:
+        sender, row = Sender(), 1
         try:
             for batch in batches:
                 plans = plans_of(batch.schema)
@@ -39,10 +70,11 @@ class PostgresStore(Session):
             sender.settle()
             sender.close()
 
-    def mark(self, name: str) -> None:
-        """See Store."""
-        stragglers.mark(self, name)
-
-    def end(self, name: str) -> int:
-        """See Store."""
-        return stragglers.end(self, name)
+    @contextmanager
+    def _staged(self, target: str, batch: pa.RecordBatch) -> Iterator[str]:
+        """The rows in a temporary table, whose columns are the target's."""
+        names = ", ".join(quote(name) for name in batch.schema.names)
+        self.execute(f"CREATE TEMP TABLE {_STAGE} ON COMMIT DROP AS SELECT {names} FROM {target} WITH NO DATA")
+        self._load(_STAGE, [batch])
+        yield _STAGE
+        self.execute(f"DROP TABLE {_STAGE}")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from connectors.contracts import Finding
+from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
 from connectors.sql.log.committer import LogCommitter, LogTarget
@@ -21,7 +22,7 @@ from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
-from connectors.sql.sqlite.target import bind, read_table
+from connectors.sql.sqlite.target import bind, check_unique, read_table
 from connectors.sql.sqlite.values import Stored
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
@@ -37,6 +38,7 @@ class SqliteSink:
     path: Path  # of the database, which exists
     table: str  # exists, too
     log: LogPlace
+    upsert: Upsert | None = None  # None: rows are added
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
@@ -51,21 +53,26 @@ class SqliteSink:
         self.log.open()
         with Database(self.path).reading() as connection:
             table = read_table(connection, self.table, schema)
-        return replace(self, log=self.log.on_driver(), bindings=bind(table, schema))
+            bindings = bind(table, schema if self.upsert is None else self.upsert.of_table(schema, table.columns))
+            if self.upsert is not None:
+                check_upsert(self.name, self.upsert, schema)
+                check_unique(connection, table, self.upsert.key)
+        return replace(self, log=self.log.on_driver(), bindings=bindings)
 
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        return tuple(each.column for each in self.bindings)
+        bound = tuple(each.column for each in self.bindings)
+        return bound if self.upsert is None else (*bound, *(each for each in self.upsert.columns if each not in bound))
 
     @property
     def partition_by(self) -> Sequence[str] | None:
-        """See Sink. Any writer may have any row: nothing is locked before the one transaction."""
-        return None
+        """See Sink. Any writer may have any row, but for those of one key: nothing is locked before it is applied."""
+        return None if self.upsert is None else self.upsert.key
 
     def writer(self, transaction: TransactionId) -> LogWriter:
         """See Sink."""
-        return LogWriter(self.log.open(), Stored(self.table, self.bindings), self.log.slots, transaction)
+        return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
         """See Sink."""

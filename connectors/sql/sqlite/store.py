@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Dialect
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError
 
+from connectors.sql.log.merging import on_conflict, split
 from connectors.sql.sqlite.database import open_engine
 from connectors.sql.sqlite.errors import SqliteError
 from twophase.errors import BadRowError
@@ -56,6 +57,17 @@ class SqliteStore:
             if batch.num_rows:
                 self._insert(table, batch)
 
+    def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
+        """See Store."""
+        quote = self.ddl.identifier_preparer.quote_identifier
+        where = " AND ".join(f"{quote(name)} = ?" for name in key)
+        for batch in batches:
+            gone, kept = split(batch, key)
+            if gone.num_rows:
+                self._each(f"DELETE FROM {quote(table)} WHERE {where}", gone)
+            if kept.num_rows:
+                self._insert(table, kept, on_conflict(quote, key, kept.schema.names))
+
     def mark(self, name: str) -> None:
         """See Store. Nobody can end another process's transaction here."""
 
@@ -82,20 +94,22 @@ class SqliteStore:
         assert isinstance(driver, sqlite3.Connection)
         return driver.in_transaction
 
-    def _insert(self, table: str, batch: pa.RecordBatch) -> None:
+    def _insert(self, table: str, batch: pa.RecordBatch, conflict: str = "") -> None:
         quote = self.ddl.identifier_preparer.quote_identifier
         names = ", ".join(quote(name) for name in batch.schema.names)
         marks = ", ".join("?" * batch.num_columns)
         # OR ABORT overrides a conflict clause of the table's own, which could drop or replace rows in silence.
-        statement = f"INSERT OR ABORT INTO {quote(table)} ({names}) VALUES ({marks})"
-        rows = list(zip(*(_values(column) for column in batch.columns), strict=True))
-        try:
-            stored = self._connection.exec_driver_sql(statement, rows).rowcount
-        except DBAPIError as error:
-            raise SqliteError(self._path, error.orig) from error
+        stored = self._each(f"INSERT OR ABORT INTO {quote(table)} ({names}) VALUES ({marks}) {conflict}", batch)
         if stored != batch.num_rows:
             message = f"table {table} took {stored} of {batch.num_rows} rows"
             raise BadRowError(message, remedy="a trigger of the table leaves rows out: change it and start again")
+
+    def _each(self, statement: str, batch: pa.RecordBatch) -> int:
+        rows = list(zip(*(_values(column) for column in batch.columns), strict=True))
+        try:
+            return self._connection.exec_driver_sql(statement, rows).rowcount
+        except DBAPIError as error:
+            raise SqliteError(self._path, error.orig) from error
 
 
 def _identity(path: Path) -> tuple[int, int]:

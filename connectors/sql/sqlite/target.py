@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.dialects import sqlite
 
 from connectors.sql.kinds import METADATA
+from connectors.sql.log.merging import check_indexes
 from connectors.sql.sqlite.columns import Binding, TargetColumn, form_of, suggested_type
 from twophase.errors import TargetError
 
@@ -69,6 +70,24 @@ def bind(table: Table, schema: pa.Schema) -> tuple[Binding, ...]:
         message = f"the rows do not fit table {table.name}: " + "; ".join(problems)
         raise TargetError(message, remedy="change the table, or the columns in a transform")
     return tuple(_binding(table.columns[field.name.lower()], field) for field in kept)
+
+
+def check_unique(connection: Connection, table: Table, key: Sequence[str]) -> None:
+    """Whether rows can be merged by this key. Raises TargetError."""
+    unique = {"the primary key": _primary_key(connection, table.name)}
+    lists = text("SELECT name, partial FROM pragma_index_list(:table) WHERE \"unique\" AND origin <> 'pk'")
+    for name, partial in connection.execute(lists, {"table": table.name}).all():
+        columns = text("SELECT name FROM pragma_index_info(:name)")
+        found = connection.execute(columns, {"name": name}).scalars().all()
+        unique[name] = [None] if partial else list(found)
+    if problems := check_indexes(key, {name: columns for name, columns in unique.items() if columns}):
+        message = f"table {table.name} cannot be merged into: " + "; ".join(problems)
+        raise TargetError(message, remedy="change the table, or `key`")
+
+
+def _primary_key(connection: Connection, table: str) -> list[str | None]:
+    rows = connection.execute(text("SELECT name FROM pragma_table_info(:table) WHERE pk"), {"table": table})
+    return list(rows.scalars().all())
 
 
 def _problem(table: Table, field: pa.Field) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,10 +45,17 @@ class Stored:
         return pa.schema([pa.field(each.column, _STORED[each.form], nullable=each.nullable) for each in self.bindings])
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        """See Form. The batch's columns are those of the bindings, in order."""
-        columns = zip(self.bindings, batch.columns, strict=True)
-        arrays = [_column(f"table {self.table}", each, array, first_row) for each, array in columns]
+        """See Form."""
+        arrays = [_column(f"table {self.table}", each, batch.column(each.column), first_row) for each in self.bindings]
         return pa.record_batch(arrays, schema=self.schema)
+
+    def only(self, names: Sequence[str]) -> Stored:
+        """See KeyedForm."""
+        return Stored(self.table, tuple(each for each in self.bindings if each.column in names))
+
+    def stored(self, names: Sequence[str]) -> tuple[str, ...]:
+        """See KeyedForm. SQLite's names know no case: the rows' own will do."""
+        return tuple(names)
 
 
 def _column(table: str, binding: Binding, array: pa.Array, first_row: int) -> pa.Array:

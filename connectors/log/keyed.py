@@ -1,0 +1,179 @@
+"""`commit: upsert` on the task's side: of each key the newest row goes to the log, or that the key goes.
+
+A record's place in Kafka tells which row is newer: offsets of one partition compare. Rows of one key must therefore
+come from one partition, as they do where the key is the record's own or follows from it (H16).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.log.newest import Newest
+from connectors.log.place import LogPlace
+from connectors.log.segments import while_preparing
+from connectors.log.writer import Form, LogWriter
+from twophase import faults
+from twophase.errors import BadRowError, TargetError
+from twophase.ids import TransactionId
+from twophase.values import Committable
+from wal.errors import WalError
+from wal.storage import Storage
+
+ORDER: Final = ("_offset", "_partition")
+"""Metadata columns that the rows must have, wherever the table has no place for them."""
+
+GONE: Final = "__gone"
+"""Column of a segment: the row's key is to be deleted, and its other columns say nothing."""
+
+_KEY: Final = b"key"
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """What the spec says of it."""
+
+    key: tuple[str, ...]  # columns of the rows
+    deleted: str | None = None  # a boolean column of the rows, true where the key is to be deleted
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the rows must have beside those of the table."""
+        return (*ORDER, *(() if self.deleted is None else (self.deleted,)))
+
+    def of_table(self, schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+        """The rows as they are compared with the table: without what only says that a key goes, unless it is there."""
+        if self.deleted is None or self.deleted.lower() in {name.lower() for name in names}:
+            return schema
+        return pa.schema([field for field in schema if field.name != self.deleted])
+
+    def check(self, schema: pa.Schema) -> list[str]:
+        """What is missing in the rows, or wrong."""
+        found = [f"the rows have no column {name}" for name in (*self.key, *self.columns) if name not in schema.names]
+        if self.deleted in schema.names and schema.field(self.deleted).type != pa.bool_():
+            found.append(f"column {self.deleted} of the rows is {schema.field(self.deleted).type}, not a boolean")
+        return found
+
+
+class KeyedForm(Form, Protocol):
+    """A form that can also say no more than a key."""
+
+    def only(self, names: Sequence[str]) -> KeyedForm:
+        """The same for these columns of the rows."""
+
+    def stored(self, names: Sequence[str]) -> tuple[str, ...]:
+        """How these columns of the rows are called in the schema."""
+
+
+def key_of(schema: pa.Schema) -> tuple[str, ...]:
+    """The key columns of a segment; none where its rows are added as they are."""
+    found = (schema.metadata or {}).get(_KEY)
+    return tuple(json.loads(found)) if found else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The form of a keyed segment: as the rows' own, with one more column."""
+
+    form: KeyedForm
+    upsert: Upsert
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.form.stored(self.upsert.key)
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields = [field.with_nullable(True) for field in self.form.schema]
+        return pa.schema([*fields, pa.field(GONE, pa.bool_())], metadata={_KEY: json.dumps(self.key).encode()})
+
+    def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """With the columns of ORDER at its end, by which rows are compared, and which are not stored."""
+        self._check_key(batch, first_row)
+        gone = self._gone(batch)
+        parts = [self._kept(batch.filter(pc.invert(gone)), first_row), self._deleted(batch.filter(gone), first_row)]
+        return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+    def _gone(self, batch: pa.RecordBatch) -> pa.Array:
+        if self.upsert.deleted is None:
+            return pa.repeat(pa.scalar(False), batch.num_rows)
+        return pc.fill_null(batch.column(self.upsert.deleted), False)
+
+    def _kept(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        rows = self.form.convert(batch, first_row)
+        return self._ordered(batch, list(rows.columns), gone=False)
+
+    def _deleted(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        keys = self.form.only(self.upsert.key).convert(batch, first_row)
+        columns = [
+            keys.column(field.name) if field.name in keys.schema.names else pa.nulls(batch.num_rows, field.type)
+            for field in self.form.schema
+        ]
+        return self._ordered(batch, columns, gone=True)
+
+    def _ordered(self, batch: pa.RecordBatch, columns: list[pa.Array], *, gone: bool) -> pa.RecordBatch:
+        order = [batch.column(name) for name in ORDER]
+        names = [*self.schema.names, *ORDER]
+        return pa.record_batch([*columns, pa.repeat(pa.scalar(gone), batch.num_rows), *order], names=names)
+
+    def _check_key(self, batch: pa.RecordBatch, first_row: int) -> None:
+        for name in self.upsert.key:
+            column = batch.column(name)
+            if column.null_count:
+                row = first_row + pc.index(pc.is_null(column), True).as_py()
+                message = f"row {row}, column {name!r}: NULL in a key"
+                raise BadRowError(message, remedy="filter such rows in a transform, or choose another key")
+
+
+class KeyedWriter(LogWriter):
+    """See Writer. Keeps a task's rows in memory, of each key about one, until it prepares."""
+
+    def __init__(
+        self, storage: Storage, form: KeyedForm, upsert: Upsert, slots: int, transaction: TransactionId
+    ) -> None:
+        rows = _Rows(form, upsert)
+        super().__init__(storage, rows, slots, transaction)
+        self._newest = Newest(rows.key, ORDER)
+        self._schema = rows.schema
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Convert and keep. Raises BadRowError for a value that the target cannot hold, or a key that is NULL."""
+        if not batch.num_rows:
+            return
+        first = self._rows == 0
+        if first:
+            try:
+                self._begin()
+            except WalError as error:
+                raise while_preparing(error) from error
+        self._newest.add(self._form.convert(batch, self._rows + 1))
+        self._rows += batch.num_rows
+        if first:
+            faults.point("writing", self._transaction.scope.checkpoint_id)
+
+    def prepare(self) -> Committable:
+        """Write what is left, and seal it. Raises PrepareError."""
+        for batch in self._newest.rows():
+            self._append(batch.select(self._schema.names).cast(self._schema))
+        return super().prepare()
+
+
+def log_writer(log: LogPlace, form: KeyedForm, upsert: Upsert | None, transaction: TransactionId) -> LogWriter:
+    """In a task: a writer into the log, of rows as they are or of each key the newest one."""
+    storage = log.open()
+    if upsert is None:
+        return LogWriter(storage, form, log.slots, transaction)
+    return KeyedWriter(storage, form, upsert, log.slots, transaction)
+
+
+def check_upsert(sink: str, upsert: Upsert, schema: pa.Schema) -> None:
+    """Raise TargetError that lists everything that is wrong with the rows. Called on the driver, at a start."""
+    if found := upsert.check(schema):
+        message = f"sink {sink}: the rows cannot be merged: " + "; ".join(found)
+        remedy = f"let the last step select {', '.join((*upsert.key, *upsert.columns))} as well"
+        raise TargetError(message, remedy=remedy)

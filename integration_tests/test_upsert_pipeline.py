@@ -1,0 +1,64 @@
+"""`commit: upsert`: of each key the newest row is in the table, whatever was killed on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.workload import Row
+
+_RECORDS = 8 * CHECKPOINT_RECORDS
+_KEYS = 300  # of one parity each, and so of one partition
+
+
+@pytest.fixture
+def merged(pipeline: Pipeline) -> Pipeline:
+    (step,), (sink,) = pipeline.spec["transforms"], pipeline.spec["sinks"]
+    step["sql"] = f"SELECT id % {_KEYS} AS id, word, payload, id % 7 = 0 AS gone, _partition, _offset FROM incoming"
+    sink.update(commit="upsert", key=["id"], deleted="gone")
+    pipeline.table.execute(f"ALTER TABLE `{pipeline.table.name}` ADD PRIMARY KEY (id)")
+    return pipeline
+
+
+def newest(produced: Counter[Row]) -> Counter[Row]:
+    """What is left when records are merged in their order."""
+    table: dict[int, Row] = {}
+    for number, word, payload in sorted(produced):
+        if number % 7 == 0:
+            table.pop(number % _KEYS, None)
+        else:
+            table[number % _KEYS] = (number % _KEYS, word, payload)
+    return Counter(table.values())
+
+
+@pytest.mark.timeout(900)
+def test_killed_at_every_point(merged: Pipeline) -> None:
+    merged.workload.produce(_RECORDS)
+    expected = newest(merged.workload.expected)
+    points = ("writing@0", "prepared@0", "before-decide@1", "after-decide@2", "applying@3", "between-commits@4")
+    for stem in (*points, "after-commits@5", "closed@6"):
+        process = merged.start(arm=[stem])
+        process.await_point(stem)
+        process.kill()
+    merged.catch_up()
+    assert _KEYS * 0.8 < expected.total() < _KEYS
+    assert merged.table.rows() == expected
+    assert merged.head.committed >= _RECORDS // CHECKPOINT_RECORDS - 1
+    assert not list((merged.location / "log").iterdir())
+
+
+@pytest.mark.timeout(300)
+def test_what_merging_takes_is_said_before_the_first_record(merged: Pipeline) -> None:
+    merged.workload.produce(10)
+    (step,), (sink,) = merged.spec["transforms"], merged.spec["sinks"]
+    whole = step["sql"]
+    step["sql"] = whole.replace(", _partition, _offset", "")
+    merged.start().fail("the rows have no column _offset; the rows have no column _partition")
+    step["sql"] = whole
+    sink["key"] = ["id", "word"]
+    merged.start().fail("no unique index is on id, word and nothing else", "unique index PRIMARY is on other columns")
+    sink["key"] = ["id"]
+    merged.catch_up()
+    assert merged.table.rows() == newest(merged.workload.expected)
