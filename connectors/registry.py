@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SOURCES: Final = {"kafka": "connectors.kafka:KafkaSource"}
 _SINKS: Final = {
+    "kafka": "connectors.kafka.sink.sink:KafkaSink",
     "mysql": "connectors.sql.mysql.sink:MySqlSink",
     "postgresql": "connectors.sql.postgres.sink:PostgresSink",
     "sqlite": "connectors.sql.sqlite.sink:SqliteSink",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import Counter
 from collections.abc import Callable
@@ -13,14 +14,26 @@ import pytest
 import sqlalchemy
 
 from connectors.contracts import Sink
+from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance
 from connectors.testing.target import Row, Target
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.drain import drain
+from integration_tests.services import Services
 
 _TABLE = "compliance"
+
+
+def _leave_file(folder: Path) -> Callable[[], None]:
+    file = folder / "README"
+    folder.mkdir(exist_ok=True)
+    file.write_text("somebody's")
+    return lambda: file.unlink()
 
 
 @dataclass
@@ -65,10 +78,7 @@ class DatabaseTarget:
         """See Target. In a log it is a file of somebody's."""
         if self.log is None:
             return self.prepare_foreign(f"somebody-{secrets.token_hex(6)}")
-        file = self.log.folder / "README"
-        self.log.folder.mkdir(exist_ok=True)
-        file.write_text("somebody's")
-        return lambda: file.unlink()
+        return _leave_file(self.log.folder)
 
     def prepare_foreign(self, name: str) -> Callable[[], None]:
         """Prepare a transaction."""
@@ -158,3 +168,36 @@ class TestPostgresUpsert(UpsertCompliance):
     @pytest.fixture
     def target(self, postgres_database: str, tmp_path: Path) -> Target:
         return PostgresTarget(postgres_database, LogPlace(tmp_path / "log", slots=2), keyed=True)
+
+
+@dataclass
+class KafkaTarget:
+    """See Target: messages with JSON values, as a reader of committed ones sees them."""
+
+    brokers: str
+    topic: str
+    markers: str
+    log: LogPlace
+    keyed: bool = False
+
+    def sink(self, name: str) -> Sink:
+        """See Target."""
+        return KafkaSink(name, self.brokers, Layout(self.topic, key=("n",)), self.log, markers=self.markers)
+
+    def rows(self) -> Counter[Row]:
+        """See Target."""
+        values = [json.loads(record.value() or b"") for record in drain(self.brokers, self.topic)]
+        return Counter((each["n"], each["text"]) for each in values)
+
+    def leave_foreign(self) -> Callable[[], None] | None:
+        """See Target."""
+        return _leave_file(self.log.folder)
+
+
+class TestKafkaLog(SinkCompliance):
+    """Kafka by transactional producers."""
+
+    @pytest.fixture
+    def target(self, services: Services, topic: TopicFactory, tmp_path: Path) -> Target:
+        markers = topic(8, **{"cleanup.policy": "compact"})
+        return KafkaTarget(services.kafka_bootstrap, topic(3), markers, LogPlace(tmp_path / "log", slots=2))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.sinks import MySqlEntry, PostgresEntry, SinkEntry, SqliteEntry
 from connectors.spec.spec import Spec
 from connectors.spec.steps import PythonStep
@@ -104,6 +105,24 @@ def _server_log(spec: Spec) -> _Words:
     )
 
 
+def _kafka(spec: Spec) -> _Words:
+    promise, visible, (_, disk), limits = _write_ahead_log(spec, "one slot's messages after another's", limits=())
+    return (
+        promise.replace("witness", "marker"),
+        visible,
+        (
+            "a topic that exists, and readers with isolation.level=read_committed",
+            "a compacted topic for the markers: created at the first start, or by an administrator",
+            disk,
+        ),
+        (
+            *limits,
+            "a checkpoint that a quarter of `transaction_timeout` is too short for becomes visible in several parts",
+            "messages of one key keep their order if they come from one partition of the source",
+        ),
+    )
+
+
 def _upsert(spec: Spec) -> _Words:
     _, visible, needs, limits = _write_ahead_log(spec, "one task's rows after another's", limits=_UPSERT_LIMITS)
     return (
@@ -133,6 +152,7 @@ _BY_KIND: Final[dict[tuple[type, str], Callable[[Spec], _Words]]] = {
     (PostgresEntry, "upsert"): _upsert,
     (SqliteEntry, "write-ahead-log"): _sqlite_log,
     (SqliteEntry, "upsert"): _upsert,
+    (KafkaSinkEntry, "write-ahead-log"): _kafka,
 }
 
 

@@ -11,6 +11,8 @@ from pydantic import Field, model_validator
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.spec.fields import NonEmpty, Title, database_url
+from connectors.spec.kafka_sink import KafkaSinkEntry
+from connectors.spec.logs import LOG, SLOTS
 from connectors.spec.model import Strict, refuse, wrong
 from connectors.spec.secrets import Url
 from connectors.spec.settings import LocalPath
@@ -19,10 +21,7 @@ _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
 _POSTGRES_URL: Final = "postgresql+psycopg://user:password@host:5432/database"
 _POSTGRES_DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
-_SLOTS: Final = 2
 UPSERT: Final = "upsert"
-LOG: Final = "log"
-"""Folder of all logs of a pipeline, below its checkpoint location."""
 
 _SQLITE_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
@@ -76,7 +75,7 @@ class _ServerEntry(_KeyedEntry):
         return self
 
     def _place(self, location: Path) -> dict[str, object]:
-        log = None if self.commit == "two-phase" else LogPlace(location / LOG, self.slots or _SLOTS)
+        log = None if self.commit == "two-phase" else LogPlace(location / LOG, self.slots or SLOTS)
         return {"log": log, "upsert": self._upsert()}
 
 
@@ -86,6 +85,16 @@ class MySqlEntry(_ServerEntry):
     connector: Literal["mysql"]
     url: Annotated[Url, database_url(_MYSQL_URL, _MYSQL_DRIVERS.__contains__)]
     """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`."""
+
+    @property
+    def where(self) -> str:
+        """For people; the password is masked."""
+        return f"{self.url}, table {self.table}"
+
+    @property
+    def servers(self) -> list[str]:
+        """Addresses that tasks connect to, as URLs. Contains the password."""
+        return [self.url.reveal()]
 
     @property
     def target(self) -> tuple[object, ...]:
@@ -105,6 +114,16 @@ class PostgresEntry(_ServerEntry):
     connector: Literal["postgresql"]
     url: Annotated[Url, database_url(_POSTGRES_URL, _POSTGRES_DRIVERS.__contains__)]
     """`postgresql+psycopg://user:password@host:5432/database`; best as `${env:NAME}`."""
+
+    @property
+    def where(self) -> str:
+        """For people; the password is masked."""
+        return f"{self.url}, table {self.table}"
+
+    @property
+    def servers(self) -> list[str]:
+        """Addresses that tasks connect to, as URLs. Contains the password."""
+        return [self.url.reveal()]
 
     @property
     def target(self) -> tuple[object, ...]:
@@ -132,6 +151,16 @@ class SqliteEntry(_KeyedEntry):
     a row takes the place of the one with its key."""
 
     @property
+    def where(self) -> str:
+        """For people."""
+        return f"{self.path}, table {self.table}"
+
+    @property
+    def servers(self) -> list[str]:
+        """See MySqlEntry: a file has none."""
+        return []
+
+    @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
         return self.path.resolve(), self.table.casefold()
@@ -144,4 +173,4 @@ class SqliteEntry(_KeyedEntry):
         return {"log": LogPlace(location / LOG), "upsert": self._upsert()}
 
 
-SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry, Field(discriminator="connector")]
+SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry | KafkaSinkEntry, Field(discriminator="connector")]

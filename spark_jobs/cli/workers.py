@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from connectors.contracts import Finding
 from connectors.registry import build_sink, build_source
-from connectors.spec import PythonStep, Spec, SqliteEntry
+from connectors.spec import PythonStep, Spec
 from spark_jobs.failures import translate
 from spark_jobs.probe import Probe, Seen
 from spark_jobs.session import spark_session
@@ -117,7 +117,7 @@ def _modules(spec: Spec) -> list[str]:
 def _addresses(spec: Spec) -> list[tuple[str, int]]:
     """Of the brokers that the spec names, and of the sinks' servers."""
     urls = [f"//{broker}" for entry in spec.sources for broker in entry.bootstrap_servers.split(",")]
-    urls += [entry.url.reveal() for entry in spec.sinks if not isinstance(entry, SqliteEntry)]
+    urls += [server for entry in spec.sinks for server in entry.servers]
     parts = [urlsplit(url) for url in urls]
     return [(part.hostname, part.port or _PORTS[part.scheme.partition("+")[0]]) for part in parts if part.hostname]
 

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.sql.json_text import supported
+from connectors.formats.json_text import supported
 from connectors.sql.kinds import METADATA, is_bytes, is_nested, is_text
 from connectors.sql.mysql.target import Target, TargetColumn
 

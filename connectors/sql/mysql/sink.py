@@ -11,10 +11,11 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
+from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.sql.address import masked
-from connectors.sql.log.committer import LogCommitter, LogTarget
+from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.merging import check_indexes
 from connectors.sql.mysql import doctor
 from connectors.sql.mysql.engine import Session
@@ -112,7 +113,7 @@ class MySqlSink:
         if self.log is not None:
             store = partial(MySqlStore, self.url)
             target = LogTarget(self.name, self.table, masked(self.url), store, self.log.slots)
-            return LogCommitter(target, pipeline, self.log.open())
+            return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
         return mysql_committer(self.name, self.url, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:

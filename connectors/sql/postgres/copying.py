@@ -13,8 +13,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.formats.json_text import escaped
 from connectors.sql.column_text import slices
-from connectors.sql.json_text import escaped
 from connectors.sql.postgres.encode import texts
 from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.errors import ServerError

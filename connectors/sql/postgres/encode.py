@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.sql.column_text import checked, hex_text, whole_fraction
-from connectors.sql.json_text import json_text
+from connectors.bad_values import checked
+from connectors.formats.json_text import json_text
+from connectors.sql.column_text import hex_text, whole_fraction
 from connectors.sql.postgres.fit import ColumnPlan, Form
 
 

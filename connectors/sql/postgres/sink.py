@@ -11,9 +11,10 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
+from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
-from connectors.sql.log.committer import LogCommitter, LogTarget
+from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.merging import check_indexes
 from connectors.sql.postgres import doctor
 from connectors.sql.postgres.address import masked
@@ -103,7 +104,7 @@ class PostgresSink:
         if self.log is not None:
             store = partial(PostgresStore, self.url)
             target = LogTarget(self.name, self.table, masked(self.url), store, self.log.slots)
-            return LogCommitter(target, pipeline, self.log.open())
+            return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
         return postgres_committer(self.name, self.url, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:

@@ -14,10 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from connectors.contracts import Finding
+from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
-from connectors.sql.log.committer import LogCommitter, LogTarget
+from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
@@ -79,7 +80,7 @@ class SqliteSink:
         target = LogTarget(
             self.name, self.table, str(self.path), partial(SqliteStore, self.path), self.log.slots, IDLE_S
         )
-        return LogCommitter(target, pipeline, self.log.open())
+        return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
