@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import Counter
 from collections.abc import Callable
@@ -186,7 +185,7 @@ class KafkaTarget:
 
     def rows(self) -> Counter[Row]:
         """See Target."""
-        values = [json.loads(record.value() or b"") for record in drain(self.brokers, self.topic)]
+        values = [record.json for record in drain(self.brokers, self.topic)]
         return Counter((each["n"], each["text"]) for each in values)
 
     def leave_foreign(self) -> Callable[[], None] | None:

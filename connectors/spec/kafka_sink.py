@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from connectors.log.place import LogPlace
 from connectors.spec.fields import BootstrapServers, NonEmpty, PositiveDuration, Title, Topic, as_written, without
@@ -30,6 +30,12 @@ _SET_FOR_SINKS: Final = {
     "request.required.acks": _TRANSACTIONS_ARE_OURS,
     "partitioner": "write it as partitioner",
 }
+
+
+def _a_second(timeout_s: float) -> float:
+    if timeout_s < 1:
+        raise wrong(f"{timeout_s:g} s is shorter than Kafka allows", "1s or longer")
+    return timeout_s
 
 
 class KafkaSinkEntry(Strict):
@@ -69,7 +75,9 @@ class KafkaSinkEntry(Strict):
     """How messages become visible: they wait in a log, and each slot writes its share in one Kafka transaction."""
     slots: Annotated[int, Field(ge=1, le=64)] = SLOTS
     """How many producers write a checkpoint at once."""
-    transaction_timeout_s: PositiveDuration = Field(60.0, alias="transaction_timeout")
+    transaction_timeout_s: Annotated[PositiveDuration, AfterValidator(_a_second)] = Field(
+        60.0, alias="transaction_timeout"
+    )
     """After so long the brokers end a transaction; at most their `transaction.max.timeout.ms`. A larger checkpoint is
     written in several, each a quarter of it."""
     markers: Topic = "eos-markers"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from connectors.log.segments import segment_of, slots_of
 from connectors.owner import Owner, check_applier, check_succession, fenced
 from twophase import faults
 from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
 from wal.segment import read_segment
@@ -92,8 +94,8 @@ class KafkaLedger:
             same_life = found is not None and found.owner.incarnation == owner.incarnation
             in_use = found.slots if found and same_life else self.slots
             change(Claim(owner, in_use))
-        for slot in range(max(in_use, self.slots, found.slots if found else 0)):
-            self._slot(owner.incarnation, owner.epoch, slot)
+        slots = range(max(in_use, self.slots, found.slots if found else 0))
+        at_once({f"slot {slot}": partial(self._slot, owner.incarnation, owner.epoch, slot) for slot in slots})
 
     def share_out(self, scope: Scope) -> None:
         """See Ledger."""
@@ -160,6 +162,7 @@ class KafkaLedger:
             rows += batch.num_rows
             if time.monotonic() - began > self._place.transaction_timeout_s * _SHARE_OF_TIMEOUT:
                 slot.commit(replace(before, begun=digest, rows=rows))
+                faults.point("part-applied", share.checkpoint_id)
                 began = time.monotonic()
                 slot.producer.begin()
         faults.point("applying", share.checkpoint_id)
