@@ -188,11 +188,11 @@ def test_what_kafka_would_refuse_is_found_before_the_decision(pipeline: KafkaPip
 @pytest.mark.timeout(300)
 def test_doctor(pipeline: KafkaPipeline, tmp_path: Path) -> None:
     with CommandLine(tmp_path) as commands:
-        ended = commands.run(["doctor", str(pipeline.write_spec())], pipeline.environment)
+        ended = commands.run(["doctor", str(pipeline.write_spec()), "--json"], pipeline.environment)
         assert ended.code == 0, ended.output
         assert f"topic {pipeline.target}" in ended.output
         pipeline.sink.update(topic="not-there", transaction_timeout="1h")
-        ended = commands.run(["doctor", str(pipeline.write_spec())], pipeline.environment)
+        ended = commands.run(["doctor", str(pipeline.write_spec()), "--json"], pipeline.environment)
         assert ended.code == 1, ended.output
         assert "topic not-there does not exist" in ended.output
         assert "transaction.max.timeout.ms allows 900 s" in ended.output

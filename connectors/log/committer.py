@@ -88,13 +88,16 @@ class LogCommitter:
         """See Committer. Of what is applied, a crash may have left segments: they are not listed."""
         log = self._log(incarnation)
         with _of_the_log():
-            waiting = dict(log.waiting(self._ledger.entries(incarnation, ()).applied))
-            listed = {name: self._listed(name, each) for name, each in waiting.items()}
+            found = dict(log.sealed())
+            # Asked after the segments were found: what is applied meanwhile is not prepared any more.
+            entries = self._ledger.entries(incarnation, [Committable(each, rows=0) for each in found.values()])
+            waiting = {
+                name: each
+                for name, each in found.items()
+                if each.scope.checkpoint_id > entries.applied and each not in entries.seen
+            }
             foreign = [Prepared(None, f"{self._storage.describe()}/{name}") for name in log.foreign()]
-        # Asked after the segments were found: what is applied meanwhile is not prepared any more.
-        asked = [Committable(each, rows=0) for each in waiting.values()]
-        seen = self._ledger.entries(incarnation, asked).seen
-        return [*(listed[name] for name, each in waiting.items() if each not in seen), *foreign]
+            return [*(self._listed(name, each) for name, each in waiting.items()), *foreign]
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
         """See Committer. Raises FencedError for a newer epoch's, IdentityError for an applied one; deletes neither."""

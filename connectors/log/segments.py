@@ -101,11 +101,11 @@ class Log:
     sink: str  # sink_key(name)
     incarnation: str
 
-    def waiting(self, applied: int) -> Iterator[tuple[str, TransactionId]]:
-        """Sealed segments of checkpoints above `applied`."""
+    def sealed(self) -> Iterator[tuple[str, TransactionId]]:
+        """Segments that are whole, by name."""
         for name in self.storage.names():
             transaction = self._own(name)
-            if transaction is not None and transaction.scope.checkpoint_id > applied:
+            if transaction is not None:
                 yield name, transaction
 
     def foreign(self) -> Iterator[str]:

@@ -12,6 +12,7 @@ from connectors.kafka.pool import shared_admin
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.target import check_markers, check_timeout, facts_of, in_sink_words
+from connectors.kafka.topics import metadata
 from twophase.errors import ConnectorError
 
 
@@ -33,7 +34,7 @@ def findings(sink: str, place: Place, layout: Layout, schema: pa.Schema | None) 
 
 
 def _of_cluster(place: Place, admin: Client) -> Iterator[Finding]:
-    admin.handle.list_topics(timeout=admin.connection.connect_timeout_s)
+    metadata(admin, f"cluster at {place.connection.bootstrap_servers}")
     yield Finding("reachable", True, place.connection.bootstrap_servers)
     if place.topic is not None:
         try:

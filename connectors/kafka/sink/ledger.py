@@ -24,7 +24,7 @@ from connectors.kafka.sink.place import Names, Place
 from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
 from connectors.kafka.sink.target import BATCH, Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.log.ledger import Entries, Share, gap, missing_segments
-from connectors.log.segments import segment_of, slots_of
+from connectors.log.segments import is_of_log, segment_of, slots_of
 from connectors.owner import Owner, check_applier, check_succession, fenced
 from twophase import faults
 from twophase.errors import IdentityError, SinkUnavailableError
@@ -76,18 +76,22 @@ class KafkaLedger:
             check_timeout(admin, self._place)
 
     def entries(self, incarnation: str, asked: Iterable[Committable]) -> Entries:
-        """See Ledger."""
+        """See Ledger. What was applied while there were more slots than now is told by theirs."""
+        asked = list(asked)
         with self._asking("reading how far it is"):
             claim = self._markers.claim(self._names.claim)
-            slots = claim.slots if claim and claim.owner.incarnation == incarnation else _MOST_SLOTS
-            keys = {self._names.marker(incarnation, slot): slot for slot in range(slots)}
+            in_use = claim.slots if claim and claim.owner.incarnation == incarnation else _MOST_SLOTS
+            slots = range(max([in_use, *map(_slots_of, asked)]))
+            keys = {self._names.marker(incarnation, slot): slot for slot in slots}
             found = self._markers.markers(list(keys))
         applied = {keys[key]: marker.applied for key, marker in found.items()}
-        seen = {each.transaction for each in asked if _is_applied(each, applied)}
-        return Entries(claim.owner if claim else None, applied, seen)
+        current = {slot: checkpoint_id for slot, checkpoint_id in applied.items() if slot < in_use}
+        seen = {each.transaction for each in asked if _is_applied(each, _slots_of(each) or len(current), applied)}
+        return Entries(claim.owner if claim else None, current, seen)
 
     def claim(self, owner: Owner, *, take_over: bool) -> None:
-        """See Ledger. First the claim, then every slot's producer: who opens one later finds the claim."""
+        """See Ledger. First the claim, then every slot's producer anew: who opens one later finds the claim."""
+        self.close()
         with self._claiming() as (change, found):
             if found is not None and not take_over:
                 check_succession(self._sink, found.owner, owner)
@@ -98,13 +102,21 @@ class KafkaLedger:
         at_once({f"slot {slot}": partial(self._slot, owner.incarnation, owner.epoch, slot) for slot in slots})
 
     def share_out(self, scope: Scope) -> None:
-        """See Ledger."""
+        """See Ledger. The markers are read, not remembered: another process may be the one that commits."""
         owner, before = Owner(scope.incarnation, scope.epoch), scope.checkpoint_id - 1
         found = self._claim()
         if found is None or found.owner != owner:
             raise fenced(self._sink, found.owner if found else None, owner)
+        applied = self.entries(scope.incarnation, ()).slots
         for slot in range(self.slots):
-            self._begin_at(scope, slot, before, was_in_use=slot < found.slots)
+            if applied.get(slot) == before:
+                continue
+            if slot < found.slots and slot in applied:
+                message = (
+                    f"slot {slot} stands at checkpoint {applied[slot]}, and everything up to {before} was committed"
+                )
+                raise IdentityError(message, remedy="restore Kafka and the checkpoint location to the same moment")
+            self._begin(scope, slot, Marker(before))
         if found.slots != self.slots:
             with self._claiming() as (change, now):
                 if now != found:
@@ -168,18 +180,12 @@ class KafkaLedger:
         faults.point("applying", share.checkpoint_id)
         slot.commit(Marker(share.checkpoint_id, digest))
 
-    def _begin_at(self, scope: Scope, number: int, before: int, *, was_in_use: bool) -> None:
-        """Everything up to `before` is applied, so that a slot without a marker may begin there."""
+    def _begin(self, scope: Scope, number: int, marker: Marker) -> None:
+        """A slot that is new, or that nobody has used for a while, begins there: everything before is applied."""
         slot = self._slot(scope.incarnation, scope.epoch, number)
-        if slot.marker is not None and slot.marker.applied == before and not slot.marker.rows:
-            return
-        if slot.marker is not None and (was_in_use or slot.marker.applied > before):
-            message = f"slot {number} stands at checkpoint {slot.marker.applied}, and everything up to {before} was "
-            message += "committed"
-            raise IdentityError(message, remedy="restore Kafka and the checkpoint location to the same moment")
         with self._fencing(scope.incarnation, scope.epoch, number):
             slot.producer.begin()
-            slot.commit(Marker(before))
+            slot.commit(marker)
 
     def _slot(self, incarnation: str, epoch: int | None, number: int) -> _Slot:
         """Open, and nobody newer there: the claim is read after whoever had it was fenced."""
@@ -208,10 +214,7 @@ class KafkaLedger:
             if not isinstance(error, FencedProducerError):
                 raise
             self._check_applier(incarnation, epoch)
-            message = (
-                f"sink {self._sink}, slot {number}: its transaction was ended by the brokers, or by a driver that "
-            )
-            message += "has given up since"
+            message = f"sink {self._sink}, slot {number}: its transaction was ended by somebody else"
             raise SinkUnavailableError(message, remedy="it is looked up how far it came, and tried again") from None
 
     @contextmanager
@@ -257,9 +260,14 @@ def _batches(storage: Storage, share: Share, skip: int) -> Iterator[pa.RecordBat
                 yield batch.slice(start, _ROWS)
 
 
-def _is_applied(each: Committable, applied: Mapping[int, int]) -> bool:
-    slots = (slots_of([each]) if each.data else None) or len(applied)
-    return slots > 0 and applied.get(each.transaction.task % slots, -1) >= each.transaction.scope.checkpoint_id
+def _slots_of(each: Committable) -> int:
+    """That it was written for; 0: it does not say."""
+    return (slots_of([each]) or 0) if is_of_log(each) else 0
+
+
+def _is_applied(each: Committable, slots: int, applied: Mapping[int, int]) -> bool:
+    transaction = each.transaction
+    return slots > 0 and applied.get(transaction.task % slots, -1) >= transaction.scope.checkpoint_id
 
 
 def _digest(committables: Sequence[Committable]) -> str:

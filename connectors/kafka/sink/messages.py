@@ -203,5 +203,5 @@ def _send(producer: Producer, topic: str, columns: Mapping[str, Sequence[Any]]) 
             key,
             -1 if partition is None else partition,
             timestamp=timestamp or 0,
-            headers=headers or (),
+            headers=headers or [],
         )

@@ -62,6 +62,7 @@ class TransactionalProducer:
 
     def begin(self) -> None:
         """Begin a transaction. Asks nobody."""
+        self._complaints.clear()
         self._call("beginning a transaction", self._handle.begin_transaction)
 
     def produce(self, send: Callable[[Producer], None], count_bytes: int) -> None:

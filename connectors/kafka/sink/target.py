@@ -16,7 +16,7 @@ from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.markers import PARTITIONS
 from connectors.kafka.sink.place import Place
-from connectors.kafka.topics import describe
+from connectors.kafka.topics import describe, metadata
 from twophase.errors import (
     ConnectorError,
     SinkUnavailableError,
@@ -103,8 +103,8 @@ def facts_of(admin: Client, topic: str) -> Facts:
 
 def longest_transaction_s(admin: Client) -> float:
     """What the cluster allows: transaction.max.timeout.ms. Raises SourceError."""
-    metadata = admin.handle.list_topics(timeout=admin.connection.connect_timeout_s)
-    broker = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(metadata.brokers))))
+    brokers = metadata(admin, "the cluster's brokers").brokers
+    broker = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(brokers))))
     return int(_config(admin, broker, "transaction.max.timeout.ms")) / 1000
 
 
