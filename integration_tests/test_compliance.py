@@ -18,7 +18,8 @@ from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance
-from connectors.testing.target import Row, Target
+from connectors.testing.target import Row, Target, leave_in_log
+from tests.object_store import Bucket
 
 _TABLE = "compliance"
 
@@ -65,10 +66,7 @@ class DatabaseTarget:
         """See Target. In a log it is a file of somebody's."""
         if self.log is None:
             return self.prepare_foreign(f"somebody-{secrets.token_hex(6)}")
-        file = self.log.folder / "README"
-        self.log.folder.mkdir(exist_ok=True)
-        file.write_text("somebody's")
-        return lambda: file.unlink()
+        return leave_in_log(self.log.open())
 
     def prepare_foreign(self, name: str) -> Callable[[], None]:
         """Prepare a transaction."""
@@ -123,6 +121,17 @@ class TestMySqlLog(SinkCompliance):
     @pytest.fixture
     def target(self, database: str, tmp_path: Path) -> Target:
         return MySqlTarget(database, LogPlace(tmp_path / "log", slots=2))
+
+
+@pytest.mark.any_server
+class TestMySqlLogInABucket(SinkCompliance):
+    """MySQL or MariaDB by the write-ahead log, which lies in an object store."""
+
+    late_writers = True
+
+    @pytest.fixture
+    def target(self, database: str, bucket: Bucket) -> Target:
+        return MySqlTarget(database, LogPlace(bucket.address(), slots=2))
 
 
 class TestMySqlUpsert(UpsertCompliance):

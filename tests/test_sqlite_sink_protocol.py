@@ -122,7 +122,7 @@ def world(tmp_path: Path) -> World:
 
 def crashing(world: World, *, after: bool) -> CrashingCommitter:
     target = LogTarget("s", "t", "here", partial(SqliteStore, world.sink.path), 1, IDLE_S)
-    committer = CrashingCommitter(target, "p", open_log(world.sink.log.folder))
+    committer = CrashingCommitter(target, "p", open_log(world.sink.log.at))
     committer.after = after
     return committer
 

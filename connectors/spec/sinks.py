@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
@@ -13,7 +12,7 @@ from connectors.log.place import LogPlace
 from connectors.spec.fields import NonEmpty, Title, database_url
 from connectors.spec.model import Strict, refuse, wrong
 from connectors.spec.secrets import Url
-from connectors.spec.settings import LocalPath
+from connectors.spec.settings import CheckpointSettings, LocalPath
 
 _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
@@ -21,8 +20,6 @@ _POSTGRES_URL: Final = "postgresql+psycopg://user:password@host:5432/database"
 _POSTGRES_DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
 _SLOTS: Final = 2
 UPSERT: Final = "upsert"
-LOG: Final = "log"
-"""Folder of all logs of a pipeline, below its checkpoint location."""
 
 _SQLITE_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
@@ -61,8 +58,8 @@ class _ServerEntry(_KeyedEntry):
 
     commit: Literal["two-phase", "write-ahead-log", "upsert"]
     """How rows become visible. `two-phase`: they wait in the database, as prepared transactions, which are committed
-    once the checkpoint is decided. `write-ahead-log`: they wait in a log at the checkpoint location, and are applied in
-    one transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed.
+    once the checkpoint is decided. `write-ahead-log`: they wait in a log (`checkpoint.log`), and are applied in one
+    transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed.
     `upsert`: as `write-ahead-log`, and a row takes the place of the one with its key."""
     slots: Annotated[int, Field(ge=1, le=64)] | None = None
     """With a log: how many connections apply a checkpoint at once; 2 without it."""
@@ -75,8 +72,8 @@ class _ServerEntry(_KeyedEntry):
             )
         return self
 
-    def _place(self, location: Path) -> dict[str, object]:
-        log = None if self.commit == "two-phase" else LogPlace(location / LOG, self.slots or _SLOTS)
+    def _place(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        log = None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or _SLOTS)
         return {"log": log, "upsert": self._upsert()}
 
 
@@ -94,9 +91,9 @@ class MySqlEntry(_ServerEntry):
         database, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 3306, database or parts.path.strip("/"), table)
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(location)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the password, and the credentials of an object store."""
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(checkpoint)}
 
 
 class PostgresEntry(_ServerEntry):
@@ -113,9 +110,9 @@ class PostgresEntry(_ServerEntry):
         schema, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 5432, parts.path.strip("/"), schema or "public", table)
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(location)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the password, and the credentials of an object store."""
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(checkpoint)}
 
 
 class SqliteEntry(_KeyedEntry):
@@ -136,12 +133,12 @@ class SqliteEntry(_KeyedEntry):
         """Equal for two sinks of one table, as far as the spec tells."""
         return self.path.resolve(), self.table.casefold()
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; its log lies below the checkpoint `location`."""
-        return {"name": self.name, "path": self.path, "table": self.table, **self._place(location)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the credentials of an object store."""
+        return {"name": self.name, "path": self.path, "table": self.table, **self._place(checkpoint)}
 
-    def _place(self, location: Path) -> dict[str, object]:
-        return {"log": LogPlace(location / LOG), "upsert": self._upsert()}
+    def _place(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        return {"log": LogPlace(checkpoint.log_at), "upsert": self._upsert()}
 
 
 SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry, Field(discriminator="connector")]
