@@ -19,8 +19,12 @@ from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
+from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS
 from integration_tests.services.postgres_native import Postgres
+from tests.object_store import bucket, wire
+
+__all__ = ["bucket", "wire"]
 
 
 class TopicFactory(Protocol):
@@ -141,6 +145,14 @@ def postgres_database(postgres: Postgres) -> Iterator[str]:
     with engine.connect() as connection:
         connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
     engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def s3_port() -> int:
+    """Of an object store that answers; it is stopped with the other services."""
+    store = ObjectStore()
+    store.up()
+    return store.port
 
 
 @pytest.fixture

@@ -20,19 +20,13 @@ from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance
-from connectors.testing.target import Row, Target
+from connectors.testing.target import Row, Target, leave_in_log
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import drain
 from integration_tests.services import Services
+from tests.object_store import Bucket
 
 _TABLE = "compliance"
-
-
-def _leave_file(folder: Path) -> Callable[[], None]:
-    file = folder / "README"
-    folder.mkdir(exist_ok=True)
-    file.write_text("somebody's")
-    return lambda: file.unlink()
 
 
 @dataclass
@@ -77,7 +71,7 @@ class DatabaseTarget:
         """See Target. In a log it is a file of somebody's."""
         if self.log is None:
             return self.prepare_foreign(f"somebody-{secrets.token_hex(6)}")
-        return _leave_file(self.log.folder)
+        return leave_in_log(self.log.open())
 
     def prepare_foreign(self, name: str) -> Callable[[], None]:
         """Prepare a transaction."""
@@ -132,6 +126,17 @@ class TestMySqlLog(SinkCompliance):
     @pytest.fixture
     def target(self, database: str, tmp_path: Path) -> Target:
         return MySqlTarget(database, LogPlace(tmp_path / "log", slots=2))
+
+
+@pytest.mark.any_server
+class TestMySqlLogInABucket(SinkCompliance):
+    """MySQL or MariaDB by the write-ahead log, which lies in an object store."""
+
+    late_writers = True
+
+    @pytest.fixture
+    def target(self, database: str, bucket: Bucket) -> Target:
+        return MySqlTarget(database, LogPlace(bucket.address(), slots=2))
 
 
 class TestMySqlUpsert(UpsertCompliance):
@@ -190,7 +195,7 @@ class KafkaTarget:
 
     def leave_foreign(self) -> Callable[[], None] | None:
         """See Target."""
-        return _leave_file(self.log.folder)
+        return leave_in_log(self.log.open())
 
 
 class TestKafkaLog(SinkCompliance):

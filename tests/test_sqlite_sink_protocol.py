@@ -123,7 +123,7 @@ def world(tmp_path: Path) -> World:
 
 def crashing(world: World, *, after: bool) -> CrashingCommitter:
     target = LogTarget("s", "t", "here", partial(SqliteStore, world.sink.path), 1, IDLE_S)
-    committer = CrashingCommitter("s", SqlLedger(target, "p"), open_log(world.sink.log.folder))
+    committer = CrashingCommitter("s", SqlLedger(target, "p"), open_log(world.sink.log.at))
     committer.after = after
     return committer
 

@@ -41,6 +41,12 @@ Factor = Annotated[
     float, BeforeValidator(_number), Field(ge=1, le=100, allow_inf_nan=False), _written("number", 1, 100)
 ]
 
+SLOTS: Final = 2
+"""Unless the spec says otherwise."""
+
+Slots = Annotated[int, Field(ge=1, le=64)]
+"""How many connections apply a checkpoint of a log at once."""
+
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?([a-zµ]+)", re.ASCII | re.IGNORECASE)
 _DURATION_EXAMPLES: Final = ["500ms", "2s", "10min", "1h"]
 _DURATION_SCHEMA: Final = WithJsonSchema(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from connectors.spec.kafka_sink import KafkaSinkEntry
@@ -77,13 +78,24 @@ _TWO_PHASE_LIMITS: Final = (
 
 def _write_ahead_log(spec: Spec, visible: str, *, limits: tuple[str, ...]) -> _Words:
     return (
-        "exactly-once: rows wait in a log beside the checkpoint and are applied in one transaction with their witness",
+        "exactly-once: rows wait in a log and are applied in one transaction with their witness",
         f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), {visible}",
         (
             "a table that exists, with columns that fit the rows",
-            f"a local disk for the log at {spec.mask(str(spec.checkpoint.location))}, kept as long as the table",
+            _place(spec),
         ),
         limits,
+    )
+
+
+def _place(spec: Spec) -> str:
+    at = spec.checkpoint.log_at
+    where = spec.mask(str(at))
+    if isinstance(at, Path):
+        return f"a local disk for the log at {where}, kept as long as the table; tasks run on the driver's machine"
+    return (
+        f"a store for the log at {where} that refuses a second object of one name, and keeps what it has taken; rights "
+        "to put, get, list and delete there, for the driver and every machine with tasks"
     )
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from connectors.log.place import LogPlace
-from connectors.spec.fields import BootstrapServers, NonEmpty, PositiveDuration, Title, Topic, as_written, without
-from connectors.spec.logs import LOG, SLOTS
+from connectors.spec.fields import (
+    SLOTS,
+    BootstrapServers,
+    NonEmpty,
+    PositiveDuration,
+    Slots,
+    Title,
+    Topic,
+    as_written,
+    without,
+)
 from connectors.spec.model import Strict, refuse, wrong
+from connectors.spec.settings import CheckpointSettings
 
 _NO_TWO_PHASE: Final = (
     "a Kafka transaction cannot be committed by another process than the one that began it, so that 'two-phase' cannot "
@@ -73,7 +82,7 @@ class KafkaSinkEntry(Strict):
         "write-ahead-log"
     )
     """How messages become visible: they wait in a log, and each slot writes its share in one Kafka transaction."""
-    slots: Annotated[int, Field(ge=1, le=64)] = SLOTS
+    slots: Slots = SLOTS
     """How many producers write a checkpoint at once."""
     transaction_timeout_s: Annotated[PositiveDuration, AfterValidator(_a_second)] = Field(
         60.0, alias="transaction_timeout"
@@ -107,8 +116,8 @@ class KafkaSinkEntry(Strict):
         """Equal for two sinks of one topic, as far as the spec tells."""
         return self.bootstrap_servers, self.topic or self.topic_column
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; its log lies below the checkpoint `location`. May contain passwords."""
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. May contain passwords, and credentials of an object store."""
         from connectors.kafka.sink.layout import Layout  # loads pyarrow
 
         return {
@@ -124,7 +133,7 @@ class KafkaSinkEntry(Strict):
                 timestamp=self.timestamp,
                 deleted=self.deleted,
             ),
-            "log": LogPlace(location / LOG, self.slots),
+            "log": LogPlace(checkpoint.log_at, self.slots),
             "partitioner": self.partitioner,
             "transaction_timeout_s": self.transaction_timeout_s,
             "markers": self.markers,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
@@ -10,12 +9,11 @@ from pydantic import Field, model_validator
 
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
-from connectors.spec.fields import NonEmpty, Title, database_url
+from connectors.spec.fields import SLOTS, NonEmpty, Slots, Title, database_url
 from connectors.spec.kafka_sink import KafkaSinkEntry
-from connectors.spec.logs import LOG, SLOTS
 from connectors.spec.model import Strict, refuse, wrong
 from connectors.spec.secrets import Url
-from connectors.spec.settings import LocalPath
+from connectors.spec.settings import CheckpointSettings, LocalPath
 
 _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
@@ -60,10 +58,10 @@ class _ServerEntry(_KeyedEntry):
 
     commit: Literal["two-phase", "write-ahead-log", "upsert"]
     """How rows become visible. `two-phase`: they wait in the database, as prepared transactions, which are committed
-    once the checkpoint is decided. `write-ahead-log`: they wait in a log at the checkpoint location, and are applied in
-    one transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed.
+    once the checkpoint is decided. `write-ahead-log`: they wait in a log (`checkpoint.log`), and are applied in one
+    transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed.
     `upsert`: as `write-ahead-log`, and a row takes the place of the one with its key."""
-    slots: Annotated[int, Field(ge=1, le=64)] | None = None
+    slots: Slots | None = None
     """With a log: how many connections apply a checkpoint at once; 2 without it."""
 
     @model_validator(mode="after")
@@ -74,8 +72,8 @@ class _ServerEntry(_KeyedEntry):
             )
         return self
 
-    def _place(self, location: Path) -> dict[str, object]:
-        log = None if self.commit == "two-phase" else LogPlace(location / LOG, self.slots or SLOTS)
+    def _place(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        log = None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)
         return {"log": log, "upsert": self._upsert()}
 
 
@@ -103,9 +101,9 @@ class MySqlEntry(_ServerEntry):
         database, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 3306, database or parts.path.strip("/"), table)
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(location)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the password, and the credentials of an object store."""
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(checkpoint)}
 
 
 class PostgresEntry(_ServerEntry):
@@ -132,9 +130,9 @@ class PostgresEntry(_ServerEntry):
         schema, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 5432, parts.path.strip("/"), schema or "public", table)
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(location)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the password, and the credentials of an object store."""
+        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(checkpoint)}
 
 
 class SqliteEntry(_KeyedEntry):
@@ -165,12 +163,12 @@ class SqliteEntry(_KeyedEntry):
         """Equal for two sinks of one table, as far as the spec tells."""
         return self.path.resolve(), self.table.casefold()
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; its log lies below the checkpoint `location`."""
-        return {"name": self.name, "path": self.path, "table": self.table, **self._place(location)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the credentials of an object store."""
+        return {"name": self.name, "path": self.path, "table": self.table, **self._place(checkpoint)}
 
-    def _place(self, location: Path) -> dict[str, object]:
-        return {"log": LogPlace(location / LOG), "upsert": self._upsert()}
+    def _place(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        return {"log": LogPlace(checkpoint.log_at), "upsert": self._upsert()}
 
 
 SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry | KafkaSinkEntry, Field(discriminator="connector")]
