@@ -56,7 +56,7 @@ class SqliteSink:
             bindings = bind(table, schema if self.upsert is None else self.upsert.of_table(schema, table.columns))
             if self.upsert is not None:
                 check_upsert(self.name, self.upsert, schema)
-                check_unique(connection, table, self.upsert.key)
+                check_unique(connection, table, bindings, self.upsert.key)
         return replace(self, log=self.log.on_driver(), bindings=bindings)
 
     @property
