@@ -194,3 +194,13 @@ def test_columns_of_every_kind_where_nothing_may_be_null(make: Make) -> None:
     made.checkpoint(1, [(n, *nothing, 0, n + 10, True) for n in range(2)])
     made.checkpoint(2, [(2, *row, 0, 50, False)])
     assert made.rows() == first[2:]
+
+
+@EVERY
+def test_doctor_finds_nothing_amiss_where_rows_can_be_merged(make: Make) -> None:
+    made = make("k BIGINT PRIMARY KEY, v BIGINT", KV, "k")
+    found = {each.check: each for each in made.make().check(made.schema)}
+    assert not [check for check in found if "constraints" in check and not found[check].ok]
+    assert [each for check, each in found.items() if each.fatal and not each.ok and "durab" not in check] == []
+    without = made.schema.remove(made.schema.get_field_index("_offset"))
+    assert any("the rows have no column _offset" in each.detail for each in made.make().check(without))

@@ -118,8 +118,8 @@ class PostgresSink:
         compare = None if schema is None else lambda: _spread(self._compared(schema).partition_by)
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
-        asked = doctor.check(self.name, self.url, self.table, compare, connections, two_phase=self.log is None)
-        return [*of_log, *asked]
+        kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
+        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, connections, **kind)]
 
 
 def _merging(target: Target, plans: Sequence[ColumnPlan], schema: pa.Schema, upsert: Upsert) -> list[str]:

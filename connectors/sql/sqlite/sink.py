@@ -84,4 +84,5 @@ class SqliteSink:
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        return [*self.log.check(), *findings(self.path, self.table, schema)]
+        compare = None if schema is None else lambda: [each.column for each in self.open(schema).bindings]
+        return [*self.log.check(), *findings(self.path, self.table, compare, merged=self.upsert is not None)]
