@@ -74,4 +74,7 @@ class Newest:
             key = ", ".join(f"{name} {found[place]}" for name, place in zip(self._key, names, strict=True))
             least, greatest = found["origin_min"], found["origin_max"]
             message = f"key {key} comes from partitions {least} and {greatest}, whose offsets do not compare"
-            raise BadRowError(message, remedy="have the producer send all records of a key to one partition")
+            remedy = (
+                "send all records of a key to one partition; or select what grows with each change of a key as _offset"
+            )
+            raise BadRowError(message, remedy=f"{remedy}, and 0 as _partition")
