@@ -315,7 +315,7 @@ KAFKA = """\
             "    topic: orders.big\n",
             "",
             "topic",
-            "neither topic nor topic_column; allowed: topic: orders, topic_column",
+            "neither topic nor topic_column; allowed: topic: orders",
         ),
         ("topic: orders.big", "topic: orders.big\n    topic_column: x", "topic", "both topic and topic_column"),
         ("topic: orders.big", "topic: orders.*", "topic", "no patterns"),

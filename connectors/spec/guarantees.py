@@ -140,7 +140,11 @@ def _upsert(spec: Spec) -> _Words:
     return (
         "exactly-once: of each key the newest row is in the table; rows wait in a log, merged with their witness",
         visible,
-        (*needs, "a unique index on the key's columns and no other, and `_offset` and `_partition` among the rows"),
+        (
+            *needs,
+            "a unique index on the key's columns and no other, and `_offset` and `_partition` among the rows",
+            "key columns whose values are equal for the database only if they are the same: text is compared by bytes",
+        ),
         limits,
     )
 
@@ -151,7 +155,8 @@ def _mysql_upsert(spec: Spec) -> _Words:
 
 
 _UPSERT_LIMITS: Final = (
-    "rows of one key must come from one partition of the topic: offsets of two do not compare",
+    "rows of one key must come from one partition of one topic, whose offsets alone compare: two partitions in one "
+    "checkpoint stop the pipeline",
     "of several rows of one key in a checkpoint only the newest is ever seen",
 )
 

@@ -35,10 +35,10 @@ class _KeyedEntry(Strict):
     """The target; exists beforehand. `database.table` (MySQL) or `schema.table` (PostgreSQL) for another one."""
     commit: str
     key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
-    """With `commit: upsert`: columns of the rows, and of a unique index of the table. Rows of one key come from one
-    partition of the topic; the newest one stays."""
+    """With `commit: upsert`: columns of the rows, and of a unique index of the table, in which values are equal only if
+    they are the same. Rows of one key come from one partition of one topic; the newest one stays."""
     deleted: NonEmpty | None = None
-    """With `commit: upsert`: a boolean column of the rows, true where the row's key is to be deleted."""
+    """With `commit: upsert`: a boolean column of the rows, true where the row's key is to be deleted; NULL is false."""
 
     @model_validator(mode="after")
     def _key_of_an_upsert(self) -> Self:

@@ -33,6 +33,7 @@ def check(
     writers: int | None,
     *,
     two_phase: bool,
+    merged: bool = False,
 ) -> Sequence[Finding]:
     """Everything that can be asked without changing anything but creating the protocol's own tables.
 
@@ -43,6 +44,7 @@ def check(
         compare: compares the rows with the table, where the rows are known; raises ConnectorError.
         writers: how many connections may write at once, where that is known.
         two_phase: whether they prepare transactions; else they apply a log.
+        merged: whether rows of the log are merged, so that the table's one key refuses none.
     """
     try:
         where = masked(url)
@@ -53,7 +55,7 @@ def check(
         problem = connector_error(f"connecting to {where}", error)
         return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
     with session:
-        return list(_findings(session, name, url, table, compare, writers, two_phase=two_phase))
+        return list(_findings(session, name, url, table, compare, writers, two_phase=two_phase, merged=merged))
 
 
 def _findings(
@@ -65,6 +67,7 @@ def _findings(
     writers: int | None,
     *,
     two_phase: bool,
+    merged: bool,
 ) -> Iterator[Finding]:
     yield Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
     all_checks: dict[str, checks.Check] = {
@@ -79,7 +82,7 @@ def _findings(
         "KILL": lambda: probe.kill(session, url),
         "prepared transactions": lambda: _recover(session),
         "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
-        "target": lambda: _target(session, table, compare, two_phase=two_phase),
+        "target": lambda: _target(session, table, compare, two_phase=two_phase, merged=merged),
         "LOAD DATA LOCAL": lambda: probe.load_local(url, read_target(session, table)),
     }
     yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
@@ -160,7 +163,7 @@ def _recover(session: Session) -> Iterator[Finding]:
 
 
 def _target(
-    session: Session, table: str, compare: Callable[[], Partitioning] | None, *, two_phase: bool
+    session: Session, table: str, compare: Callable[[], Partitioning] | None, *, two_phase: bool, merged: bool
 ) -> Iterator[Finding]:
     target = read_target(session, table)
     remedy = f"ALTER TABLE {target} ENGINE = InnoDB"
@@ -171,5 +174,5 @@ def _target(
         yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit")
     if two_phase:
         yield Finding("writers", not spread.one_writer, str(spread), REMEDY, fatal=False)
-    elif target.unique:
+    elif target.unique and not merged:
         yield late_refusal([f"the unique index {each.name}" for each in target.unique])

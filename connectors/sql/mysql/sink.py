@@ -12,12 +12,11 @@ import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
 from connectors.log.committer import LogCommitter
-from connectors.log.keyed import Upsert, check_upsert, log_writer
+from connectors.log.keyed import Upsert, check_upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
 from connectors.sql.address import masked
 from connectors.sql.log.ledger import LogTarget, SqlLedger
-from connectors.sql.log.merging import check_indexes
-from connectors.sql.mysql import doctor
+from connectors.sql.mysql import doctor, merging
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
 from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning
@@ -74,14 +73,14 @@ class MySqlSink:
             complaints.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
         if self.upsert is not None:
             columns = {plan.name: plan.column for plan in plans}
-            unique = {
-                index.name: [part.column if part.whole else None for part in index.parts] for index in target.unique
-            }
-            complaints += check_indexes([columns.get(name, name) for name in self.upsert.key], unique)
+            kinds = {plan.column: schema.field(plan.name).type for plan in plans}
+            complaints += merging.problems(target, [columns.get(name, name) for name in self.upsert.key], kinds)
         if complaints:
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
             raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
+        if self.upsert is not None:
+            self._rehearse(plans, self.upsert)
         return replace(
             self,
             log=self.log and self.log.on_driver(),
@@ -89,6 +88,13 @@ class MySqlSink:
             partitioning=partitioning(target, {plan.name: schema.field(plan.name).type for plan in plans}),
             target=target.quoted,
         )
+
+    def _rehearse(self, plans: tuple[ColumnPlan, ...], upsert: Upsert) -> None:
+        """What the user may not do would be found only when rows are decided."""
+        schema, deletes = segment_schema(Stored(plans), upsert), upsert.deleted is not None
+        doing = f"sink {self.name} at {masked(self.url)}, merging no row into table {self.table}"
+        with translated(doing), MySqlStore(self.url) as store:
+            store.rehearse(self.table, key_of(schema), schema, deletes=deletes)
 
     @property
     def columns(self) -> Sequence[str]:
@@ -121,8 +127,8 @@ class MySqlSink:
         compare = None if schema is None else lambda: self._compared(schema).partitioning
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
-        asked = doctor.check(self.name, self.url, self.table, compare, connections, two_phase=self.log is None)
-        return [*of_log, *asked]
+        kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
+        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, connections, **kind)]
 
 
 def _columns(target: Target) -> str:

@@ -22,7 +22,7 @@ from connectors.sql.postgres.fit import ColumnPlan, Form
 from twophase.errors import BadRowError
 
 _ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
-_ESCAPED: Final = frozenset({Form.TEXT, Form.JSON})
+_ESCAPED: Final = frozenset({Form.TEXT, Form.UUID, Form.JSON})
 _LINE: Final = re.compile(r"^COPY .+?, line (\d+)(, column [^:\n]+)?")
 
 

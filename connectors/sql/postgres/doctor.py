@@ -26,7 +26,14 @@ _SETTINGS: Final = "in postgresql.conf, or by ALTER SYSTEM; then restart the ser
 
 
 def check(
-    name: str, url: str, table: str, compare: Callable[[], str] | None, writers: int | None, *, two_phase: bool
+    name: str,
+    url: str,
+    table: str,
+    compare: Callable[[], str] | None,
+    writers: int | None,
+    *,
+    two_phase: bool,
+    merged: bool = False,
 ) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run.
 
@@ -38,6 +45,7 @@ def check(
             ConnectorError.
         writers: how many connections may write at once, where that is known.
         two_phase: whether they prepare transactions; else they apply a log.
+        merged: whether rows of the log are merged, so that the table's one key refuses none.
     """
     try:
         where = masked(url)
@@ -56,7 +64,7 @@ def check(
         "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
         "connections": lambda: _connections(session, writers),
         "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
-        "target": lambda: _target(session, table, compare, two_phase=two_phase),
+        "target": lambda: _target(session, table, compare, late=not two_phase and not merged),
     }
     with session:
         reachable = Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {where}")
@@ -135,7 +143,7 @@ def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
     yield Finding("max_connections", limit - used >= needed, detail, remedy, fatal=limit < needed)
 
 
-def _target(session: Session, table: str, compare: Callable[[], str] | None, *, two_phase: bool) -> Iterator[Finding]:
+def _target(session: Session, table: str, compare: Callable[[], str] | None, *, late: bool) -> Iterator[Finding]:
     target = read_target(session, table)
     remedy = f"ALTER TABLE {target.quoted.replace('%%', '%')} SET LOGGED"
     kind = {"p": "logged", "u": "unlogged", "t": "temporary"}.get(target.persistence, target.persistence)
@@ -144,7 +152,7 @@ def _target(session: Session, table: str, compare: Callable[[], str] | None, *, 
     if compare is not None:
         spread = compare()
         yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit; {spread}")
-    if not two_phase and target.unique:
+    if late and target.unique:
         yield late_refusal([f"the unique index {each.name}" for each in target.unique])
 
 

@@ -33,6 +33,8 @@ def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
             return values.cast(pa.float64()).cast(pa.string())
         case Form.TEXT:
             return _storable(values.cast(pa.string()), plan.length)
+        case Form.UUID:
+            return pc.replace_substring_regex(pc.utf8_lower(_storable(values.cast(pa.string()), None)), "[-{}]", "")
         case Form.JSON:
             return json_text(values)
         case Form.BYTES:

@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
 from connectors.log.committer import LogCommitter
-from connectors.log.keyed import Upsert, check_upsert, log_writer
+from connectors.log.keyed import Upsert, check_upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
 from connectors.sql.log.ledger import LogTarget, SqlLedger
-from connectors.sql.log.merging import check_indexes
+from connectors.sql.log.merging import check_key
 from connectors.sql.postgres import doctor
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan, plan_columns
-from connectors.sql.postgres.keys import partition_columns
+from connectors.sql.postgres.keys import EXACT_TYPES, is_exact, partition_columns
 from connectors.sql.postgres.server import postgres_committer
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.stored import Stored
@@ -73,18 +73,25 @@ class PostgresSink:
         if target.persistence != "p":
             complaints.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
         if self.upsert is not None:
-            columns = {plan.name: plan.column for plan in plans}
-            unique = {index.name: index.columns if index.exact else (None,) for index in target.unique}
-            complaints += check_indexes([columns.get(name, name) for name in self.upsert.key], unique)
+            complaints += _merging(target, plans, schema, self.upsert)
         if complaints:
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
             raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
+        if self.upsert is not None:
+            self._rehearse(plans, self.upsert)
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in plans}
         # A log locks no key before its decision; but of one key the newest row can only be found in one place.
         by = partition_columns(target, kinds) if self.log is None or self.upsert is not None else None
         log = self.log and self.log.on_driver()
         return replace(self, log=log, plans=plans, partition_by=by, target=target.quoted)
+
+    def _rehearse(self, plans: tuple[ColumnPlan, ...], upsert: Upsert) -> None:
+        """What the user may not do would be found only when rows are decided."""
+        schema, deletes = segment_schema(Stored(plans), upsert), upsert.deleted is not None
+        doing = f"sink {self.name} at {masked(self.url)}, merging no row into table {self.table}"
+        with translated(doing), PostgresStore(self.url) as store:
+            store.rehearse(self.table, key_of(schema), schema, deletes=deletes)
 
     @property
     def columns(self) -> Sequence[str]:
@@ -112,8 +119,22 @@ class PostgresSink:
         compare = None if schema is None else lambda: _spread(self._compared(schema).partition_by)
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
-        asked = doctor.check(self.name, self.url, self.table, compare, connections, two_phase=self.log is None)
-        return [*of_log, *asked]
+        kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
+        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, connections, **kind)]
+
+
+def _merging(target: Target, plans: Sequence[ColumnPlan], schema: pa.Schema, upsert: Upsert) -> list[str]:
+    """What keeps rows from being merged."""
+    columns = {plan.name: plan.column for plan in plans}
+    kinds = {plan.column: schema.field(plan.name).type for plan in plans}
+    unique = {index.name: index.columns if index.exact and index.arbiter else (None,) for index in target.unique}
+    exact = {
+        column.name
+        for column in target.columns
+        # In the log all UUIDs are written alike; only Spark may see two in one.
+        if column.type == "uuid" or is_exact(column, kinds.get(column.name, pa.null()))
+    }
+    return check_key([columns.get(name, name) for name in upsert.key], unique, exact, EXACT_TYPES)
 
 
 def _spread(partition_by: tuple[str, ...] | None) -> str:

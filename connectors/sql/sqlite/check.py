@@ -8,29 +8,39 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
 from sqlalchemy import Connection, inspect
 
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql.sqlite.database import Database
-from connectors.sql.sqlite.target import bind, read_table
+from connectors.sql.sqlite.target import read_table
 from twophase.errors import ConnectorError
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem
 
 _OLDEST: Final = (3, 31, 0)  # the pragma that lists generated columns
+_KEYS: Final = ("a primary key", "unique constraints", "unique indexes")
 _DURABLE: Final = ("delete", "truncate", "persist", "wal")
 
 
-def findings(path: Path, table: str, schema: pa.Schema | None) -> Sequence[Finding]:
-    """Every check, in the order in which they would stop a run."""
+def findings(
+    path: Path, table: str, compare: Callable[[], Sequence[str]] | None, *, merged: bool = False
+) -> Sequence[Finding]:
+    """Every check, in the order in which they would stop a run.
+
+    Args:
+        path: of the database.
+        table: the target.
+        compare: compares the rows with the table, where the rows are known, and says which columns they have there;
+            raises ConnectorError.
+        merged: whether rows are merged, so that the table's one key refuses none.
+    """
     checks: dict[str, Callable[[], Finding]] = {
         "SQLite version": _version,
         "database location": partial(_location, path),
         "database": partial(_database, path),
-        "target table": partial(_target, path, table, schema),
-        "constraints": partial(_constraints, path, table),
+        "target table": partial(_target, path, table, compare),
+        "constraints": partial(_constraints, path, table, merged=merged),
     }
     found = []
     for name, check in checks.items():
@@ -60,18 +70,17 @@ def _database(path: Path) -> Finding:
     return Finding("database", ok, f"{path} can be written; journal mode {mode}", remedy)
 
 
-def _target(path: Path, table: str, schema: pa.Schema | None) -> Finding:
+def _target(path: Path, table: str, compare: Callable[[], Sequence[str]] | None) -> Finding:
+    if compare is not None:
+        return Finding("target table", ok=True, detail=f"{table} takes {', '.join(compare())}")
     with Database(path).reading() as connection:
-        found = read_table(connection, table, schema)
-    if schema is None:
-        return Finding("target table", ok=True, detail=f"{table} has {len(found.columns)} columns")
-    bound = bind(found, schema)
-    return Finding("target table", ok=True, detail=f"{table} takes {', '.join(each.column for each in bound)}")
+        found = read_table(connection, table, None)
+    return Finding("target table", ok=True, detail=f"{table} has {len(found.columns)} columns")
 
 
-def _constraints(path: Path, table: str) -> Finding:
+def _constraints(path: Path, table: str, *, merged: bool) -> Finding:
     with Database(path).reading() as connection:
-        kinds = _constraint_kinds(connection, table)
+        kinds = [kind for kind in _constraint_kinds(connection, table) if not (merged and kind in _KEYS)]
     if not kinds:
         return Finding("constraints", ok=True, detail=f"{table} has none that could refuse a row")
     return late_refusal(kinds)

@@ -57,7 +57,7 @@ class SqliteSink:
             bindings = bind(table, schema if self.upsert is None else self.upsert.of_table(schema, table.columns))
             if self.upsert is not None:
                 check_upsert(self.name, self.upsert, schema)
-                check_unique(connection, table, self.upsert.key)
+                check_unique(connection, table, bindings, self.upsert.key)
         return replace(self, log=self.log.on_driver(), bindings=bindings)
 
     @property
@@ -85,4 +85,5 @@ class SqliteSink:
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        return [*self.log.check(), *findings(self.path, self.table, schema)]
+        compare = None if schema is None else lambda: [each.column for each in self.open(schema).bindings]
+        return [*self.log.check(), *findings(self.path, self.table, compare, merged=self.upsert is not None)]

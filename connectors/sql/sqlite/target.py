@@ -11,10 +11,11 @@ from sqlalchemy import Connection, text
 from sqlalchemy.dialects import sqlite
 
 from connectors.sql.kinds import METADATA
-from connectors.sql.log.merging import check_indexes
-from connectors.sql.sqlite.columns import Binding, TargetColumn, form_of, suggested_type
+from connectors.sql.log.merging import check_key
+from connectors.sql.sqlite.columns import Binding, Form, TargetColumn, form_of, suggested_type
 from twophase.errors import TargetError
 
+_EXACT_TYPES = "INTEGER, or TEXT, DECIMAL or BLOB whose unique index has no COLLATE but BINARY"
 _quote = sqlite.dialect().identifier_preparer.quote_identifier
 
 
@@ -72,20 +73,32 @@ def bind(table: Table, schema: pa.Schema) -> tuple[Binding, ...]:
     return tuple(_binding(table.columns[field.name.lower()], field) for field in kept)
 
 
-def check_unique(connection: Connection, table: Table, key: Sequence[str]) -> None:
+def check_unique(connection: Connection, table: Table, bindings: Sequence[Binding], key: Sequence[str]) -> None:
     """Whether rows can be merged by this key. Raises TargetError."""
-    unique = {"the primary key": _primary_key(connection, table.name)}
-    lists = text("SELECT name, partial FROM pragma_index_list(:table) WHERE \"unique\" AND origin <> 'pk'")
-    for name, partial in connection.execute(lists, {"table": table.name}).all():
-        columns = text("SELECT name FROM pragma_index_info(:name)")
-        found = connection.execute(columns, {"name": name}).scalars().all()
-        unique[name] = [None] if partial else list(found)
-    if problems := check_indexes(key, {name: columns for name, columns in unique.items() if columns}):
+    lists = text('SELECT name, partial, origin FROM pragma_index_list(:table) WHERE "unique"')
+    indexes = connection.execute(lists, {"table": table.name}).all()
+    compared = {name: _indexed(connection, name) for name, _, _ in indexes}
+    unique = {name: [None] if partial else [column for column, _ in compared[name]] for name, partial, _ in indexes}
+    if not any(origin == "pk" for _, _, origin in indexes) and (row_id := _row_id(connection, table.name)):
+        unique["the primary key"] = row_id
+    by_letters = {column for columns in compared.values() for column, collation in columns if collation != "BINARY"}
+    exact = {table.columns[each.column.lower()].name for each in bindings if each.form is not Form.REAL} - by_letters
+    columns = [table.columns[name.lower()].name if name.lower() in table.columns else name for name in key]
+    if problems := check_key(columns, unique, exact, _EXACT_TYPES):
         message = f"table {table.name} cannot be merged into: " + "; ".join(problems)
         raise TargetError(message, remedy="change the table, or `key`")
 
 
-def _primary_key(connection: Connection, table: str) -> list[str | None]:
+def _indexed(connection: Connection, index: str) -> list[tuple[str | None, str]]:
+    """Columns of an index, None for an expression, and by which collation it compares them."""
+    rows = connection.execute(
+        text("SELECT name, upper(coll) FROM pragma_index_xinfo(:name) WHERE key"), {"name": index}
+    )
+    return [(name, collation) for name, collation in rows.all()]
+
+
+def _row_id(connection: Connection, table: str) -> list[str | None]:
+    """The primary key of a table that needs no index for it: one INTEGER."""
     rows = connection.execute(text("SELECT name FROM pragma_table_info(:table) WHERE pk"), {"table": table})
     return list(rows.scalars().all())
 
