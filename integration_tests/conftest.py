@@ -71,6 +71,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.alone)
         if "cluster" in fixtures:  # there is one cluster for each process of pytest-xdist that asks
             item.add_marker(pytest.mark.xdist_group("cluster"))
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if parameters.get("kind") in {"postgresql", "sqlite"}:
+            item.add_marker(pytest.mark.any_server)
 
 
 @pytest.fixture(scope="session")

@@ -198,6 +198,7 @@ class KafkaTarget:
         return leave_in_log(self.log.open())
 
 
+@pytest.mark.any_server
 class TestKafkaLog(SinkCompliance):
     """Kafka by transactional producers."""
 

@@ -69,7 +69,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         own = {name: POINTS if name.endswith("two-phase") else LOG_POINTS for name in _CASES}
         seed = seed_of_run()
         chosen = own if seed is None else rotated(own, _EACH, seed)
-        metafunc.parametrize(("case", "stems"), [(name, chosen[name]) for name in _CASES], ids=list(_CASES))
+        cases = [pytest.param(name, chosen[name], id=name, marks=_marks(name)) for name in _CASES]
+        metafunc.parametrize(("case", "stems"), cases)
+
+
+def _marks(case: str) -> list[pytest.MarkDecorator]:
+    """A second server of MySQL's kind has nothing new to say of a case without one."""
+    return [] if any(name.startswith("mysql") for name in _CASES[case]) else [pytest.mark.any_server]
 
 
 @pytest.fixture
