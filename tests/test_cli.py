@@ -137,7 +137,7 @@ def test_validate_answers_at_once_and_without_spark_or_a_database_driver(spec: P
     code = (
         "import sys; from spark_jobs.cli import run_command_line\n"
         f"code = run_command_line(['validate', {str(spec)!r}])\n"
-        "heavy = ('pyspark', 'sqlalchemy', 'pymysql', 'confluent_kafka', 'pandas')\n"
+        "heavy = ('pyspark', 'sqlalchemy', 'pymysql', 'confluent_kafka', 'pandas', 'obstore')\n"
         "print(code, [name for name in heavy if name in sys.modules])"
     )
     variables = {**os.environ, **ENVIRON, "PYTHONPATH": str(ROOT)}
