@@ -36,12 +36,23 @@ class _KeyedEntry(Strict):
     """The step or source whose rows are written."""
     table: Title
     """The target; exists beforehand. `database.table` (MySQL) or `schema.table` (PostgreSQL) for another one."""
+    columns: Annotated[dict[NonEmpty, NonEmpty], Field(min_length=1)] = Field(default_factory=dict)
+    """Columns that the table calls otherwise than the rows, as `{column of the table: column of the rows}`: read it as
+    SQL's `SET id = order_id`. Any other column of the rows keeps its name; none is left out."""
     commit: str
     key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
-    """With `commit: upsert`: columns of the rows, and of a unique index of the table. Rows of one key come from one
-    partition of the topic; the newest one stays."""
+    """With `commit: upsert`: columns, as the rows name them, on which the table has a unique index. Rows of one key
+    come from one partition of the topic; the newest one stays."""
     deleted: NonEmpty | None = None
-    """With `commit: upsert`: a boolean column of the rows, true where the row's key is to be deleted."""
+    """With `commit: upsert`: a boolean column, as the rows name it, true where the row's key is to be deleted."""
+
+    @model_validator(mode="after")
+    def _each_column_once(self) -> Self:
+        names = list(self.columns.values())
+        if twice := [name for name in names if names.count(name) > 1]:
+            found = f"'{twice[0]}' of the rows goes to {len(twice)} columns of the table"
+            raise wrong(found, "each column of the rows once; select it twice in a transform", at="columns")
+        return self
 
     @model_validator(mode="after")
     def _key_of_an_upsert(self) -> Self:
@@ -52,8 +63,10 @@ class _KeyedEntry(Strict):
                 raise wrong(f"'{name}' is for rows that are merged", "commit: upsert", at=name)
         return self
 
-    def _upsert(self) -> Upsert | None:
-        return Upsert(tuple(self.key), self.deleted) if self.key is not None else None
+    def _table(self) -> dict[str, object]:
+        """What every connector is told of its table."""
+        upsert = Upsert(tuple(self.key), self.deleted) if self.key is not None else None
+        return {"name": self.name, "table": self.table, "upsert": upsert, "renamed": dict(self.columns)}
 
 
 class _ServerEntry(_KeyedEntry):
@@ -77,7 +90,7 @@ class _ServerEntry(_KeyedEntry):
 
     def _place(self, location: Path) -> dict[str, object]:
         log = None if self.commit == "two-phase" else LogPlace(location / LOG, self.slots or _SLOTS)
-        return {"log": log, "upsert": self._upsert()}
+        return {"log": log}
 
 
 class MySqlEntry(_ServerEntry):
@@ -96,7 +109,7 @@ class MySqlEntry(_ServerEntry):
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(location)}
+        return {**self._table(), "url": self.url.reveal(), **self._place(location)}
 
 
 class PostgresEntry(_ServerEntry):
@@ -115,7 +128,7 @@ class PostgresEntry(_ServerEntry):
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(location)}
+        return {**self._table(), "url": self.url.reveal(), **self._place(location)}
 
 
 class SqliteEntry(_KeyedEntry):
@@ -138,10 +151,7 @@ class SqliteEntry(_KeyedEntry):
 
     def arguments(self, location: Path) -> dict[str, object]:
         """What the connector is built with; its log lies below the checkpoint `location`."""
-        return {"name": self.name, "path": self.path, "table": self.table, **self._place(location)}
-
-    def _place(self, location: Path) -> dict[str, object]:
-        return {"log": LogPlace(location / LOG), "upsert": self._upsert()}
+        return {**self._table(), "path": self.path, "log": LogPlace(location / LOG)}
 
 
 SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry, Field(discriminator="connector")]

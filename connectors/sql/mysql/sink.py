@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -14,6 +14,7 @@ from connectors.contracts import Finding, Writer
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.sql.address import masked
+from connectors.sql.fitting import row_columns
 from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.log.merging import check_indexes
 from connectors.sql.mysql import doctor
@@ -43,6 +44,7 @@ class MySqlSink:
         log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
         upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
         table: its name, which may begin with another database of the same server.
+        renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
     """
 
     name: str
@@ -50,6 +52,7 @@ class MySqlSink:
     table: str
     log: LogPlace | None = None
     upsert: Upsert | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -62,13 +65,13 @@ class MySqlSink:
         return opened
 
     def _compared(self, schema: pa.Schema) -> MySqlSink:
-        with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
-            target = read_target(session, self.table)
-        rows = schema
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
         if self.upsert is not None:
             check_upsert(self.name, self.upsert, schema)
-            rows = self.upsert.of_table(schema, (column.name for column in target.columns))
-        plans, complaints = plan_columns(rows, target)
+        with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
+            target = read_target(session, self.table)
+        fit = plan_columns(rows, target)
+        plans, complaints = fit.plans, fit.complaints
         if target.engine.lower() != "innodb":
             complaints.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
         if self.upsert is not None:
@@ -85,7 +88,9 @@ class MySqlSink:
             self,
             log=self.log and self.log.on_driver(),
             plans=plans,
-            partitioning=partitioning(target, {plan.name: schema.field(plan.name).type for plan in plans}),
+            partitioning=partitioning(
+                target, {plan.column: (plan.name, schema.field(plan.name).type) for plan in plans}
+            ),
             target=target.quoted,
         )
 

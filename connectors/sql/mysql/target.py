@@ -31,6 +31,11 @@ class TargetColumn:
     fraction: int = 0  # digits of a second's fraction
 
     @property
+    def required(self) -> bool:
+        """NOT NULL, and nothing fills it in where the rows do not give it."""
+        return not (self.nullable or self.filled or self.generated)
+
+    @property
     def unsigned(self) -> bool:
         """Of an integer."""
         return "unsigned" in self.declared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -13,6 +13,7 @@ import pyarrow as pa
 from connectors.contracts import Finding, Writer
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
+from connectors.sql.fitting import row_columns
 from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.log.merging import check_indexes
 from connectors.sql.postgres import doctor
@@ -43,6 +44,7 @@ class PostgresSink:
         log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
         upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
         table: its name, which may begin with a schema.
+        renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
     """
 
     name: str
@@ -50,6 +52,7 @@ class PostgresSink:
     table: str
     log: LogPlace | None = None
     upsert: Upsert | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partition_by: tuple[str, ...] | None = field(default=None, repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -62,13 +65,13 @@ class PostgresSink:
         return opened
 
     def _compared(self, schema: pa.Schema) -> PostgresSink:
-        with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
-            target = read_target(session, self.table)
-        rows = schema
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
         if self.upsert is not None:
             check_upsert(self.name, self.upsert, schema)
-            rows = self.upsert.of_table(schema, (column.name for column in target.columns))
-        plans, complaints = plan_columns(rows, target)
+        with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
+            target = read_target(session, self.table)
+        fit = plan_columns(rows, target)
+        plans, complaints = fit.plans, fit.complaints
         if target.persistence != "p":
             complaints.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
         if self.upsert is not None:

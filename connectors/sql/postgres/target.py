@@ -28,6 +28,11 @@ class TargetColumn:
     scale: int = 0
     fraction: int = 6  # digits of a second's fraction
 
+    @property
+    def required(self) -> bool:
+        """NOT NULL, and nothing fills it in where the rows do not give it."""
+        return not (self.nullable or self.filled or self.generated)
+
 
 @dataclass(frozen=True, slots=True)
 class UniqueIndex:

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
 from sqlalchemy import Connection, inspect
 
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
+from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
-from connectors.sql.sqlite.target import bind, read_table
+from connectors.sql.sqlite.target import read_table
 from twophase.errors import ConnectorError
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem
@@ -23,13 +23,19 @@ _OLDEST: Final = (3, 31, 0)  # the pragma that lists generated columns
 _DURABLE: Final = ("delete", "truncate", "persist", "wal")
 
 
-def findings(path: Path, table: str, schema: pa.Schema | None) -> Sequence[Finding]:
-    """Every check, in the order in which they would stop a run."""
+def findings(path: Path, table: str, compare: Callable[[], Sequence[Binding]] | None) -> Sequence[Finding]:
+    """Every check, in the order in which they would stop a run.
+
+    Args:
+        path: of the database.
+        table: the target.
+        compare: compares the rows with the table, where the rows are known; raises ConnectorError.
+    """
     checks: dict[str, Callable[[], Finding]] = {
         "SQLite version": _version,
         "database location": partial(_location, path),
         "database": partial(_database, path),
-        "target table": partial(_target, path, table, schema),
+        "target table": partial(_target, path, table, compare),
         "constraints": partial(_constraints, path, table),
     }
     found = []
@@ -60,12 +66,12 @@ def _database(path: Path) -> Finding:
     return Finding("database", ok, f"{path} can be written; journal mode {mode}", remedy)
 
 
-def _target(path: Path, table: str, schema: pa.Schema | None) -> Finding:
-    with Database(path).reading() as connection:
-        found = read_table(connection, table, schema)
-    if schema is None:
+def _target(path: Path, table: str, compare: Callable[[], Sequence[Binding]] | None) -> Finding:
+    if compare is None:
+        with Database(path).reading() as connection:
+            found = read_table(connection, table, None)
         return Finding("target table", ok=True, detail=f"{table} has {len(found.columns)} columns")
-    bound = bind(found, schema)
+    bound = compare()
     return Finding("target table", ok=True, detail=f"{table} takes {', '.join(each.column for each in bound)}")
 
 

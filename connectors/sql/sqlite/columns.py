@@ -46,7 +46,7 @@ class TargetColumn:
     name: str
     declared: str
     nullable: bool
-    required: bool  # NOT NULL, and nothing fills it in
+    required: bool  # NOT NULL, and nothing fills it in where the rows do not give it
     generated: bool = False
 
     @property
@@ -68,7 +68,8 @@ class TargetColumn:
 class Binding:
     """One column of the rows, bound to one of the table. Made on the driver, used in tasks."""
 
-    column: str
+    name: str  # in the rows
+    column: str  # in the table
     type: pa.DataType
     form: Form
     nullable: bool

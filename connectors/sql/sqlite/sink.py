@@ -6,8 +6,8 @@ Segments lie in a folder that tasks and driver share, so the tasks run on the dr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from connectors.contracts import Finding
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
+from connectors.sql.fitting import row_columns
 from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
@@ -39,10 +40,19 @@ class SqliteSink:
     table: str  # exists, too
     log: LogPlace
     upsert: Upsert | None = None  # None: rows are added
+    renamed: Mapping[str, str] = field(default_factory=dict)  # by column of the table, that of the rows
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
         """See Sink. Creates nothing, not even the file. Raises TargetError, SinkUnavailableError."""
+        bindings = self._compared(schema)
+        self.log.open()
+        return replace(self, log=self.log.on_driver(), bindings=bindings)
+
+    def _compared(self, schema: pa.Schema) -> tuple[Binding, ...]:
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
         if not self.path.is_file():
             message = f"SQLite database {self.path} does not exist"
             raise TargetError(message, remedy="create it with its table, or set `path` right")
@@ -50,19 +60,21 @@ class SqliteSink:
             refuse_network_filesystem(self.path)
         except WalError as error:
             raise TargetError(error.message, remedy=error.remedy) from error
-        self.log.open()
         with Database(self.path).reading() as connection:
             table = read_table(connection, self.table, schema)
-            bindings = bind(table, schema if self.upsert is None else self.upsert.of_table(schema, table.columns))
+            found = bind(table, rows)
+            columns = {each.name: each.column for each in found.plans}
+            if found.complaints:
+                message = f"the rows do not fit table {table.name}: " + "; ".join(found.complaints)
+                raise TargetError(message, remedy="change the table, or the columns in a transform")
             if self.upsert is not None:
-                check_upsert(self.name, self.upsert, schema)
-                check_unique(connection, table, self.upsert.key)
-        return replace(self, log=self.log.on_driver(), bindings=bindings)
+                check_unique(connection, table, [columns.get(name, name) for name in self.upsert.key])
+        return found.plans
 
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        bound = tuple(each.column for each in self.bindings)
+        bound = tuple(each.name for each in self.bindings)
         return bound if self.upsert is None else (*bound, *(each for each in self.upsert.columns if each not in bound))
 
     @property
@@ -84,4 +96,5 @@ class SqliteSink:
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        return [*self.log.check(), *findings(self.path, self.table, schema)]
+        compare = None if schema is None else lambda: self._compared(schema)
+        return [*self.log.check(), *findings(self.path, self.table, compare)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects import sqlite
 
+from connectors.sql.fitting import Fit, RowColumn, fit
 from connectors.sql.kinds import METADATA
 from connectors.sql.log.merging import check_indexes
 from connectors.sql.sqlite.columns import Binding, TargetColumn, form_of, suggested_type
@@ -20,10 +21,10 @@ _quote = sqlite.dialect().identifier_preparer.quote_identifier
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table and its columns by lower-case name: SQLite's names know no case."""
+    """A table and its columns, in its order."""
 
     name: str
-    columns: Mapping[str, TargetColumn]
+    columns: tuple[TargetColumn, ...]
 
 
 def read_table(connection: Connection, name: str, schema: pa.Schema | None) -> Table:
@@ -39,37 +40,17 @@ def read_table(connection: Connection, name: str, schema: pa.Schema | None) -> T
         {"name": name},
     ).all()
     keys = sum(1 for row in rows if row[4])
-    columns = [
-        TargetColumn(
-            name=column,
-            declared=declared,
-            nullable=not not_null,
-            required=bool(not_null) and not has_default and not (keys == 1 and key and declared.upper() == "INTEGER"),
-            generated=hidden in (2, 3),  # virtual, stored: https://sqlite.org/pragma.html#pragma_table_xinfo
-        )
-        for column, declared, not_null, has_default, key, hidden in rows
-    ]
-    return Table(name, {each.name.lower(): each for each in columns})
+    columns = []
+    for column, declared, not_null, has_default, key, hidden in rows:
+        generated = hidden in (2, 3)  # virtual, stored: https://sqlite.org/pragma.html#pragma_table_xinfo
+        filled = has_default or generated or (keys == 1 and key and declared.upper() == "INTEGER")
+        columns.append(TargetColumn(column, declared, not not_null, bool(not_null) and not filled, generated))
+    return Table(name, tuple(columns))
 
 
-def bind(table: Table, schema: pa.Schema) -> tuple[Binding, ...]:
-    """Bind each column of the rows to one of the table. Raises TargetError that lists everything that does not fit."""
-    kept = [field for field in schema if field.name not in METADATA or field.name.lower() in table.columns]
-    problems = [problem for field in kept if (problem := _problem(table, field)) is not None]
-    names = [field.name.lower() for field in kept]
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    problems += [f"two columns of the rows are named {name}" for name in doubled]
-    problems += [
-        f"column {column.name} is NOT NULL without a default, and the rows do not have it"
-        for key, column in table.columns.items()
-        if column.required and not column.generated and key not in names
-    ]
-    if not kept:
-        problems.append("the rows have no column that the table has")
-    if problems:
-        message = f"the rows do not fit table {table.name}: " + "; ".join(problems)
-        raise TargetError(message, remedy="change the table, or the columns in a transform")
-    return tuple(_binding(table.columns[field.name.lower()], field) for field in kept)
+def bind(table: Table, rows: Iterable[RowColumn]) -> Fit[Binding]:
+    """Bind each column of the rows to one of the table, and say everything that does not fit."""
+    return fit(rows, table.columns, _binding)
 
 
 def check_unique(connection: Connection, table: Table, key: Sequence[str]) -> None:
@@ -90,26 +71,15 @@ def _primary_key(connection: Connection, table: str) -> list[str | None]:
     return list(rows.scalars().all())
 
 
-def _problem(table: Table, field: pa.Field) -> str | None:
-    column = table.columns.get(field.name.lower())
-    if column is None:
-        near = get_close_matches(field.name.lower(), table.columns, n=1)
-        hint = f"; did you mean {table.columns[near[0]].name}?" if near else ""
-        add = f"ALTER TABLE {_quote(table.name)} ADD COLUMN {_quote(field.name)} {suggested_type(field.type)}"
-        return f"the table has no column {field.name}{hint} ({add})"
+def _binding(row: RowColumn, column: TargetColumn) -> Binding | str:
     if column.generated:
-        return f"column {column.name} is generated and cannot be written"
-    if form_of(field.type, column.affinity) is None:
-        declared, better = column.declared or "no type", suggested_type(field.type)
-        return f"column {column.name} ({declared}) would change values of {field.type}: declare it {better}"
-    return None
-
-
-def _binding(column: TargetColumn, field: pa.Field) -> Binding:
-    form = form_of(field.type, column.affinity)
-    assert form is not None  # `_problem` has said so
+        return f"column {column.name!r} of the table is generated and cannot be written"
+    form = form_of(row.type, column.affinity)
+    if form is None:
+        declared, better = column.declared or "no type", suggested_type(row.type)
+        return f"column {column.name!r} ({declared}) would change values of {row.type}: declare it {better}"
     # An INTEGER PRIMARY KEY takes NULL for "the next number", and says that it is nullable.
-    return Binding(field.name, field.type, form, column.nullable)
+    return Binding(row.name, column.name, row.type, form, column.nullable)
 
 
 def _missing(name: str, tables: Sequence[str], schema: pa.Schema | None) -> TargetError:
