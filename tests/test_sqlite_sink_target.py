@@ -44,8 +44,10 @@ def test_a_missing_table_gets_its_definition(tmp_path: Path) -> None:
     sink = make(tmp_path, "CREATE TABLE ordres (id INTEGER)")
     text = refusal(SqliteSink("s", sink.path, "orders", sink.log))
     assert "table orders does not exist; did you mean ordres?" in text
-    statement = text.partition("create it: ")[2]
-    assert statement == 'CREATE TABLE "orders" ("id" INTEGER, "word" TEXT)'
+    statement, _, rest = text.partition("did you mean ordres?")[2].partition("CREATE")[2].partition("; or ")
+    statement = f"CREATE{statement}"
+    assert statement == 'CREATE TABLE IF NOT EXISTS "orders" ("id" INTEGER, "word" TEXT)'
+    assert rest == "let a run do that: create: if-missing"
     connection = sqlite3.connect(sink.path)
     connection.execute(statement)
     connection.close()

@@ -29,7 +29,15 @@ def guarantees(spec: Spec) -> list[Guarantee]:
 
 def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
     promise, visible, needs, limits = _BY_KIND[type(entry), entry.commit](spec)
-    return Guarantee(spec.mask(entry.name), promise, visible, needs, (*limits, *_of_source(spec)))
+    return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), (*limits, *_of_source(spec)))
+
+
+def _of_table(entry: SinkEntry) -> tuple[str, ...]:
+    """What a run needs of the table, or of the user who makes it."""
+    table = {MySqlEntry: "an InnoDB table", PostgresEntry: "a logged table"}.get(type(entry), "a table")
+    if entry.create == "never":
+        return (f"{table} that exists, with columns that fit the rows",)
+    return (f"{table} with columns that fit the rows, or the right to create it: `eos doctor` shows the statement",)
 
 
 _Words = tuple[str, str, tuple[str, ...], tuple[str, ...]]
@@ -39,7 +47,6 @@ def _mysql(spec: Spec) -> _Words:
     return (
         *_two_phase(spec),
         (
-            "an InnoDB table that exists, with columns that fit the rows",
             "MySQL: xa_detach_on_prepare=ON and the privilege XA_RECOVER_ADMIN",
             "durable commits: innodb_flush_log_at_trx_commit=1 and sync_binlog=1 (not MariaDB's defaults)",
             "tables of the protocol beside the target: created at the first start, or by an administrator",
@@ -52,7 +59,6 @@ def _postgres(spec: Spec) -> _Words:
     return (
         *_two_phase(spec),
         (
-            "a logged table that exists, with columns that fit the rows",
             "max_prepared_transactions of twice the tasks that write at once (the server's default is 0), fsync=on",
             "tables of the protocol beside the target: created at the first start, or by an administrator",
         ),
@@ -78,10 +84,7 @@ def _write_ahead_log(spec: Spec, visible: str, *, limits: tuple[str, ...]) -> _W
     return (
         "exactly-once: rows wait in a log beside the checkpoint and are applied in one transaction with their witness",
         f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), {visible}",
-        (
-            "a table that exists, with columns that fit the rows",
-            f"a local disk for the log at {spec.mask(str(spec.checkpoint.location))}, kept as long as the table",
-        ),
+        (f"a local disk for the log at {spec.mask(str(spec.checkpoint.location))}, kept as long as the table",),
         limits,
     )
 

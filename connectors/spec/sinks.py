@@ -35,7 +35,10 @@ class _KeyedEntry(Strict):
     from_: NonEmpty | None = Field(None, alias="from")
     """The step or source whose rows are written."""
     table: Title
-    """The target; exists beforehand. `database.table` (MySQL) or `schema.table` (PostgreSQL) for another one."""
+    """The target. `database.table` (MySQL) or `schema.table` (PostgreSQL) for one in another place."""
+    create: Literal["never", "if-missing"] = "never"
+    """`if-missing`: a start makes the table where there is none. It has a column for each of the rows, of a type that
+    holds all values unaltered, and `key` as its primary key."""
     columns: Annotated[dict[NonEmpty, NonEmpty], Field(min_length=1)] = Field(default_factory=dict)
     """Columns that the table calls otherwise than the rows, as `{column of the table: column of the rows}`: read it as
     SQL's `SET id = order_id`. Any other column of the rows keeps its name; none is left out."""
@@ -66,7 +69,13 @@ class _KeyedEntry(Strict):
     def _table(self) -> dict[str, object]:
         """What every connector is told of its table."""
         upsert = Upsert(tuple(self.key), self.deleted) if self.key is not None else None
-        return {"name": self.name, "table": self.table, "upsert": upsert, "renamed": dict(self.columns)}
+        return {
+            "name": self.name,
+            "table": self.table,
+            "upsert": upsert,
+            "renamed": dict(self.columns),
+            "create": self.create == "if-missing",
+        }
 
 
 class _ServerEntry(_KeyedEntry):

@@ -100,6 +100,12 @@ class Fit(Generic[_Plan]):
     lacking: tuple[RowColumn, ...]  # those that the table does not have
     wrong: tuple[str, ...]  # everything else that does not fit
     names: tuple[str, ...]  # of the table's columns
+    rows: tuple[RowColumn, ...]
+
+    def columns_of(self, names: Iterable[str]) -> list[str]:
+        """Columns of the rows by the names that the table has for them, as far as it has them."""
+        known = {row.name: row.column for row in self.rows}
+        return [known.get(name, name) for name in names]
 
     @property
     def complaints(self) -> list[str]:
@@ -108,7 +114,7 @@ class Fit(Generic[_Plan]):
 
 
 def fit(
-    rows: Iterable[RowColumn], columns: Sequence[_Column], plan: Callable[[RowColumn, _Column], _Plan | str]
+    rows: tuple[RowColumn, ...], columns: Sequence[_Column], plan: Callable[[RowColumn, _Column], _Plan | str]
 ) -> Fit[_Plan]:
     """Give each column of the rows its column of the table.
 
@@ -139,7 +145,7 @@ def fit(
     ]
     if not (plans or lacking or wrong):
         wrong.append("the rows have no column of the table")
-    return Fit(tuple(plans), tuple(lacking), tuple(wrong), tuple(column.name for column in columns))
+    return Fit(tuple(plans), tuple(lacking), tuple(wrong), tuple(column.name for column in columns), rows)
 
 
 def _folded(left: dict[str, _Column], name: str) -> _Column | None:

@@ -7,7 +7,7 @@ a DATETIME); what the server reports (out of range, too long) is accepted here a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -21,7 +21,7 @@ from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.mysql.target import Target, TargetColumn
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-_LENGTH: Final = re.compile(r"(?:var)?char\((\d+)\)")
+_LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
 _EXACT_IN_FLOAT: Final = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
@@ -50,10 +50,10 @@ class ColumnPlan:
     unsigned: bool = False
     fraction: int = 6  # digits of a second's fraction that the column holds
     bits: int | None = None  # of an integer
-    length: int | None = None  # of a text, in characters
+    length: int | None = None  # of a text in characters, else in bytes
 
 
-def plan_columns(rows: Iterable[RowColumn], target: Target) -> Fit[ColumnPlan]:
+def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
     """The columns to write, and everything that does not fit."""
     return fit(rows, target.columns, _plan)
 
@@ -69,8 +69,7 @@ def _plan(row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
         return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
     bits, length = _BITS.get(column.type), _LENGTH.fullmatch(column.declared)
-    characters = int(length[1]) if length else None
-    return ColumnPlan(row.name, column.name, form, column.unsigned, column.fraction, bits, characters)
+    return ColumnPlan(row.name, column.name, form, column.unsigned, column.fraction, bits, length and int(length[1]))
 
 
 def _integer(kind: pa.DataType, _column: TargetColumn) -> Form | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -14,9 +14,10 @@ from connectors.contracts import Finding, Writer
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.sql.address import masked
-from connectors.sql.fitting import row_columns
+from connectors.sql.fitting import Fit, RowColumn, row_columns
 from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.log.merging import check_indexes
+from connectors.sql.making import Maker
 from connectors.sql.mysql import doctor
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
@@ -24,7 +25,8 @@ from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning
 from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.store import MySqlStore
 from connectors.sql.mysql.stored import Stored
-from connectors.sql.mysql.target import Target, read_target
+from connectors.sql.mysql.target import Target, find_target, missing
+from connectors.sql.mysql.types import types_of
 from connectors.sql.mysql.writer import MySqlWriter
 from connectors.sql.statements import translated
 from twophase.errors import TargetError
@@ -45,6 +47,8 @@ class MySqlSink:
         upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
         table: its name, which may begin with another database of the same server.
         renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
+        create: at a start, the table where there is none.
+        evolve: at a start, by columns of the rows that the table lacks.
     """
 
     name: str
@@ -53,46 +57,72 @@ class MySqlSink:
     log: LogPlace | None = None
     upsert: Upsert | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
+    create: bool = False
+    evolve: bool = False
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
 
     def open(self, schema: pa.Schema) -> MySqlSink:
-        """See Sink. One connection, a few queries. Raises TargetError, SinkUnavailableError."""
-        opened = self._compared(schema)
+        """See Sink. One connection, a few queries, and what the spec wants made. Raises TargetError,
+        SinkUnavailableError."""
+        opened = self._compared(schema, run=True)
         if opened.log is None and opened.partitioning.one_writer:
             _log.warning("sink %s, table %s: %s; %s", self.name, self.table, opened.partitioning, REMEDY)
         return opened
 
-    def _compared(self, schema: pa.Schema) -> MySqlSink:
-        rows = row_columns(self.name, schema, self.renamed, self.upsert)
-        if self.upsert is not None:
-            check_upsert(self.name, self.upsert, schema)
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> MySqlSink:
+        """The sink as it is opened. `run`: make what is missing, where the spec says so; else take it for made."""
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
-            target = read_target(session, self.table)
-        fit = plan_columns(rows, target)
-        plans, complaints = fit.plans, fit.complaints
-        if target.engine.lower() != "innodb":
-            complaints.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
-        if self.upsert is not None:
-            columns = {plan.name: plan.column for plan in plans}
-            unique = {
-                index.name: [part.column if part.whole else None for part in index.parts] for index in target.unique
-            }
-            complaints += check_indexes([columns.get(name, name) for name in self.upsert.key], unique)
-        if complaints:
+            maker = self._maker(session, schema)
+            seen = maker.make(session) if run else maker.foresee()
+            if seen is None:
+                raise missing(session, self.table, maker.remedy())
+        target, fit = seen
+        if fit.complaints:
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
-            raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
+            raise TargetError(message + "\n  - ".join(fit.complaints), remedy=remedy)
         return replace(
             self,
             log=self.log and self.log.on_driver(),
-            plans=plans,
+            plans=fit.plans,
             partitioning=partitioning(
-                target, {plan.column: (plan.name, schema.field(plan.name).type) for plan in plans}
+                target, {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
             ),
             target=target.quoted,
         )
+
+    def _maker(self, session: Session, schema: pa.Schema) -> Maker[Target, ColumnPlan]:
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
+
+        def look() -> tuple[Target, Fit[ColumnPlan]] | None:
+            target = find_target(session, self.table)
+            return None if target is None else (target, self._fit(target, rows))
+
+        key = () if self.upsert is None else self.upsert.key
+        return Maker(self.name, self.create, self.evolve, types_of(session.dialect), self.table, rows, key, look)
+
+    def _ahead(self, schema: pa.Schema | None, session: Session) -> Iterator[Finding]:
+        """What a run would make."""
+        if schema is not None:
+            yield from self._maker(session, schema).findings("target")
+        elif self.create and find_target(session, self.table) is None:
+            yield Finding("target", True, f"{self.table} is missing; will be created for the rows of the job")
+
+    def _fit(self, target: Target, rows: tuple[RowColumn, ...]) -> Fit[ColumnPlan]:
+        fit = plan_columns(rows, target)
+        wrong = list(fit.wrong)
+        if target.engine.lower() != "innodb":
+            wrong.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
+        if self.upsert is not None:
+            unique = {
+                index.name: [part.column if part.whole else None for part in index.parts] for index in target.unique
+            }
+            wrong += check_indexes(fit.columns_of(self.upsert.key), unique)
+        return replace(fit, wrong=tuple(wrong))
 
     @property
     def columns(self) -> Sequence[str]:
@@ -125,7 +155,15 @@ class MySqlSink:
         compare = None if schema is None else lambda: self._compared(schema).partitioning
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
-        asked = doctor.check(self.name, self.url, self.table, compare, connections, two_phase=self.log is None)
+        asked = doctor.check(
+            self.name,
+            self.url,
+            self.table,
+            compare,
+            partial(self._ahead, schema),
+            connections,
+            two_phase=self.log is None,
+        )
         return [*of_log, *asked]
 
 

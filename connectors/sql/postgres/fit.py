@@ -6,7 +6,7 @@ keeps); what the server reports (out of range, no UUID) is accepted here and jud
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -47,7 +47,7 @@ class ColumnPlan:
     bits: int | None = None  # of an integer
 
 
-def plan_columns(rows: Iterable[RowColumn], target: Target) -> Fit[ColumnPlan]:
+def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
     """The columns to write, and everything that does not fit."""
     return fit(rows, target.columns, _plan)
 

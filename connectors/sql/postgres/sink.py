@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -13,9 +13,10 @@ import pyarrow as pa
 from connectors.contracts import Finding, Writer
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
-from connectors.sql.fitting import row_columns
+from connectors.sql.fitting import Fit, RowColumn, row_columns
 from connectors.sql.log.committer import LogCommitter, LogTarget
 from connectors.sql.log.merging import check_indexes
+from connectors.sql.making import Maker
 from connectors.sql.postgres import doctor
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
@@ -24,7 +25,8 @@ from connectors.sql.postgres.keys import partition_columns
 from connectors.sql.postgres.server import postgres_committer
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.stored import Stored
-from connectors.sql.postgres.target import Target, read_target
+from connectors.sql.postgres.target import Target, find_target, missing
+from connectors.sql.postgres.types import TYPES
 from connectors.sql.postgres.writer import PostgresWriter
 from connectors.sql.statements import translated
 from twophase.errors import TargetError
@@ -45,6 +47,8 @@ class PostgresSink:
         upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
         table: its name, which may begin with a schema.
         renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
+        create: at a start, the table where there is none.
+        evolve: at a start, by columns of the rows that the table lacks.
     """
 
     name: str
@@ -53,40 +57,66 @@ class PostgresSink:
     log: LogPlace | None = None
     upsert: Upsert | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
+    create: bool = False
+    evolve: bool = False
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partition_by: tuple[str, ...] | None = field(default=None, repr=False)
     target: str = field(default="", repr=False)  # quoted
 
     def open(self, schema: pa.Schema) -> PostgresSink:
-        """See Sink. One connection, a few queries. Raises TargetError, SinkUnavailableError."""
-        opened = self._compared(schema)
+        """See Sink. One connection, a few queries, and what the spec wants made. Raises TargetError,
+        SinkUnavailableError."""
+        opened = self._compared(schema, run=True)
         if opened.partition_by == ():
             _log.warning("sink %s, table %s: one task writes all rows, for its unique keys", self.name, self.table)
         return opened
 
-    def _compared(self, schema: pa.Schema) -> PostgresSink:
-        rows = row_columns(self.name, schema, self.renamed, self.upsert)
-        if self.upsert is not None:
-            check_upsert(self.name, self.upsert, schema)
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> PostgresSink:
+        """The sink as it is opened. `run`: make what is missing, where the spec says so; else take it for made."""
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
-            target = read_target(session, self.table)
-        fit = plan_columns(rows, target)
-        plans, complaints = fit.plans, fit.complaints
-        if target.persistence != "p":
-            complaints.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
-        if self.upsert is not None:
-            columns = {plan.name: plan.column for plan in plans}
-            unique = {index.name: index.columns if index.exact else (None,) for index in target.unique}
-            complaints += check_indexes([columns.get(name, name) for name in self.upsert.key], unique)
-        if complaints:
+            maker = self._maker(session, schema)
+            seen = maker.make(session) if run else maker.foresee()
+            if seen is None:
+                raise missing(session, self.table, maker.remedy())
+        target, fit = seen
+        if fit.complaints:
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
-            raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
-        kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in plans}
+            raise TargetError(message + "\n  - ".join(fit.complaints), remedy=remedy)
+        kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
         # A log locks no key before its decision; but of one key the newest row can only be found in one place.
         by = partition_columns(target, kinds) if self.log is None or self.upsert is not None else None
         log = self.log and self.log.on_driver()
-        return replace(self, log=log, plans=plans, partition_by=by, target=target.quoted)
+        return replace(self, log=log, plans=fit.plans, partition_by=by, target=target.quoted)
+
+    def _maker(self, session: Session, schema: pa.Schema) -> Maker[Target, ColumnPlan]:
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
+
+        def look() -> tuple[Target, Fit[ColumnPlan]] | None:
+            target = find_target(session, self.table)
+            return None if target is None else (target, self._fit(target, rows))
+
+        key = () if self.upsert is None else self.upsert.key
+        return Maker(self.name, self.create, self.evolve, TYPES, self.table, rows, key, look)
+
+    def _ahead(self, schema: pa.Schema | None, session: Session) -> Iterator[Finding]:
+        """What a run would make."""
+        if schema is not None:
+            yield from self._maker(session, schema).findings("target")
+        elif self.create and find_target(session, self.table) is None:
+            yield Finding("target", True, f"{self.table} is missing; will be created for the rows of the job")
+
+    def _fit(self, target: Target, rows: tuple[RowColumn, ...]) -> Fit[ColumnPlan]:
+        fit = plan_columns(rows, target)
+        wrong = list(fit.wrong)
+        if target.persistence != "p":
+            wrong.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
+        if self.upsert is not None:
+            unique = {index.name: index.columns if index.exact else (None,) for index in target.unique}
+            wrong += check_indexes(fit.columns_of(self.upsert.key), unique)
+        return replace(fit, wrong=tuple(wrong))
 
     @property
     def columns(self) -> Sequence[str]:
@@ -114,7 +144,15 @@ class PostgresSink:
         compare = None if schema is None else lambda: _spread(self._compared(schema).partition_by)
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
-        asked = doctor.check(self.name, self.url, self.table, compare, connections, two_phase=self.log is None)
+        asked = doctor.check(
+            self.name,
+            self.url,
+            self.table,
+            compare,
+            partial(self._ahead, schema),
+            connections,
+            two_phase=self.log is None,
+        )
         return [*of_log, *asked]
 
 

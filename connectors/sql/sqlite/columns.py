@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-_EXACT_DIGITS: Final = 15  # decimal digits that survive a REAL
-_INT64_DIGITS: Final = 18  # decimal digits that always fit a signed 64-bit integer
+EXACT_DIGITS: Final = 15  # decimal digits that survive a REAL
+INT64_DIGITS: Final = 18  # decimal digits that always fit a signed 64-bit integer
 
 
 class Affinity(Enum):
@@ -117,19 +117,6 @@ def _integer(kind: pa.DataType, affinity: Affinity) -> Form | None:
 def _decimal(kind: pa.Decimal128Type, affinity: Affinity) -> Form | None:
     if affinity in _STRING:
         return Form.LEXICAL
-    if kind.scale == 0 and affinity is not Affinity.REAL and kind.precision <= _INT64_DIGITS:
+    if kind.scale == 0 and affinity is not Affinity.REAL and kind.precision <= INT64_DIGITS:
         return Form.INTEGER
-    return Form.LEXICAL if kind.precision <= _EXACT_DIGITS else None  # SQLite makes the number of it
-
-
-def suggested_type(kind: pa.DataType) -> str:
-    """A declared type that takes `kind`, for the CREATE TABLE of a message."""
-    for declared, affinity in (
-        ("INTEGER", Affinity.INTEGER),
-        ("DOUBLE", Affinity.REAL),
-        ("TEXT", Affinity.TEXT),
-        ("BLOB", Affinity.BLOB),
-    ):
-        if form_of(kind, affinity) is not None:
-            return declared
-    return "TEXT"
+    return Form.LEXICAL if kind.precision <= EXACT_DIGITS else None  # SQLite makes the number of it

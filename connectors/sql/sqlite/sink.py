@@ -6,25 +6,31 @@ Segments lie in a folder that tasks and driver share, so the tasks run on the dr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from sqlalchemy import Connection
 
 from connectors.contracts import Finding
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
-from connectors.sql.fitting import row_columns
+from connectors.sql.fitting import Fit, RowColumn, row_columns
 from connectors.sql.log.committer import LogCommitter, LogTarget
+from connectors.sql.log.merging import check_indexes
+from connectors.sql.making import Maker
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
-from connectors.sql.sqlite.target import bind, check_unique, read_table
+from connectors.sql.sqlite.target import Table, bind, find_table, missing, unique_indexes
+from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
+from connectors.sql.statements import translated
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from wal.errors import WalError
@@ -37,39 +43,72 @@ class SqliteSink:
 
     name: str
     path: Path  # of the database, which exists
-    table: str  # exists, too
+    table: str
     log: LogPlace
     upsert: Upsert | None = None  # None: rows are added
     renamed: Mapping[str, str] = field(default_factory=dict)  # by column of the table, that of the rows
+    create: bool = False  # the table, at a start that finds none
+    evolve: bool = False  # it, by columns that it lacks
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
-        """See Sink. Creates nothing, not even the file. Raises TargetError, SinkUnavailableError."""
-        bindings = self._compared(schema)
+        """See Sink. Never creates the file. Raises TargetError, SinkUnavailableError."""
+        bindings = self._compared(schema, run=True)
         self.log.open()
         return replace(self, log=self.log.on_driver(), bindings=bindings)
 
-    def _compared(self, schema: pa.Schema) -> tuple[Binding, ...]:
-        rows = row_columns(self.name, schema, self.renamed, self.upsert)
-        if self.upsert is not None:
-            check_upsert(self.name, self.upsert, schema)
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> tuple[Binding, ...]:
+        """How columns are bound. `run`: make what is missing, where the spec says so; else take it for made."""
+        self._check_file()
+        with Database(self.path).reading() as connection:
+            maker = self._maker(connection, schema)
+            seen = self._made(maker) if run else maker.foresee()
+            if seen is None:
+                raise missing(connection, self.table, maker.remedy())
+        table, fit = seen
+        if fit.complaints:
+            message = f"the rows do not fit table {table.name}: " + "; ".join(fit.complaints)
+            raise TargetError(message, remedy="change the table, or the columns in a transform")
+        return fit.plans
+
+    def _check_file(self) -> None:
         if not self.path.is_file():
             message = f"SQLite database {self.path} does not exist"
-            raise TargetError(message, remedy="create it with its table, or set `path` right")
+            raise TargetError(message, remedy="create it, or set `path` right")
         try:
             refuse_network_filesystem(self.path)
         except WalError as error:
             raise TargetError(error.message, remedy=error.remedy) from error
-        with Database(self.path).reading() as connection:
-            table = read_table(connection, self.table, schema)
-            found = bind(table, rows)
-            columns = {each.name: each.column for each in found.plans}
-            if found.complaints:
-                message = f"the rows do not fit table {table.name}: " + "; ".join(found.complaints)
-                raise TargetError(message, remedy="change the table, or the columns in a transform")
-            if self.upsert is not None:
-                check_unique(connection, table, [columns.get(name, name) for name in self.upsert.key])
-        return found.plans
+
+    def _made(self, maker: Maker[Table, Binding]) -> tuple[Table, Fit[Binding]] | None:
+        with translated(f"sink {self.name}"), closing(SqliteStore(self.path)) as store:
+            return maker.make(store)
+
+    def _maker(self, connection: Connection, schema: pa.Schema) -> Maker[Table, Binding]:
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
+
+        def look() -> tuple[Table, Fit[Binding]] | None:
+            table = find_table(connection, self.table)
+            return None if table is None else (table, self._fit(connection, table, rows))
+
+        key = () if self.upsert is None else self.upsert.key
+        return Maker(self.name, self.create, self.evolve, TYPES, self.table, rows, key, look)
+
+    def _fit(self, connection: Connection, table: Table, rows: tuple[RowColumn, ...]) -> Fit[Binding]:
+        fit = bind(table, rows)
+        if self.upsert is None:
+            return fit
+        found = check_indexes(fit.columns_of(self.upsert.key), unique_indexes(connection, table.name))
+        return replace(fit, wrong=(*fit.wrong, *found))
+
+    def _ahead(self, schema: pa.Schema | None, connection: Connection) -> Iterator[Finding]:
+        """What a run would make."""
+        if schema is not None:
+            yield from self._maker(connection, schema).findings("target table")
+        elif self.create and find_table(connection, self.table) is None:
+            yield Finding("target table", True, f"{self.table} is missing; will be created for the rows of the job")
 
     @property
     def columns(self) -> Sequence[str]:
@@ -97,4 +136,4 @@ class SqliteSink:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
         compare = None if schema is None else lambda: self._compared(schema)
-        return [*self.log.check(), *findings(self.path, self.table, compare)]
+        return [*self.log.check(), *findings(self.path, self.table, compare, partial(self._ahead, schema))]

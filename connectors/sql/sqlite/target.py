@@ -1,22 +1,17 @@
-"""The target table as it is, and whether rows fit it. Read on the driver, before anything else is."""
+"""The target table as it is, and whether rows fit it. Read on the driver, at a start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-import pyarrow as pa
 from sqlalchemy import Connection, text
-from sqlalchemy.dialects import sqlite
 
 from connectors.sql.fitting import Fit, RowColumn, fit
-from connectors.sql.kinds import METADATA
-from connectors.sql.log.merging import check_indexes
-from connectors.sql.sqlite.columns import Binding, TargetColumn, form_of, suggested_type
+from connectors.sql.sqlite.columns import Binding, TargetColumn, form_of
+from connectors.sql.sqlite.types import TYPES, quote
 from twophase.errors import TargetError
-
-_quote = sqlite.dialect().identifier_preparer.quote_identifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +21,19 @@ class Table:
     name: str
     columns: tuple[TargetColumn, ...]
 
+    @property
+    def quoted(self) -> str:
+        """For a format string."""
+        return quote(self.name)
 
-def read_table(connection: Connection, name: str, schema: pa.Schema | None) -> Table:
-    """The table's definition. Raises TargetError if it is missing, with the nearest name and a CREATE TABLE.
+
+def find_table(connection: Connection, name: str) -> Table | None:
+    """The table's definition. None: there is no such table.
 
     SQLAlchemy's reflection gives a type of its own for each column; affinity needs the declared text, hence the pragma.
     """
-    tables = connection.execute(text("SELECT name FROM sqlite_schema WHERE type = 'table'")).scalars().all()
-    if name.lower() not in {each.lower() for each in tables}:
-        raise _missing(name, [each for each in tables if not each.startswith(("eos_", "sqlite_"))], schema)
+    if name.lower() not in {each.lower() for each in _tables(connection)}:
+        return None
     rows = connection.execute(
         text('SELECT name, type, "notnull", dflt_value IS NOT NULL, pk, hidden FROM pragma_table_xinfo(:name)'),
         {"name": name},
@@ -48,22 +47,20 @@ def read_table(connection: Connection, name: str, schema: pa.Schema | None) -> T
     return Table(name, tuple(columns))
 
 
-def bind(table: Table, rows: Iterable[RowColumn]) -> Fit[Binding]:
+def bind(table: Table, rows: tuple[RowColumn, ...]) -> Fit[Binding]:
     """Bind each column of the rows to one of the table, and say everything that does not fit."""
     return fit(rows, table.columns, _binding)
 
 
-def check_unique(connection: Connection, table: Table, key: Sequence[str]) -> None:
-    """Whether rows can be merged by this key. Raises TargetError."""
-    unique = {"the primary key": _primary_key(connection, table.name)}
+def unique_indexes(connection: Connection, table: str) -> dict[str, Sequence[str | None]]:
+    """The columns of each unique index; None for an expression, or where not every row is in the index."""
+    unique = {"the primary key": _primary_key(connection, table)}
     lists = text("SELECT name, partial FROM pragma_index_list(:table) WHERE \"unique\" AND origin <> 'pk'")
-    for name, partial in connection.execute(lists, {"table": table.name}).all():
+    for name, partial in connection.execute(lists, {"table": table}).all():
         columns = text("SELECT name FROM pragma_index_info(:name)")
         found = connection.execute(columns, {"name": name}).scalars().all()
         unique[name] = [None] if partial else list(found)
-    if problems := check_indexes(key, {name: columns for name, columns in unique.items() if columns}):
-        message = f"table {table.name} cannot be merged into: " + "; ".join(problems)
-        raise TargetError(message, remedy="change the table, or `key`")
+    return {name: columns for name, columns in unique.items() if columns}
 
 
 def _primary_key(connection: Connection, table: str) -> list[str | None]:
@@ -76,20 +73,19 @@ def _binding(row: RowColumn, column: TargetColumn) -> Binding | str:
         return f"column {column.name!r} of the table is generated and cannot be written"
     form = form_of(row.type, column.affinity)
     if form is None:
-        declared, better = column.declared or "no type", suggested_type(row.type)
-        return f"column {column.name!r} ({declared}) would change values of {row.type}: declare it {better}"
+        declared, better = column.declared or "no type", TYPES.of(row.type)
+        cure = f"declare it {better}" if better else "cast it in a transform"
+        return f"column {column.name!r} ({declared}) would change values of {row.type}: {cure}"
     # An INTEGER PRIMARY KEY takes NULL for "the next number", and says that it is nullable.
     return Binding(row.name, column.name, row.type, form, column.nullable)
 
 
-def _missing(name: str, tables: Sequence[str], schema: pa.Schema | None) -> TargetError:
+def missing(connection: Connection, name: str, remedy: str) -> TargetError:
+    """That there is no such table, with the nearest name."""
+    tables = [each for each in _tables(connection) if not each.startswith(("eos_", "sqlite_"))]
     near = get_close_matches(name, tables, n=1)
-    message = f"table {name} does not exist" + (f"; did you mean {near[0]}?" if near else "")
-    return TargetError(message, remedy=f"create it: {suggested_table(name, schema)}" if schema else "create it")
+    return TargetError(f"table {name} does not exist" + (f"; did you mean {near[0]}?" if near else ""), remedy=remedy)
 
 
-def suggested_table(name: str, schema: pa.Schema) -> str:
-    """A CREATE TABLE that takes the rows, without the metadata columns."""
-    fields = [field for field in schema if field.name not in METADATA]
-    columns = ", ".join(f"{_quote(field.name)} {suggested_type(field.type)}" for field in fields)
-    return f"CREATE TABLE {_quote(name)} ({columns})"
+def _tables(connection: Connection) -> Sequence[str]:
+    return connection.execute(text("SELECT name FROM sqlite_schema WHERE type = 'table'")).scalars().all()
