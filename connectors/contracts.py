@@ -124,6 +124,9 @@ class Sink(Protocol):
         the target's types known. Raises TargetError that lists every column that does not fit, SinkUnavailableError.
         """
 
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """The `columns` that `open` would find, and its errors, for `eos preview`: makes nothing."""
+
     @property
     def columns(self) -> Sequence[str]:
         """Of an opened sink: the columns that a writer is given, in this order."""

@@ -1,4 +1,5 @@
-"""`create: if-missing` on real servers: what is made takes every value unaltered, whatever its names are."""
+"""`create: if-missing` and `evolve: add-columns` on real servers: what is made takes every value unaltered, whatever
+its names are, and rows that are there or on their way stay what they were."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.life import new_incarnation
-from twophase.errors import TargetError
+from twophase.errors import SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
@@ -84,6 +85,10 @@ class Place:
 
     def through(self, sink: Sink, *batches: pa.RecordBatch) -> None:
         """One checkpoint of an opened sink, a task for each batch."""
+        self.prepared(sink, *batches)()
+
+    def prepared(self, sink: Sink, *batches: pa.RecordBatch) -> Callable[[], None]:
+        """Likewise, up to the decision; returns what commits it."""
         committer = sink.committer("p")
         committer.inspect(self.incarnation, ())
         committer.claim(self.incarnation, 1)
@@ -94,11 +99,15 @@ class Place:
             writer = sink.writer(TransactionId(scope, sink_key("s"), task, task))
             writer.write(batch.select(list(sink.columns)))
             written.append(writer.prepare())
-        while CommitOutcome.RETRY_LATER in committer.commit(self.checkpoints, written):
-            pass
-        committer.revoke(scope)
-        committer.close()
         self.checkpoints += 1
+
+        def commit() -> None:
+            while CommitOutcome.RETRY_LATER in committer.commit(scope.checkpoint_id, written):
+                pass
+            committer.revoke(scope)
+            committer.close()
+
+        return commit
 
     def rows(self, table: str = "made", order: str = "id") -> list[tuple[Any, ...]]:
         """As the driver of the server gives them; by SQLAlchemy's own quoting."""
@@ -178,6 +187,7 @@ def test_any_name_of_a_table_and_its_columns(place: Place, name: str) -> None:
     (finding,) = (each for each in place.sink(name).check(schema) if "will create" in each.detail)
     assert finding.ok
     assert finding.detail.startswith(f"{name} is missing; will create: CREATE TABLE IF NOT EXISTS ")
+    assert place.sink(name).foresee(schema) == (name, "raw")
     sink = place.sink(name).open(schema)
     place.through(sink, batch)
     assert place.rows(name, name) == [(1, None), (2, b"\xff")]
@@ -186,6 +196,7 @@ def test_any_name_of_a_table_and_its_columns(place: Place, name: str) -> None:
 
 def test_the_statement_that_doctor_shows_makes_the_same_table(place: Place) -> None:
     (finding,) = (each for each in place.sink().check(SCHEMA) if "will create" in each.detail)
+    assert place.sink().foresee(SCHEMA) == tuple(SCHEMA.names)
     with place.engine.begin() as connection:
         assert not sqlalchemy.inspect(connection).has_table("made")
         statement = finding.detail.partition("will create: ")[2]
@@ -244,3 +255,89 @@ def test_a_key_that_is_too_long_is_found_before_the_decision(place: Place) -> No
             with pytest.raises(Exception, match="longer than 255") as caught:
                 writer.write(pa.record_batch(arrays, schema=schema).select(list(sink.columns)))
             assert at in str(caught.value)
+
+
+NARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), ("word", pa.string())])
+WIDE = pa.schema([*NARROW, ("more 100%", pa.decimal128(9, 2)), pa.field("must", pa.timestamp("us"), nullable=False)])
+_LATER = (Decimal("1.50"), _NOW)
+
+
+def narrow(*ids: int) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(ids), pa.array([f"w{each}" for each in ids])], schema=NARROW)
+
+
+def wide(*ids: int) -> pa.RecordBatch:
+    more = [pa.array([value] * len(ids), field.type) for value, field in zip(_LATER, [*WIDE][2:], strict=True)]
+    return pa.record_batch([*narrow(*ids).columns, *more], schema=WIDE)
+
+
+def found(place: Place) -> list[tuple[object, ...]]:
+    """The rows, alike for all servers."""
+    kinds = [field.type for field in WIDE]
+    return [tuple(v and plain(v, k) for v, k in zip(row, kinds, strict=False)) for row in place.rows()]
+
+
+def test_columns_that_the_table_lacks_are_added(place: Place) -> None:
+    place.through(place.sink().open(NARROW), narrow(1))
+    with pytest.raises(TargetError, match="column 'more 100%' is missing in the table"):
+        place.sink().open(WIDE)
+    evolving = place.sink(evolve=True)
+    ahead = [each.detail for each in evolving.check(WIDE) if "will change" in each.detail]
+    assert len(ahead) == 2
+    assert evolving.foresee(WIDE) == tuple(WIDE.names)
+    assert len(place.rows()[0]) == 2
+    with ThreadPoolExecutor(8) as pool:  # all look, and one of them is first
+        sinks = list(pool.map(lambda _: evolving.open(WIDE), range(16)))
+    place.through(sinks[-1], wide(2))
+    place.through(place.sink(evolve=True).open(NARROW), narrow(3))  # as if rows were run again by the old spec
+    assert found(place) == [(1, "w1", None, None), (2, "w2", *_LATER), (3, "w3", None, None)]
+    assert not [each for each in evolving.check(WIDE) if "will change" in each.detail]
+
+
+@on_a_log
+def test_segments_of_before_fit_the_wider_table(place: Place) -> None:
+    """Decided, and applied only when the table has more columns."""
+    upsert = Upsert(("id",))
+    both = [pa.array([0], pa.int32()), pa.array([0], pa.int64())]
+    before, after = pa.schema([*NARROW, *METADATA]), pa.schema([*WIDE, *METADATA])
+    sink = place.sink(upsert=upsert).open(before)
+    commit = place.prepared(sink, pa.record_batch([*narrow(1).columns, *both], schema=before))
+    evolved = place.sink(upsert=upsert, evolve=True).open(after)
+    commit()
+    place.through(evolved, pa.record_batch([*wide(2).columns, *both], schema=after))
+    assert found(place) == [(1, "w1", None, None), (2, "w2", *_LATER)]
+
+
+@pytest.mark.parametrize("place", [PLACES[0], PLACES[2]], indirect=True)
+def test_what_is_prepared_keeps_the_table_as_it_is(place: Place) -> None:
+    """So recovery ends it before a sink is opened (R3). Somebody else's is waited for, and not for ever."""
+    commit = place.prepared(place.sink().open(NARROW), narrow(1))
+    with pytest.raises(SinkUnavailableError, match="ALTER TABLE"):
+        place.sink(evolve=True).open(WIDE)
+    commit()
+    place.through(place.sink(evolve=True).open(WIDE), wide(2))
+    assert found(place) == [(1, "w1", None, None), (2, "w2", *_LATER)]
+
+
+def test_a_type_is_never_changed(place: Place) -> None:
+    """Nor is anything else then; the statement is shown, where the database has one."""
+    place.sink().open(NARROW)
+    with pytest.raises(TargetError, match="'id'") as caught:
+        place.sink(evolve=True).open(pa.schema([("id", pa.list_(pa.int8())), *[*WIDE][1:]]))
+    for change in ("MODIFY COLUMN `id` JSON NOT NULL", 'ALTER COLUMN "id" TYPE JSON', "declare it TEXT"):
+        if change in str(caught.value):
+            break
+    else:
+        pytest.fail(str(caught.value))
+    place.through(place.sink().open(NARROW), narrow(1))
+    assert place.rows() == [(1, "w1")]
+
+
+@on_a_log
+def test_a_key_is_not_added(place: Place) -> None:
+    schema = pa.schema([("key", pa.int64()), *NARROW, *METADATA])
+    place.sink(upsert=Upsert(("id",))).open(pa.schema([*NARROW, *METADATA]))
+    with pytest.raises(TargetError, match="no unique index is on key and nothing else"):
+        place.sink(upsert=Upsert(("key",)), evolve=True).open(schema)
+    ahead = place.sink(upsert=Upsert(("key",)), evolve=True).check(schema)
+    assert not [each for each in ahead if "will change" in each.detail]

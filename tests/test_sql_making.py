@@ -158,6 +158,39 @@ def test_what_else_is_refused() -> None:
         created(SQLITE, pa.schema([("_offset", pa.int64())]))
 
 
+@dataclass(frozen=True)
+class Found:
+    """A table that exists."""
+
+    quoted: str = "`100%% t`"
+
+
+def test_columns_that_are_lacking_may_be_null_and_nothing_is_added_where_that_is_not_enough() -> None:
+    rows = row_columns("s", SCHEMA, {}, None)
+    price, percent = rows[2], rows[4]
+    fits = Fit((), (price, percent), (), (), rows)
+    statements = maker(MYSQL, look=lambda: (Found(), fits)).plan()
+    assert [each % () for each in statements] == [
+        "ALTER TABLE `100% t` ADD COLUMN `price` DECIMAL(12,4)",
+        "ALTER TABLE `100% t` ADD COLUMN `100%` LONGBLOB",
+    ]
+    assert maker(MYSQL, look=lambda: (Found(), Fit((), (price,), ("is wrong",), (), rows))).plan() == []
+    keyed = maker(MYSQL, look=lambda: (Found(), fits), upsert=Upsert(("price",)))
+    assert len(keyed.plan()) == 1
+    foreseen = keyed.foresee()
+    assert foreseen is not None
+    assert foreseen[1].lacking == (price,)
+
+
+def test_a_type_that_does_not_fit_comes_with_the_statement_that_changes_it() -> None:
+    (problem,) = fits_mysql(pa.float64(), "INT")
+    assert problem.endswith("cast it in a transform, or change the table: ALTER TABLE `d`.`t` MODIFY COLUMN `v` DOUBLE")
+    (problem,) = fits_postgres(pa.string(), "INTEGER")
+    assert problem.endswith('or change the table: ALTER TABLE "s"."t" ALTER COLUMN "v" TYPE TEXT')
+    (problem,) = fits_mysql(pa.duration("s"), "INT")
+    assert problem.endswith("cast it in a transform")
+
+
 class Refusal(StatementError):
     """What a server says, and what it means."""
 

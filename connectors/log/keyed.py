@@ -46,6 +46,10 @@ class Upsert:
         """Columns that the rows must have beside those of the table."""
         return (*ORDER, *(() if self.deleted is None else (self.deleted,)))
 
+    def after(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns that a writer is given: those of the table, and then what merging takes."""
+        return (*names, *(each for each in self.columns if each not in names))
+
     def check(self, schema: pa.Schema) -> list[str]:
         """What is missing in the rows, or wrong."""
         found = [f"the rows have no column {name}" for name in (*self.key, *self.columns) if name not in schema.names]

@@ -35,9 +35,13 @@ def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
 def _of_table(entry: SinkEntry) -> tuple[str, ...]:
     """What a run needs of the table, or of the user who makes it."""
     table = {MySqlEntry: "an InnoDB table", PostgresEntry: "a logged table"}.get(type(entry), "a table")
-    if entry.create == "never":
-        return (f"{table} that exists, with columns that fit the rows",)
-    return (f"{table} with columns that fit the rows, or the right to create it: `eos doctor` shows the statement",)
+    exists = "that exists, " if entry.create == "never" else ""
+    lines = [f"{table} {exists}with columns that fit the rows"]
+    if entry.create == "if-missing":
+        lines.append("the right to create the table, where there is none: `eos doctor` shows the statement")
+    if entry.evolve == "add-columns":
+        lines.append("the right to alter the table, where it lacks columns: `eos doctor` shows the statements")
+    return tuple(lines)
 
 
 _Words = tuple[str, str, tuple[str, ...], tuple[str, ...]]

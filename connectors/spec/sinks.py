@@ -39,6 +39,8 @@ class _KeyedEntry(Strict):
     create: Literal["never", "if-missing"] = "never"
     """`if-missing`: a start makes the table where there is none. It has a column for each of the rows, of a type that
     holds all values unaltered, and `key` as its primary key."""
+    evolve: Literal["none", "add-columns"] = "none"
+    """`add-columns`: a start adds columns of the rows that the table lacks. What is there already has NULL in them."""
     columns: Annotated[dict[NonEmpty, NonEmpty], Field(min_length=1)] = Field(default_factory=dict)
     """Columns that the table calls otherwise than the rows, as `{column of the table: column of the rows}`: read it as
     SQL's `SET id = order_id`. Any other column of the rows keeps its name; none is left out."""
@@ -75,6 +77,7 @@ class _KeyedEntry(Strict):
             "upsert": upsert,
             "renamed": dict(self.columns),
             "create": self.create == "if-missing",
+            "evolve": self.evolve == "add-columns",
         }
 
 

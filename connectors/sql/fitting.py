@@ -88,8 +88,16 @@ class TableColumn(Protocol):
         """NOT NULL, and nothing fills it in where the rows do not give it."""
 
 
+class Plan(Protocol):
+    """How a column of the rows is written."""
+
+    @property
+    def name(self) -> str:
+        """In the rows."""
+
+
 _Column = TypeVar("_Column", bound=TableColumn)
-_Plan = TypeVar("_Plan")
+_Plan = TypeVar("_Plan", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from connectors.contracts import Finding
-from connectors.sql.fitting import Fit, RowColumn
+from connectors.sql.fitting import Fit, Plan, RowColumn
 from connectors.sql.statements import Connected, StatementError
 from twophase.errors import SinkUnavailableError, TargetError
 
@@ -59,7 +59,7 @@ class Table(Protocol):
 
 
 _Table = TypeVar("_Table", bound=Table)
-_Plan = TypeVar("_Plan")
+_Plan = TypeVar("_Plan", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,9 @@ class Maker(Generic[_Table, _Plan]):
         """The statements after which the table takes the rows; none where the spec does not want them, or where they
         would not be enough. Raises TargetError where no type will do.
         """
-        seen = self.look()
+        return self._plan(self.look())
+
+    def _plan(self, seen: tuple[_Table, Fit[_Plan]] | None) -> list[str]:
         if seen is None:
             return [self.create()] if self.creates else []
         table, fit = seen
@@ -93,7 +95,9 @@ class Maker(Generic[_Table, _Plan]):
         has failed only if it is not done. Raises TargetError with the statement where the server refuses it,
         SinkUnavailableError, StatementError.
         """
-        for statement in self.plan():
+        seen = self.look()
+        statements = self._plan(seen)
+        for statement in statements:
             try:
                 server.execute(statement)
             except StatementError as error:
@@ -101,7 +105,7 @@ class Maker(Generic[_Table, _Plan]):
                     raise self._refused(statement, error) from error
             else:
                 _log.info("sink %s: %s", self.sink, statement % ())
-        return self.look()
+        return self.look() if statements else seen
 
     def foresee(self) -> tuple[_Table, Fit[_Plan]] | None:
         """The table as it would be taken after `make`, of which it does nothing. None: it is still to be made."""
@@ -112,12 +116,18 @@ class Maker(Generic[_Table, _Plan]):
         added = self._added(fit)
         return table, replace(fit, lacking=tuple(row for row in fit.lacking if row not in added))
 
+    def columns(self, seen: tuple[_Table, Fit[_Plan]] | None) -> list[str]:
+        """The columns of the rows that are written to what was foreseen, if nothing is wrong with it."""
+        if seen is None:
+            return [row.name for row in self._created()]
+        planned = {plan.name for plan in seen[1].plans}
+        return [row.name for row in self.rows if row.name in planned or not row.optional]
+
     def create(self) -> str:
         """The table with every column that it cannot do without, and the key as its primary key."""
-        rows = [row for row in self.rows if row.name in self.key or not row.optional]
-        lines = [f"{self._column(row)}{self._not_null(row)}" for row in rows]
+        lines = [f"{self._column(row)}{self._not_null(row)}" for row in self._created()]
         if self.key:
-            columns = {row.name: row.column for row in rows}
+            columns = {row.name: row.column for row in self.rows}
             lines.append(f"PRIMARY KEY ({', '.join(self.types.quote(columns[name]) for name in self.key)})")
         if not lines:
             raise TargetError(f"sink {self.sink}: the rows have no column for a table", remedy="select some")
@@ -135,6 +145,9 @@ class Maker(Generic[_Table, _Plan]):
         will = "is missing; will create" if self.look() is None else "will change"
         for statement in self.plan():
             yield Finding(check, True, f"{self.table} {will}: {statement % ()}")
+
+    def _created(self) -> list[RowColumn]:
+        return [row for row in self.rows if row.name in self.key or not row.optional]
 
     def _added(self, fit: Fit[Any]) -> list[RowColumn]:
         """A column of the key is missing in the unique index, too, where it cannot be added."""

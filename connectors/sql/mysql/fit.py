@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +19,9 @@ from pyarrow import types
 from connectors.sql.fitting import Fit, RowColumn, fit
 from connectors.sql.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
+from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.target import Target, TargetColumn
+from connectors.sql.mysql.types import TYPES
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
@@ -55,10 +58,10 @@ class ColumnPlan:
 
 def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
     """The columns to write, and everything that does not fit."""
-    return fit(rows, target.columns, _plan)
+    return fit(rows, target.columns, partial(_plan, target))
 
 
-def _plan(row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
+def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
     if column.generated:
         return f"column {column.name!r} of the table is generated and cannot be written"
     kind = row.kind
@@ -67,9 +70,23 @@ def _plan(row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
         return f"column {column.name!r} is of type {column.declared}, which is not supported"
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
-        return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+        problem = (
+            f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+        )
+        return problem + _or_change(target, row, column)
     bits, length = _BITS.get(column.type), _LENGTH.fullmatch(column.declared)
     return ColumnPlan(row.name, column.name, form, column.unsigned, column.fraction, bits, length and int(length[1]))
+
+
+def _or_change(target: Target, row: RowColumn, column: TargetColumn) -> str:
+    """What a run never does: it could change values that are there, or take hours."""
+    in_key = column.name in (part.column for index in target.unique for part in index.parts)
+    better = TYPES.of(row.type, in_key=in_key)
+    if better is None:
+        return ""
+    null = "" if column.nullable else " NOT NULL"
+    statement = f"ALTER TABLE {target.quoted} MODIFY COLUMN {quote(column.name)} {better}{null}"
+    return f", or change the table: {statement % ()}"
 
 
 def _integer(kind: pa.DataType, _column: TargetColumn) -> Form | None:

@@ -71,18 +71,34 @@ class MySqlSink:
             _log.warning("sink %s, table %s: %s; %s", self.name, self.table, opened.partitioning, REMEDY)
         return opened
 
-    def _compared(self, schema: pa.Schema, *, run: bool = False) -> MySqlSink:
-        """The sink as it is opened. `run`: make what is missing, where the spec says so; else take it for made."""
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink."""
+        names, _ = self._seen(schema, run=False)
+        return self._with_order(names)
+
+    def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[Target, Fit[ColumnPlan]] | None]:
+        """The columns that are written, and the table that takes them; None: a start is to make it.
+
+        `run`: make what is missing, where the spec says so; else take it for made.
+        """
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
             maker = self._maker(session, schema)
             seen = maker.make(session) if run else maker.foresee()
-            if seen is None:
+            if seen is None and (run or not self.create):
                 raise missing(session, self.table, maker.remedy())
-        target, fit = seen
-        if fit.complaints:
+            names = maker.columns(seen)
+        if seen is not None and seen[1].complaints:
+            target, fit = seen
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
             raise TargetError(message + "\n  - ".join(fit.complaints), remedy=remedy)
+        return names, seen
+
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> MySqlSink:
+        """The sink as it is opened, of a table that exists or that `run` lets it make."""
+        _, seen = self._seen(schema, run=run)
+        assert seen is not None
+        target, fit = seen
         return replace(
             self,
             log=self.log and self.log.on_driver(),
@@ -127,9 +143,10 @@ class MySqlSink:
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        planned = tuple(plan.name for plan in self.plans)
-        more = () if self.upsert is None else self.upsert.columns
-        return (*planned, *(each for each in more if each not in planned))
+        return self._with_order([plan.name for plan in self.plans])
+
+    def _with_order(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names) if self.upsert is None else self.upsert.after(names)
 
     @property
     def partition_by(self) -> Sequence[str] | None:

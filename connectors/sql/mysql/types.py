@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from connectors.sql.mysql.engine import quote
 _DIGITS: Final = 65
 _SCALE: Final = 30
 
-_PLAIN: Final[Tests] = {
+_BY_KIND: Final[Tests] = {
     types.is_boolean: "BOOLEAN",
     types.is_int8: "TINYINT",
     types.is_int16: "SMALLINT",
@@ -43,7 +44,10 @@ def _decimal(kind: pa.DataType) -> str | None:
     return f"DECIMAL({kind.precision},{kind.scale})" if fits else None
 
 
+TYPES: Final = Types(quote, _BY_KIND, _decimal, _IN_KEY)
+
+
 def types_of(dialect: Dialect) -> Types:
     """By code point and without padding: a key of the server's is then one key of Spark's, too (H15, H16)."""
     collation = "utf8mb4_nopad_bin" if dialect.is_mariadb else "utf8mb4_0900_bin"
-    return Types(quote, _PLAIN, _decimal, _IN_KEY, f" ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {collation}")
+    return replace(TYPES, options=f" ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {collation}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -17,7 +18,9 @@ from pyarrow import types
 from connectors.sql.fitting import Fit, RowColumn, fit
 from connectors.sql.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
+from connectors.sql.postgres.engine import quote
 from connectors.sql.postgres.target import Target, TargetColumn
+from connectors.sql.postgres.types import TYPES
 
 _BITS: Final = {"int2": 16, "int4": 32, "int8": 64}
 
@@ -49,10 +52,10 @@ class ColumnPlan:
 
 def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
     """The columns to write, and everything that does not fit."""
-    return fit(rows, target.columns, _plan)
+    return fit(rows, target.columns, partial(_plan, target))
 
 
-def _plan(row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
+def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
     if column.generated:
         return f"column {column.name!r} of the table is generated and cannot be written"
     kind = row.kind
@@ -61,8 +64,21 @@ def _plan(row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
         return f"column {column.name!r} is of type {column.declared}, which is not supported"
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
-        return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+        problem = (
+            f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+        )
+        return problem + _or_change(target, row, column)
     return ColumnPlan(row.name, column.name, form, column.length, column.fraction, _BITS.get(column.type))
+
+
+def _or_change(target: Target, row: RowColumn, column: TargetColumn) -> str:
+    """What a run never does: it could change values that are there, or take hours."""
+    in_key = column.name in (name for index in target.unique for name in index.columns)
+    better = TYPES.of(row.type, in_key=in_key)
+    if better is None:
+        return ""
+    statement = f"ALTER TABLE {target.quoted} ALTER COLUMN {quote(column.name)} TYPE {better}"
+    return f", or change the table: {statement % ()}"
 
 
 def _boolean(kind: pa.DataType, _column: TargetColumn) -> Form | None:

@@ -71,18 +71,34 @@ class PostgresSink:
             _log.warning("sink %s, table %s: one task writes all rows, for its unique keys", self.name, self.table)
         return opened
 
-    def _compared(self, schema: pa.Schema, *, run: bool = False) -> PostgresSink:
-        """The sink as it is opened. `run`: make what is missing, where the spec says so; else take it for made."""
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink."""
+        names, _ = self._seen(schema, run=False)
+        return self._with_order(names)
+
+    def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[Target, Fit[ColumnPlan]] | None]:
+        """The columns that are written, and the table that takes them; None: a start is to make it.
+
+        `run`: make what is missing, where the spec says so; else take it for made.
+        """
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
             maker = self._maker(session, schema)
             seen = maker.make(session) if run else maker.foresee()
-            if seen is None:
+            if seen is None and (run or not self.create):
                 raise missing(session, self.table, maker.remedy())
-        target, fit = seen
-        if fit.complaints:
+            names = maker.columns(seen)
+        if seen is not None and seen[1].complaints:
+            target, fit = seen
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
             raise TargetError(message + "\n  - ".join(fit.complaints), remedy=remedy)
+        return names, seen
+
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> PostgresSink:
+        """The sink as it is opened, of a table that exists or that `run` lets it make."""
+        _, seen = self._seen(schema, run=run)
+        assert seen is not None
+        target, fit = seen
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
         # A log locks no key before its decision; but of one key the newest row can only be found in one place.
         by = partition_columns(target, kinds) if self.log is None or self.upsert is not None else None
@@ -121,9 +137,10 @@ class PostgresSink:
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        planned = tuple(plan.name for plan in self.plans)
-        more = () if self.upsert is None else self.upsert.columns
-        return (*planned, *(each for each in more if each not in planned))
+        return self._with_order([plan.name for plan in self.plans])
+
+    def _with_order(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names) if self.upsert is None else self.upsert.after(names)
 
     def writer(self, transaction: TransactionId) -> Writer:
         """See Sink."""

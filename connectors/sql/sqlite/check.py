@@ -12,7 +12,6 @@ from sqlalchemy import Connection, inspect
 
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
-from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
 from connectors.sql.sqlite.target import find_table, missing
 from twophase.errors import ConnectorError
@@ -28,7 +27,7 @@ _DURABLE: Final = ("delete", "truncate", "persist", "wal")
 def findings(
     path: Path,
     table: str,
-    compare: Callable[[], Sequence[Binding]] | None,
+    compare: Callable[[], Sequence[str]] | None,
     ahead: _Ahead,
 ) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run.
@@ -36,7 +35,7 @@ def findings(
     Args:
         path: of the database.
         table: the target.
-        compare: compares the rows with the table, where the rows are known; raises ConnectorError.
+        compare: compares the rows with the table, where they are known; returns what is written, raises ConnectorError.
         ahead: what a run would make.
     """
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
@@ -74,9 +73,7 @@ def _database(path: Path) -> Iterator[Finding]:
     yield Finding("database", ok, f"{path} can be written; journal mode {mode}", remedy)
 
 
-def _target(
-    path: Path, table: str, compare: Callable[[], Sequence[Binding]] | None, ahead: _Ahead
-) -> Iterator[Finding]:
+def _target(path: Path, table: str, compare: Callable[[], Sequence[str]] | None, ahead: _Ahead) -> Iterator[Finding]:
     with Database(path).reading() as connection:
         made = list(ahead(connection))
         found = find_table(connection, table)
@@ -87,7 +84,7 @@ def _target(
         return
     takes = f"{table} has {len(found.columns)} columns" if found is not None else ""
     if compare is not None:
-        takes = f"{table} takes {', '.join(each.column for each in compare())}"
+        takes = f"{table} takes {', '.join(compare())}"
     yield Finding("target table", ok=True, detail=takes)
 
 

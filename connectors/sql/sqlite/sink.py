@@ -53,23 +53,34 @@ class SqliteSink:
 
     def open(self, schema: pa.Schema) -> SqliteSink:
         """See Sink. Never creates the file. Raises TargetError, SinkUnavailableError."""
-        bindings = self._compared(schema, run=True)
+        _, bindings = self._compared(schema, run=True)
         self.log.open()
         return replace(self, log=self.log.on_driver(), bindings=bindings)
 
-    def _compared(self, schema: pa.Schema, *, run: bool = False) -> tuple[Binding, ...]:
-        """How columns are bound. `run`: make what is missing, where the spec says so; else take it for made."""
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink."""
+        names, _ = self._compared(schema)
+        return self._with_order(names)
+
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> tuple[list[str], tuple[Binding, ...]]:
+        """The columns that are written, and how they are bound, if only to what there is.
+
+        `run`: make what is missing, where the spec says so; else take it for made.
+        """
         self._check_file()
         with Database(self.path).reading() as connection:
             maker = self._maker(connection, schema)
             seen = self._made(maker) if run else maker.foresee()
-            if seen is None:
+            if seen is None and (run or not self.create):
                 raise missing(connection, self.table, maker.remedy())
+            names = maker.columns(seen)
+        if seen is None:
+            return names, ()
         table, fit = seen
         if fit.complaints:
             message = f"the rows do not fit table {table.name}: " + "; ".join(fit.complaints)
             raise TargetError(message, remedy="change the table, or the columns in a transform")
-        return fit.plans
+        return names, fit.plans
 
     def _check_file(self) -> None:
         if not self.path.is_file():
@@ -113,8 +124,10 @@ class SqliteSink:
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        bound = tuple(each.name for each in self.bindings)
-        return bound if self.upsert is None else (*bound, *(each for each in self.upsert.columns if each not in bound))
+        return self._with_order([each.name for each in self.bindings])
+
+    def _with_order(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names) if self.upsert is None else self.upsert.after(names)
 
     @property
     def partition_by(self) -> Sequence[str] | None:
@@ -135,5 +148,5 @@ class SqliteSink:
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        compare = None if schema is None else lambda: self._compared(schema)
+        compare = None if schema is None else lambda: self._compared(schema)[0]
         return [*self.log.check(), *findings(self.path, self.table, compare, partial(self._ahead, schema))]
