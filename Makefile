@@ -1,6 +1,6 @@
 # The commands of this project; `make` alone lists them. Each one sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit demo bench check format clean
+.PHONY: help setup test test-unit matrix demo bench check format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -13,6 +13,9 @@ test: ## check the code and run all tests; Kafka and a database are started as n
 
 test-unit: ## run the tests that need no service, in under a minute
 	@scripts/test --no-lint --unit
+
+matrix: ## kill a pipeline at every point, with every sink and variant (about 20 minutes; `test` takes a part of it)
+	@EOS_MATRIX_SEED=all scripts/test --no-lint integration_tests/test_matrix.py -n 2
 
 demo: ## run the example job, kill it in the middle, restart it, and count (SERVICES=docker|native for real servers)
 	@scripts/demo

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SOURCES: Final = {"kafka": "connectors.kafka:KafkaSource"}
 _SINKS: Final = {
+    "kafka": "connectors.kafka.sink.sink:KafkaSink",
     "mysql": "connectors.sql.mysql.sink:MySqlSink",
     "postgresql": "connectors.sql.postgres.sink:PostgresSink",
     "sqlite": "connectors.sql.sqlite.sink:SqliteSink",
@@ -34,7 +35,7 @@ def build_source(entry: KafkaEntry) -> Source:
 
 def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
     """The sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
-    return cast("Sink", _build(_SINKS[entry.connector], entry.arguments(spec.checkpoint.location)))
+    return cast("Sink", _build(_SINKS[entry.connector], entry.arguments(spec.checkpoint)))
 
 
 def open_head(spec: Spec) -> HeadStore:

@@ -19,8 +19,12 @@ from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
+from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS
 from integration_tests.services.postgres_native import Postgres
+from tests.object_store import bucket, wire
+
+__all__ = ["bucket", "wire"]
 
 
 class TopicFactory(Protocol):
@@ -67,6 +71,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.alone)
         if "cluster" in fixtures:  # there is one cluster for each process of pytest-xdist that asks
             item.add_marker(pytest.mark.xdist_group("cluster"))
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if parameters.get("kind") in {"postgresql", "sqlite"}:
+            item.add_marker(pytest.mark.any_server)
 
 
 @pytest.fixture(scope="session")
@@ -141,6 +148,14 @@ def postgres_database(postgres: Postgres) -> Iterator[str]:
     with engine.connect() as connection:
         connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
     engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def s3_port() -> int:
+    """Of an object store that answers; it is stopped with the other services."""
+    store = ObjectStore()
+    store.up()
+    return store.port
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from integration_tests.harness.rotation import SEED, seed_of_run
 from integration_tests.services import NoControlError, Services
 from integration_tests.services.values import Server
 
@@ -57,7 +58,9 @@ class Report:
 
     def pytest_report_header(self) -> str:
         """Name what every group runs on."""
-        return f"Python {platform.python_version()}, Spark {version('pyspark')}"
+        seed = seed_of_run()
+        pairs = "every pair" if seed is None else f"pairs by {SEED}={seed}"
+        return f"Python {platform.python_version()}, Spark {version('pyspark')}; kill matrix: {pairs}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print both lists."""

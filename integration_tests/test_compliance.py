@@ -13,12 +13,18 @@ import pytest
 import sqlalchemy
 
 from connectors.contracts import Sink
+from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance
-from connectors.testing.target import Row, Target
+from connectors.testing.target import Row, Target, leave_in_log
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.drain import drain
+from integration_tests.services import Services
+from tests.object_store import Bucket
 
 _TABLE = "compliance"
 
@@ -65,10 +71,7 @@ class DatabaseTarget:
         """See Target. In a log it is a file of somebody's."""
         if self.log is None:
             return self.prepare_foreign(f"somebody-{secrets.token_hex(6)}")
-        file = self.log.folder / "README"
-        self.log.folder.mkdir(exist_ok=True)
-        file.write_text("somebody's")
-        return lambda: file.unlink()
+        return leave_in_log(self.log.open())
 
     def prepare_foreign(self, name: str) -> Callable[[], None]:
         """Prepare a transaction."""
@@ -125,6 +128,17 @@ class TestMySqlLog(SinkCompliance):
         return MySqlTarget(database, LogPlace(tmp_path / "log", slots=2))
 
 
+@pytest.mark.any_server
+class TestMySqlLogInABucket(SinkCompliance):
+    """MySQL or MariaDB by the write-ahead log, which lies in an object store."""
+
+    late_writers = True
+
+    @pytest.fixture
+    def target(self, database: str, bucket: Bucket) -> Target:
+        return MySqlTarget(database, LogPlace(bucket.address(), slots=2))
+
+
 class TestMySqlUpsert(UpsertCompliance):
     """MySQL or MariaDB by merging."""
 
@@ -158,3 +172,37 @@ class TestPostgresUpsert(UpsertCompliance):
     @pytest.fixture
     def target(self, postgres_database: str, tmp_path: Path) -> Target:
         return PostgresTarget(postgres_database, LogPlace(tmp_path / "log", slots=2), keyed=True)
+
+
+@dataclass
+class KafkaTarget:
+    """See Target: messages with JSON values, as a reader of committed ones sees them."""
+
+    brokers: str
+    topic: str
+    markers: str
+    log: LogPlace
+    keyed: bool = False
+
+    def sink(self, name: str) -> Sink:
+        """See Target."""
+        return KafkaSink(name, self.brokers, Layout(self.topic, key=("n",)), self.log, markers=self.markers)
+
+    def rows(self) -> Counter[Row]:
+        """See Target."""
+        values = [record.json for record in drain(self.brokers, self.topic)]
+        return Counter((each["n"], each["text"]) for each in values)
+
+    def leave_foreign(self) -> Callable[[], None] | None:
+        """See Target."""
+        return leave_in_log(self.log.open())
+
+
+@pytest.mark.any_server
+class TestKafkaLog(SinkCompliance):
+    """Kafka by transactional producers."""
+
+    @pytest.fixture
+    def target(self, services: Services, topic: TopicFactory, tmp_path: Path) -> Target:
+        markers = topic(8, **{"cleanup.policy": "compact"})
+        return KafkaTarget(services.kafka_bootstrap, topic(3), markers, LogPlace(tmp_path / "log", slots=2))

@@ -62,3 +62,18 @@ def test_what_merging_takes_is_said_before_the_first_record(merged: Pipeline) ->
     sink["key"] = ["id"]
     merged.catch_up()
     assert merged.table.rows() == newest(merged.workload.expected)
+
+
+@pytest.mark.timeout(300)
+def test_h16_keys_of_two_partitions_need_a_number_of_their_own(merged: Pipeline) -> None:
+    """Offsets of two partitions do not compare: the pipeline stops, and goes on where the rows say what is newer."""
+    merged.workload.produce(400)
+    (step,) = merged.spec["transforms"]
+    columns = "SELECT id % 7 AS id, word, payload, false AS gone"  # records go to partitions by parity
+    step["sql"] = f"{columns}, _partition, _offset FROM incoming"
+    merged.start().fail("comes from partitions 0 and 1, whose offsets do not compare")
+    assert merged.table.count() == 0
+    step["sql"] = f"{columns}, 0 AS _partition, id AS _offset FROM incoming"
+    merged.catch_up()
+    newest_of = {number % 7: (number % 7, word, payload) for number, word, payload in sorted(merged.workload.expected)}
+    assert merged.table.rows() == Counter(newest_of.values())

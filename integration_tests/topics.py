@@ -19,7 +19,7 @@ def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, st
     client = AdminClient({"bootstrap.servers": bootstrap})
     for future in client.create_topics([new], operation_timeout=_SECONDS).values():
         future.result(_SECONDS)
-    await_kafka(bootstrap)
+    await_kafka(bootstrap, topic=name)
 
 
 def delete(bootstrap: str, names: Sequence[str]) -> None:

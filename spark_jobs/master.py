@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -39,10 +40,13 @@ def worker_python(spec: Spec, environ: Mapping[str, str]) -> str:
 def check_sinks(spec: Spec) -> None:
     """Raise SpecError for a sink whose tasks write to files of their machine, where that is not the driver's.
 
-    The driver would decide over rows that it cannot find.
+    The driver would decide over rows that it cannot find. A bucket is the same one from everywhere.
     """
+    if is_loopback(spec.spark.master) or not isinstance(spec.checkpoint.log_at, Path):
+        return
     for index, entry in enumerate(spec.sinks):
-        if entry.commit != "two-phase" and not is_loopback(spec.spark.master):
-            message = f"sinks[{index}] ({entry.name}): its rows wait in files at the checkpoint location, and tasks of "
-            message += f"{spec.spark.master} write them on other machines"
-            raise SpecError(message, remedy="run it with a local master, or commit by two-phase where the database can")
+        if entry.commit != "two-phase":
+            message = f"sinks[{index}] ({entry.name}): its rows wait in files at {spec.checkpoint.log_at}, and "
+            message += f"tasks of {spec.spark.master} write them on other machines"
+            remedy = "keep the log in an object store (`checkpoint.log`), run it with a local master, or commit by "
+            raise SpecError(message, remedy=remedy + "two-phase where the database can")

@@ -151,7 +151,6 @@ SINGLE = [
         "sinks[0].connector",
         "did you mean 'mysql'? allowed: mysql, postgresql, sqlite",
     ),
-    ("connector: mysql", "connector: kafka", 20, "sinks[0].connector", "not built yet: 'kafka'"),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),
     ("commit: two-phase", "commit: two-phas", 23, "sinks[0].commit", "did you mean 'two-phase'? allowed: two-phase"),
@@ -324,6 +323,38 @@ def test_sqlite_cannot_do_two_phase_and_the_message_says_what_can(tmp_path: Path
     assert mistake.path == "sinks[0].commit"
     assert "no prepared transactions" in mistake.found
     assert "use 'write-ahead-log'" in mistake.found
+
+
+KAFKA = """\
+    connector: kafka
+    bootstrap_servers: localhost:9092
+    topic: orders.big
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "said"),
+    [
+        (
+            "    topic: orders.big\n",
+            "",
+            "topic",
+            "neither topic nor topic_column; allowed: topic: orders",
+        ),
+        ("topic: orders.big", "topic: orders.big\n    topic_column: x", "topic", "both topic and topic_column"),
+        ("topic: orders.big", "topic: orders.*", "topic", "no patterns"),
+        ("topic: orders.big", "topic: a\n    commit: two-phase", "commit", "use 'write-ahead-log'"),
+        ("topic: orders.big", "topic: a\n    commit: upsert", "commit", "a topic keeps every message"),
+        ("topic: orders.big", "topic: a\n    transaction_timeout: 1ms", "transaction_timeout", "1s or longer"),
+        ("topic: orders.big", "topic: a\n    properties: {acks: 1}", "properties.acks", "transactions hold"),
+        ("topic: orders.big", "topic: a\n    slots: 65", "slots", ""),
+    ],
+)
+def test_a_mistake_of_a_kafka_sink(tmp_path: Path, old: str, new: str, path: str, said: str) -> None:
+    text = GOOD[: GOOD.index("    connector: mysql")] + KAFKA
+    (mistake,) = mistakes_of(tmp_path, text.replace(old, new))
+    assert mistake.path == f"sinks[0].{path}"
+    assert said in mistake.describe("spec.yaml")
 
 
 def test_librdkafka_settings_that_the_framework_sets_are_refused(tmp_path: Path) -> None:

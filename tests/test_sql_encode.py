@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.sql.json_text import json_text
+from connectors.formats.json_text import json_text
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.fit import ColumnPlan, Form

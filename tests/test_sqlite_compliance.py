@@ -16,7 +16,7 @@ from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance
-from connectors.testing.target import Row, Target
+from connectors.testing.target import Row, Target, leave_in_log
 
 
 @dataclass
@@ -39,10 +39,7 @@ class _SqliteTarget:
             return Counter((int(n), text) for n, text in connection.execute("SELECT n, text FROM compliance"))
 
     def leave_foreign(self) -> Callable[[], None] | None:
-        file = self.log.folder / "README"
-        self.log.folder.mkdir(exist_ok=True)
-        file.write_text("somebody's")
-        return lambda: file.unlink()
+        return leave_in_log(self.log.open())
 
 
 class TestSqliteUpsert(UpsertCompliance):

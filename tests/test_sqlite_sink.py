@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
-from connectors.sql.log.committer import LogCommitter
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import SqliteStore
 from twophase.errors import (
@@ -300,7 +300,7 @@ def test_nobody_aborts_what_is_applied_or_of_a_newer_epoch(world: World) -> None
     old, one = world.driver(epoch=1), world.prepare(0, 1)
     (applied,) = old.prepared(ME)
     run(old, 0, one)
-    with pytest.raises(IdentityError, match="whose rows are in table target"):
+    with pytest.raises(IdentityError, match="which is applied"):
         old.abort([applied])
     new = world.driver(epoch=2)
     newer = world.prepare(1, 2, epoch=2)

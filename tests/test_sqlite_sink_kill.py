@@ -18,12 +18,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from connectors.log.committer import LogCommitter
+from connectors.log.ledger import Share
 from connectors.log.place import LogPlace
 from connectors.sql.log import apply as apply_module
-from connectors.sql.log import committer as committer_module
+from connectors.sql.log import ledger as ledger_module
 from connectors.sql.log import slots
-from connectors.sql.log.apply import Share
-from connectors.sql.log.committer import LogCommitter
+from connectors.sql.log.apply import Target
 from connectors.sql.log.store import Store
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.statements import in_transaction
@@ -60,17 +61,17 @@ def separate_rows_from_witness() -> None:
     """Make the variant that the test has to catch: rows in one transaction, the slot in the next."""
     move, whole = slots.move_slot, apply_module.apply_share
 
-    def rows_alone(store: Store, storage: Storage, share: Share) -> list[CommitOutcome]:
-        outcomes = whole(store, storage, share)
+    def rows_alone(store: Store, storage: Storage, target: Target, share: Share) -> list[CommitOutcome]:
+        outcomes = whole(store, storage, target, share)
         time.sleep(0.2)  # a busy machine
         if CommitOutcome.COMMITTED in outcomes:
             with in_transaction(store):
-                move(store, share.incarnation, sink_key(share.sink), share.slot, share.checkpoint_id)
+                move(store, share.incarnation, sink_key(target.sink), share.slot, share.checkpoint_id)
         return outcomes
 
     apply_module.move_slot = lambda *_arguments: None
     apply_module.tables.insert_witness = lambda *_arguments: None
-    committer_module.apply_share = rows_alone
+    ledger_module.apply_share = rows_alone
 
 
 @dataclass

@@ -12,9 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
 from connectors.log.segments import open_log
-from connectors.sql.log.committer import LogCommitter, LogTarget
+from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
 from twophase.driver import Driver
@@ -122,7 +123,7 @@ def world(tmp_path: Path) -> World:
 
 def crashing(world: World, *, after: bool) -> CrashingCommitter:
     target = LogTarget("s", "t", "here", partial(SqliteStore, world.sink.path), 1, IDLE_S)
-    committer = CrashingCommitter(target, "p", open_log(world.sink.log.folder))
+    committer = CrashingCommitter("s", SqlLedger(target, "p"), open_log(world.sink.log.at))
     committer.after = after
     return committer
 

@@ -1,4 +1,4 @@
-"""Segments on a real disk: what is read is what was written, and damage of any kind is named before a row comes out."""
+"""Segments on a disk and in a bucket: what is read is what was written; any damage is named before a row comes out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,43 +16,82 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.object_store import Bucket
 from wal.errors import SegmentDamagedError, SegmentError, SegmentFormatError, SegmentMissingError, StorageError
 from wal.local import LocalStorage
+from wal.object import ObjectStorage
 from wal.segment import SegmentRef, SegmentWriter, read_segment, stat_segment
+from wal.storage import Storage
 
 NAME = "one.segment"
 ROWS = pa.table({"id": pa.array([1, None, 3]), "text": ["", None, "ä\0\n"], "raw": [b"\xff", b"", None]})
 
 
-def seal(storage: LocalStorage, table: pa.Table = ROWS, name: str = NAME) -> SegmentRef:
+def seal(storage: Storage, table: pa.Table = ROWS, name: str = NAME) -> SegmentRef:
     writer = SegmentWriter(storage, name, table.schema)
     for batch in table.to_batches():
         writer.write(batch)
     return writer.seal()
 
 
+@dataclass
+class Place:
+    """A storage, and a way to its bytes that shares no code with it."""
+
+    storage: Storage
+    read: Callable[[str], bytes]
+    write: Callable[[str, bytes], object]  # also over what is there
+
+    def ref(self, table: pa.Table = ROWS, name: str = NAME) -> SegmentRef:
+        return seal(self.storage, table, name)
+
+
 @pytest.fixture
-def storage(tmp_path: Path) -> LocalStorage:
-    return LocalStorage(tmp_path)
+def folder(tmp_path: Path) -> Place:
+    return Place(LocalStorage(tmp_path), lambda name: (tmp_path / name).read_bytes(), partial(_write, tmp_path))
 
 
-def test_rows_come_back(storage: LocalStorage, tmp_path: Path) -> None:
-    ref = seal(storage)
-    content = (tmp_path / NAME).read_bytes()
+def _write(folder: Path, name: str, content: bytes) -> None:
+    (folder / name).write_bytes(content)
+
+
+@pytest.fixture
+def in_bucket(bucket: Bucket) -> Place:
+    return Place(
+        ObjectStorage(bucket.address("log")),
+        lambda name: bucket.content(f"log/{name}"),
+        lambda name, content: bucket.write(f"log/{name}", content),
+    )
+
+
+@pytest.fixture(params=["folder", "in_bucket"])
+def place(request: pytest.FixtureRequest) -> Place:
+    found: Place = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def storage(place: Place) -> Storage:
+    return place.storage
+
+
+def test_rows_come_back(place: Place) -> None:
+    ref = place.ref()
+    content = place.read(NAME)
     assert (ref.name, ref.rows) == (NAME, 3)
     assert ref.sha256 == hashlib.sha256(content[: ref.bytes]).hexdigest()
-    assert stat_segment(storage, NAME) == ref
-    assert pa.Table.from_batches(read_segment(storage, ref)).equals(ROWS)
+    assert stat_segment(place.storage, NAME) == ref
+    assert pa.Table.from_batches(read_segment(place.storage, ref)).equals(ROWS)
 
 
-def test_no_rows_are_a_segment_too(storage: LocalStorage) -> None:
-    ref = seal(storage, ROWS.slice(0, 0))
-    assert list(read_segment(storage, ref)) == []
+def test_no_rows_are_a_segment_too(place: Place) -> None:
+    ref = place.ref(ROWS.slice(0, 0))
+    assert list(read_segment(place.storage, ref)) == []
 
 
-def test_any_tool_can_read_the_layout(storage: LocalStorage, tmp_path: Path) -> None:
-    ref = seal(storage)
-    content = (tmp_path / NAME).read_bytes()
+def test_any_tool_can_read_the_layout(place: Place) -> None:
+    ref = place.ref()
+    content = place.read(NAME)
     length, crc, end = struct.unpack("<II8s", content[-16:])
     footer = content[-16 - length : -16]
     assert (content[:8], end, zlib.crc32(footer)) == (b"EOSWAL01", b"EOSWALFT", crc)
@@ -66,64 +107,76 @@ def test_any_tool_can_read_the_layout(storage: LocalStorage, tmp_path: Path) -> 
     assert pa.ipc.open_stream(content[8 : ref.bytes]).read_all().equals(ROWS)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+UNCHANGED = [HealthCheck.function_scoped_fixture]
+
+
+@settings(suppress_health_check=UNCHANGED, max_examples=200)
 @given(data=st.data())
-def test_any_damage_is_found_before_the_first_row(storage: LocalStorage, tmp_path: Path, data: st.DataObject) -> None:
-    path = tmp_path / NAME
-    path.unlink(missing_ok=True)
-    ref = seal(storage)
-    content = path.read_bytes()
-    place = data.draw(st.integers(0, len(content) - 1))
+def test_any_damage_is_found_before_the_first_row(folder: Place, data: st.DataObject) -> None:
+    check_damage(folder, data)
+
+
+@settings(suppress_health_check=UNCHANGED, max_examples=25)  # of some requests each
+@given(data=st.data())
+def test_any_damage_in_a_bucket_is_found_before_the_first_row(in_bucket: Place, data: st.DataObject) -> None:
+    check_damage(in_bucket, data)
+
+
+def check_damage(place: Place, data: st.DataObject) -> None:
+    place.storage.delete(NAME)
+    ref = place.ref()
+    content = place.read(NAME)
+    spot = data.draw(st.integers(0, len(content) - 1))
     damages: list[Callable[[], bytes]] = [
-        lambda: content[:place],
-        lambda: content[:place] + bytes([content[place] ^ data.draw(st.integers(1, 255))]) + content[place + 1 :],
-        lambda: content[:place] + data.draw(st.binary(min_size=1, max_size=9)) + content[place:],
+        lambda: content[:spot],
+        lambda: content[:spot] + bytes([content[spot] ^ data.draw(st.integers(1, 255))]) + content[spot + 1 :],
+        lambda: content[:spot] + data.draw(st.binary(min_size=1, max_size=9)) + content[spot:],
         lambda: content + data.draw(st.binary(min_size=1, max_size=20)),
-        lambda: content[:place] + bytes(len(content) - place),
+        lambda: content[:spot] + bytes(len(content) - spot),
     ]
     damaged = data.draw(st.sampled_from(damages))()
     if damaged == content:
         return
-    path.write_bytes(damaged)
-    with pytest.raises(SegmentError, match=f"{tmp_path}/{NAME}") as caught:
-        read_segment(storage, ref)
+    place.write(NAME, damaged)
+    with pytest.raises(SegmentError, match=f"{place.storage.describe()}/{NAME}") as caught:
+        read_segment(place.storage, ref)
     assert caught.value.remedy
 
 
-def test_bytes_between_rows_and_footer_are_damage(storage: LocalStorage, tmp_path: Path) -> None:
+def test_bytes_between_rows_and_footer_are_damage(place: Place) -> None:
     """The checksum of the rows alone would still be right."""
-    ref = seal(storage)
-    content = (tmp_path / NAME).read_bytes()
-    (tmp_path / NAME).write_bytes(content[: ref.bytes] + b"more" + content[ref.bytes :])
+    ref = place.ref()
+    content = place.read(NAME)
+    place.write(NAME, content[: ref.bytes] + b"more" + content[ref.bytes :])
     with pytest.raises(SegmentDamagedError, match="bytes lie before its footer"):
-        read_segment(storage, ref)
+        read_segment(place.storage, ref)
 
 
-def test_a_missing_segment_is_named(storage: LocalStorage, tmp_path: Path) -> None:
-    with pytest.raises(SegmentMissingError, match=f"{tmp_path}/gone"):
-        read_segment(storage, SegmentRef("gone", 1, 1, ""))
-    with pytest.raises(SegmentMissingError, match=f"{tmp_path}/gone"):
-        stat_segment(storage, "gone")
+def test_a_missing_segment_is_named(place: Place) -> None:
+    with pytest.raises(SegmentMissingError, match=f"{place.storage.describe()}/gone"):
+        read_segment(place.storage, SegmentRef("gone", 1, 1, ""))
+    with pytest.raises(SegmentMissingError, match=f"{place.storage.describe()}/gone"):
+        stat_segment(place.storage, "gone")
 
 
-def test_another_whole_segment_is_not_taken_for_it(storage: LocalStorage, tmp_path: Path) -> None:
-    ref, other = seal(storage), seal(storage, ROWS.slice(1), "two.segment")
-    (tmp_path / NAME).write_bytes((tmp_path / other.name).read_bytes())
+def test_another_whole_segment_is_not_taken_for_it(place: Place) -> None:
+    ref, other = place.ref(), place.ref(ROWS.slice(1), "two.segment")
+    place.write(NAME, place.read(other.name))
     with pytest.raises(SegmentDamagedError, match="not the segment that was acknowledged"):
-        read_segment(storage, ref)
+        read_segment(place.storage, ref)
 
 
-def test_a_newer_format_is_refused_as_such(storage: LocalStorage, tmp_path: Path) -> None:
-    ref = seal(storage)
-    content = (tmp_path / NAME).read_bytes()
+def test_a_newer_format_is_refused_as_such(place: Place) -> None:
+    ref = place.ref()
+    content = place.read(NAME)
     footer = content[ref.bytes : -16].replace(b'"format":1', b'"format":2')
     tail = struct.pack("<II8s", len(footer), zlib.crc32(footer), b"EOSWALFT")
-    (tmp_path / NAME).write_bytes(content[: ref.bytes] + footer + tail)
+    place.write(NAME, content[: ref.bytes] + footer + tail)
     with pytest.raises(SegmentFormatError, match="has format 2, this version reads format 1"):
-        read_segment(storage, ref)
+        read_segment(place.storage, ref)
 
 
-def test_a_writer_that_lost_bytes_cannot_seal(storage: LocalStorage) -> None:
+def test_a_writer_that_lost_bytes_cannot_seal(storage: Storage) -> None:
     """Arrow would write on behind the gap: the second batch would fit where the first did not."""
 
     class Leaky:
@@ -151,8 +204,9 @@ def test_a_writer_that_lost_bytes_cannot_seal(storage: LocalStorage) -> None:
         writer.seal()
 
 
-def test_an_abandoned_segment_is_not_there(storage: LocalStorage, tmp_path: Path) -> None:
-    writer = SegmentWriter(storage, NAME, ROWS.schema)
+def test_an_abandoned_segment_is_not_there(place: Place) -> None:
+    writer = SegmentWriter(place.storage, NAME, ROWS.schema)
     writer.write(ROWS.to_batches()[0])
     writer.discard()
-    assert list(tmp_path.iterdir()) == []
+    assert place.storage.names() == []
+    assert list(place.storage.unfinished()) == []

@@ -14,6 +14,7 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `before-decide` | every writer has acknowledged; head is not yet swapped |
 | `after-decide` | head holds the decision; nothing is committed |
 | `applying` | a slot of a log has an open transaction with its rows |
+| `part-applied` | a slot has committed a first part of its rows, which are too many for one transaction |
 | `between-commits` | one committable is committed, others are not |
 | `after-commits` | everything is committed; head does not say so, Spark has not written `commits/N` |
 | `closed` | head says "committed up to N"; Spark has not written `commits/N` |
@@ -33,6 +34,7 @@ POINTS: Final = (
     "before-decide",
     "after-decide",
     "applying",
+    "part-applied",
     "between-commits",
     "after-commits",
     "closed",

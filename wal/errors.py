@@ -3,8 +3,11 @@
 WalError
 ├── StorageError                  the place for the bytes cannot be used now (full, unreadable, read-only)
 │   ├── ObjectExistsError         the name is taken: nothing is ever overwritten
-│   └── ObjectMissingError        no object of this name, or what was begun under it has been swept away
+│   ├── ObjectMissingError        no object of this name, or what was begun under it has been swept away
+│   └── StorageRefusedError       it will not: credentials, rights, no such bucket, too large
 ├── ObjectNameError               the name is not one that every storage can hold
+├── ObjectAddressError            the URL of an object store is wrong
+│   └── ObjectOptionsError        or what is said beside it
 ├── NetworkFilesystemError        the location is on a network filesystem, whose links and syncs promise too little
 └── SegmentError                  one segment; the message names it
     ├── SegmentMissingError       it does not exist
@@ -20,14 +23,17 @@ from typing import ClassVar
 
 __all__ = [
     "NetworkFilesystemError",
+    "ObjectAddressError",
     "ObjectExistsError",
     "ObjectMissingError",
     "ObjectNameError",
+    "ObjectOptionsError",
     "SegmentDamagedError",
     "SegmentError",
     "SegmentFormatError",
     "SegmentMissingError",
     "StorageError",
+    "StorageRefusedError",
     "WalError",
 ]
 
@@ -70,6 +76,20 @@ class ObjectMissingError(StorageError):
     """There is no such object, or its unfinished bytes were swept away before they were published."""
 
     retriable = False
+
+
+class StorageRefusedError(StorageError):
+    """The storage answers, and refuses: it will until somebody changes its settings, ours, or what is asked."""
+
+    retriable = False
+
+
+class ObjectAddressError(WalError):
+    """This is not where an object store can be, or not how it is said here. No secret is in the message."""
+
+
+class ObjectOptionsError(ObjectAddressError):
+    """The URL is right, and its options are not."""
 
 
 class ObjectNameError(WalError):

@@ -98,4 +98,4 @@ def _decode(text: bytes, place: str) -> Footer:
 
 
 def _damaged(place: str, why: str) -> SegmentDamagedError:
-    return SegmentDamagedError(f"segment {place} is damaged: {why}", remedy="restore it from a backup of this folder")
+    return SegmentDamagedError(f"segment {place} is damaged: {why}", remedy="restore it from a backup")

@@ -160,7 +160,7 @@ def _open(storage: Storage, name: str) -> BinaryIO:
         return storage.open(name)
     except ObjectMissingError as error:
         message = f"segment {_place(storage, name)} is missing"
-        raise SegmentMissingError(message, remedy="restore it from a backup of this folder") from error
+        raise SegmentMissingError(message, remedy="restore it from a backup") from error
 
 
 def _place(storage: Storage, name: str) -> str:
@@ -168,7 +168,7 @@ def _place(storage: Storage, name: str) -> str:
 
 
 def _damaged(place: str, why: str) -> WalError:
-    return SegmentDamagedError(f"segment {place} is damaged: {why}", remedy="restore it from a backup of this folder")
+    return SegmentDamagedError(f"segment {place} is damaged: {why}", remedy="restore it from a backup")
 
 
 def _unreadable(place: str, error: OSError) -> WalError:

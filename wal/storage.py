@@ -1,7 +1,9 @@
 """What is asked of a place for bytes: a flat set of immutable objects, each of which is there whole or not at all.
 
-`local.LocalStorage` keeps them in a folder. An object store fits the same contract: `create` is a multipart upload,
-`publish` its conditional completion (create if absent), `unfinished` the list of uploads that nobody completed.
+`local.LocalStorage` keeps them in a folder, `object.ObjectStorage` in a bucket. They differ in what can be done about a
+writer that still lives when somebody else cleans up: in a folder `sweep` ends it; in a bucket nothing does, so that its
+object may come later. Whoever keeps a Storage therefore gives each writer a name of its own, and reads only the names
+that were decided on (R5, R6, H8).
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ class ObjectWriter(Protocol):
     def publish(self) -> None:
         """Make every byte durable, and only then the object visible under its name, durably.
 
-        Guarantees: when it returns, the object survives a power cut. Raises ObjectExistsError if the name is taken,
-        ObjectMissingError if `sweep` came first, StorageError otherwise: then the object may be visible, and if
-        so it is whole.
+        Guarantees: when it returns, the object survives a power cut. Raises ObjectExistsError if the name is taken by
+        other bytes, ObjectMissingError if `sweep` came first, StorageError otherwise: then the object may be visible,
+        or may become so, and if so it is whole.
         """
 
     def discard(self) -> None:
@@ -46,16 +48,16 @@ class Storage(Protocol):
         """The object's bytes, seekable; the caller closes it. Raises ObjectMissingError."""
 
     def delete(self, name: str) -> None:
-        """Remove an object. Idempotent. After a power cut it may be there again."""
+        """Remove an object. Idempotent. After a power cut, or by a publish still under way, it may be there again."""
 
     def names(self) -> Sequence[str]:
         """Names of all published objects, sorted."""
 
     def unfinished(self) -> Sequence[str]:
-        """Names under which something was begun and neither published nor discarded; sorted, each once."""
+        """Names under which a writer that was neither published nor discarded left something; sorted, each once."""
 
     def sweep(self, name: str) -> None:
-        """Remove what is unfinished under `name`. A writer that still lives can no longer publish it. Idempotent."""
+        """Remove what is unfinished under `name`. A writer whose bytes it was can no longer publish. Idempotent."""
 
     def describe(self) -> str:
         """Where this storage is, for messages; without secrets."""

@@ -49,10 +49,11 @@ _UNKNOWN: Final = frozenset(
 _OUT_OF_RANGE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
-class _QuietLogger:
+class QuietLogger:
     """librdkafka's own lines go to DEBUG: it repeats them many times a second, and what matters comes as an error."""
 
     def log(self, level: int, message: str, *arguments: object) -> None:
+        """What confluent_kafka calls."""
         logging.getLogger("connectors.kafka.librdkafka").debug(message, *arguments)
 
 
@@ -136,7 +137,7 @@ def check_settings(connection: Connection) -> None:
 def _open(kind: Any, connection: Connection, settings: dict[str, str | int | bool]) -> Client:
     complaints: deque[KafkaError] = deque(maxlen=8)
     try:
-        handle = kind({**settings, "error_cb": complaints.append}, logger=_QuietLogger())
+        handle = kind({**settings, "error_cb": complaints.append}, logger=QuietLogger())
     except KafkaException as error:
         text = connection.hide(error.args[0].str().strip())
         raise SpecError(

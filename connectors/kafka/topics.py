@@ -56,7 +56,7 @@ def describe(client: Client, names: Sequence[str]) -> list[Topic]:
 
 def matching_topics(client: Client, pattern: str) -> list[str]:
     """Names of the topics that a regular expression matches whole, without Kafka's own. Raises UnknownTopicError."""
-    known = _metadata(client, "the cluster's topics").topics
+    known = metadata(client, "the cluster's topics").topics
     found = sorted(name for name in known if re.fullmatch(pattern, name) and not name.startswith("__"))
     if not found:
         message = f"no topic on {client.connection.bootstrap_servers} matches {pattern!r}"
@@ -70,7 +70,7 @@ def _has_controller(client: Client) -> bool:
     Every real cluster does, and is asked once. librdkafka's mock cluster names none: a description would never come.
     """
     if "controller" not in client.seen:
-        answer = _metadata(client, "the cluster's metadata")
+        answer = metadata(client, "the cluster's metadata")
         if answer.controller_id not in answer.brokers:
             return False
         client.seen.add("controller")
@@ -79,7 +79,7 @@ def _has_controller(client: Client) -> bool:
 
 def _from_metadata(client: Client, names: Sequence[str]) -> list[Topic]:
     """The same without a controller, and so without ids. Of all topics: to ask for one by name might create it."""
-    known = _metadata(client, "the cluster's metadata").topics
+    known = metadata(client, "the cluster's metadata").topics
     topics = []
     for name in names:
         if name not in known:
@@ -90,7 +90,8 @@ def _from_metadata(client: Client, names: Sequence[str]) -> list[Topic]:
     return topics
 
 
-def _metadata(client: Client, doing: str) -> Any:
+def metadata(client: Client, doing: str) -> Any:
+    """Brokers and topics. Blocks for `connect_timeout_s` at most; raises SourceError."""
     try:
         return client.handle.list_topics(timeout=client.connection.connect_timeout_s)
     except KafkaException as error:

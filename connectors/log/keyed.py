@@ -13,8 +13,9 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
-from connectors.log.newest import Newest
+from connectors.log.newest import Newest, Order
 from connectors.log.place import LogPlace
 from connectors.log.segments import while_preparing
 from connectors.log.writer import Form, LogWriter
@@ -25,12 +26,20 @@ from twophase.values import Committable
 from wal.errors import WalError
 from wal.storage import Storage
 
-ORDER: Final = ("_offset", "_partition")
-"""Metadata columns that the rows must have, wherever the table has no place for them."""
+PLACE: Final = ("_offset", "_partition")
+"""Metadata columns that the rows must have, whether the table has a place for them or not."""
 
 GONE: Final = "__gone"
 """Column of a segment: the row's key is to be deleted, and its other columns say nothing."""
 
+_OFFSET: Final = "__offset"
+_PARTITION: Final = "__partition"
+"""What PLACE is called beside the columns of the table, which may keep it, too."""
+
+_ORDER: Final[Order] = ((_OFFSET, "ascending"), (GONE, "descending"))
+"""What one record says of a key: that it goes, and then that it comes again, as a change of a key does."""
+
+_RESERVED: Final = (GONE, _OFFSET, _PARTITION)
 _KEY: Final = b"key"
 
 
@@ -44,7 +53,7 @@ class Upsert:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that the rows must have beside those of the table."""
-        return (*ORDER, *(() if self.deleted is None else (self.deleted,)))
+        return (*PLACE, *(() if self.deleted is None else (self.deleted,)))
 
     def after(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that a writer is given: those of the table, and then what merging takes."""
@@ -55,6 +64,13 @@ class Upsert:
         found = [f"the rows have no column {name}" for name in (*self.key, *self.columns) if name not in schema.names]
         if self.deleted in schema.names and schema.field(self.deleted).type != pa.bool_():
             found.append(f"column {self.deleted} of the rows is {schema.field(self.deleted).type}, not a boolean")
+        kinds = {name: schema.field(name).type for name in PLACE if name in schema.names}
+        found += [
+            f"column {name} of the rows is {kind}, not a whole number"
+            for name, kind in kinds.items()
+            if not types.is_integer(kind)
+        ]
+        found += [f"the rows have a column {name}, which merging needs" for name in _RESERVED if name in schema.names]
         return found
 
 
@@ -91,8 +107,8 @@ class _Rows:
         return pa.schema([*fields, pa.field(GONE, pa.bool_())], metadata={_KEY: json.dumps(self.key).encode()})
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        """With the columns of ORDER at its end, by which rows are compared, and which are not stored."""
-        self._check_key(batch, first_row)
+        """With offset and partition at its end, by which rows are compared, and which are not stored."""
+        self._check_not_null(batch, first_row)
         gone = self._gone(batch)
         parts = [self._kept(batch.filter(pc.invert(gone)), first_row), self._deleted(batch.filter(gone), first_row)]
         return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
@@ -115,17 +131,19 @@ class _Rows:
         return self._ordered(batch, columns, gone=True)
 
     def _ordered(self, batch: pa.RecordBatch, columns: list[pa.Array], *, gone: bool) -> pa.RecordBatch:
-        order = [batch.column(name) for name in ORDER]
-        names = [*self.schema.names, *ORDER]
-        return pa.record_batch([*columns, pa.repeat(pa.scalar(gone), batch.num_rows), *order], names=names)
+        place = [batch.column(name) for name in PLACE]
+        names = [*self.schema.names, _OFFSET, _PARTITION]
+        return pa.record_batch([*columns, pa.repeat(pa.scalar(gone), batch.num_rows), *place], names=names)
 
-    def _check_key(self, batch: pa.RecordBatch, first_row: int) -> None:
-        for name in self.upsert.key:
+    def _check_not_null(self, batch: pa.RecordBatch, first_row: int) -> None:
+        """A row without a key is none that could be merged, and one without a place is neither old nor new."""
+        for name in (*self.upsert.key, *PLACE):
             column = batch.column(name)
             if column.null_count:
                 row = first_row + pc.index(pc.is_null(column), True).as_py()
-                message = f"row {row}, column {name!r}: NULL in a key"
-                raise BadRowError(message, remedy="filter such rows in a transform, or choose another key")
+                what = "NULL in a key" if name in self.upsert.key else "NULL, so that nothing tells how new the row is"
+                remedy = "filter such rows in a transform, or choose another key"
+                raise BadRowError(f"row {row}, column {name!r}: {what}", remedy=remedy)
 
 
 class KeyedWriter(LogWriter):
@@ -136,7 +154,7 @@ class KeyedWriter(LogWriter):
     ) -> None:
         rows = _Rows(form, upsert)
         super().__init__(storage, rows, slots, transaction)
-        self._newest = Newest(rows.key, ORDER)
+        self._newest = Newest(rows.key, _ORDER, _PARTITION)
         self._schema = rows.schema
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -161,6 +179,11 @@ class KeyedWriter(LogWriter):
         return super().prepare()
 
 
+def segment_schema(form: KeyedForm, upsert: Upsert) -> pa.Schema:
+    """Of what a task writes."""
+    return _Rows(form, upsert).schema
+
+
 def log_writer(log: LogPlace, form: KeyedForm, upsert: Upsert | None, transaction: TransactionId) -> LogWriter:
     """In a task: a writer into the log, of rows as they are or of each key the newest one."""
     storage = log.open()
@@ -173,5 +196,5 @@ def check_upsert(sink: str, upsert: Upsert, schema: pa.Schema) -> None:
     """Raise TargetError that lists everything that is wrong with the rows. Called on the driver, at a start."""
     if found := upsert.check(schema):
         message = f"sink {sink}: the rows cannot be merged: " + "; ".join(found)
-        remedy = f"let the last step select {', '.join((*upsert.key, *upsert.columns))} as well"
+        remedy = f"let the last step select {', '.join((*upsert.key, *upsert.columns))}, the last ones as they are"
         raise TargetError(message, remedy=remedy)

@@ -1,4 +1,4 @@
-"""Where a sink's log lies, and into how many slots its checkpoints are divided."""
+"""Where a sink's log lies, a folder or a prefix in a bucket, and into how many slots its checkpoints are divided."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from connectors.contracts import Finding
+from connectors.log.probe import probe
 from connectors.log.segments import open_log
 from twophase.errors import TargetError
+from wal.address import ObjectAddress
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem
-from wal.local import LocalStorage
+from wal.storage import Storage
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one on each machine
 
@@ -39,32 +41,37 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """Picklable. The folder may be shared by sinks and pipelines; it is made when it is first written to."""
+    """Picklable. It may be shared by sinks and pipelines; a folder is made when it is first written to."""
 
-    folder: Path
+    at: Path | ObjectAddress
     slots: int = 1  # that share the rows of a checkpoint and are applied at once
     seen: Sight | None = None  # by the driver: which disk of which machine it is; None: nobody has looked yet
 
-    def open(self) -> LocalStorage:
+    def open(self) -> Storage:
         """The storage. Raises TargetError for a network filesystem, and where this is not what the driver has seen.
 
-        Called in tasks: a segment on another machine's disk would be decided, and never be found.
+        Called in tasks: a segment on another machine's disk would be decided, and never be found. A bucket is the same
+        one from everywhere, by its address alone.
         """
         if self.seen is not None and not self.seen.is_here():
-            message = f"rows would wait at {self.folder}, which on this machine is not what the driver sees there"
-            remedy = "run tasks on the driver's machine (a local master), or commit by two-phase where the database can"
+            message = f"rows would wait at {self.at}, which on this machine is not what the driver sees there"
+            remedy = "run tasks on the driver's machine (a local master), keep the log in an object store "
+            remedy += "(`checkpoint.log`), or commit by two-phase where the database can"
             raise TargetError(message, remedy=remedy)
-        return open_log(self.folder)
+        return open_log(self.at)
 
     def on_driver(self) -> LogPlace:
         """The same, as the driver sees it now: to be sent to tasks."""
-        return replace(self, seen=Sight.of(_existing(self.folder)))
+        return self if isinstance(self.at, ObjectAddress) else replace(self, seen=Sight.of(_existing(self.at)))
 
     def check(self, of: str = "") -> Sequence[Finding]:
-        """What `eos doctor` says of it. Changes nothing. `of`: stands before the name of each check."""
-        return [
-            replace(finding, check=of + finding.check) for finding in (_location(self.folder), _writable(self.folder))
-        ]
+        """What `eos doctor` says of it. Writes nothing but a probe into a bucket, and deletes it again.
+
+        `of`: stands before the name of each check.
+        """
+        at = self.at
+        found = probe(at) if isinstance(at, ObjectAddress) else [_location(at), _writable(at)]
+        return [replace(finding, check=of + finding.check) for finding in found]
 
 
 def _existing(folder: Path) -> Path:

@@ -17,7 +17,15 @@ from twophase.errors import (
 )
 from twophase.ids import TransactionId
 from twophase.values import Committable
-from wal.errors import SegmentError, SegmentFormatError, SegmentMissingError, StorageError, WalError
+from wal.address import ObjectAddress
+from wal.errors import (
+    SegmentError,
+    SegmentFormatError,
+    SegmentMissingError,
+    StorageError,
+    StorageRefusedError,
+    WalError,
+)
 from wal.local import LocalStorage
 from wal.segment import SegmentRef, stat_segment
 from wal.storage import Storage
@@ -101,11 +109,11 @@ class Log:
     sink: str  # sink_key(name)
     incarnation: str
 
-    def waiting(self, applied: int) -> Iterator[tuple[str, TransactionId]]:
-        """Sealed segments of checkpoints above `applied`."""
+    def sealed(self) -> Iterator[tuple[str, TransactionId]]:
+        """Segments that are whole, by name."""
         for name in self.storage.names():
             transaction = self._own(name)
-            if transaction is not None and transaction.scope.checkpoint_id > applied:
+            if transaction is not None:
                 yield name, transaction
 
     def foreign(self) -> Iterator[str]:
@@ -142,21 +150,29 @@ class Log:
         return transaction is not None and transaction.scope.checkpoint_id <= checkpoint_id
 
 
-def open_log(folder: Path) -> LocalStorage:
-    """The storage of a sink. Raises TargetError for a network filesystem."""
+def open_log(at: Path | ObjectAddress) -> Storage:
+    """The storage of a sink. Raises TargetError for a network filesystem, and for wrong options of an object store."""
     try:
-        return LocalStorage(folder)
+        if isinstance(at, ObjectAddress):
+            from wal.object import ObjectStorage  # loads obstore
+
+            return ObjectStorage(at)
+        return LocalStorage(at)
     except WalError as error:
         raise TargetError(error.message, remedy=error.remedy) from error
 
 
 def while_preparing(error: WalError) -> ConnectorError:
-    """A task's view: its checkpoint is aborted and run again."""
+    """A task's view: its checkpoint is aborted and run again, unless the storage would refuse the next try as well."""
+    if isinstance(error, StorageRefusedError):
+        return TargetError(f"the write-ahead log did not take the rows: {error.message}", remedy=error.remedy)
     return PrepareError(f"the write-ahead log did not take the rows: {error.message}", remedy=error.remedy)
 
 
 def while_committing(error: WalError) -> ConnectorError:
     """The driver's view: the rows are decided, so that either the storage comes back or they are lost."""
+    if isinstance(error, StorageRefusedError):
+        return TargetError(f"the write-ahead log cannot be used: {error.message}", remedy=error.remedy)
     if isinstance(error, StorageError):
         return SinkUnavailableError(f"the write-ahead log cannot be used: {error.message}", remedy=error.remedy)
     if isinstance(error, SegmentError) and not isinstance(error, SegmentFormatError):

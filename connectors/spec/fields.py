@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from connectors.spec.document import Section
-from connectors.spec.model import shown, wrong
+from connectors.spec.model import refuse, shown, wrong
 from connectors.spec.secrets import Url
 from connectors.spec.substitution import Text
 
@@ -40,6 +40,12 @@ Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_n
 Factor = Annotated[
     float, BeforeValidator(_number), Field(ge=1, le=100, allow_inf_nan=False), _written("number", 1, 100)
 ]
+
+SLOTS: Final = 2
+"""Unless the spec says otherwise."""
+
+Slots = Annotated[int, Field(ge=1, le=64)]
+"""How many connections apply a checkpoint of a log at once."""
 
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?([a-zµ]+)", re.ASCII | re.IGNORECASE)
 _DURATION_EXAMPLES: Final = ["500ms", "2s", "10min", "1h"]
@@ -105,6 +111,12 @@ def _printable(value: str) -> str:
 Printable = Annotated[str, AfterValidator(_printable)]
 Title = Annotated[Printable, Field(min_length=1, max_length=200)]
 NonEmpty = Annotated[str, Field(min_length=1)]
+Topic = Annotated[
+    str,
+    refuse({".": "'.' is not a topic", "..": "'..' is not a topic"}),
+    matching(r"[A-Za-z0-9._-]{1,249}", "a topic's name (letters, digits, '.', '_' and '-'; no patterns)"),
+]
+BootstrapServers = Annotated[NonEmpty, matching(r"\S+", "host:port, or several with commas and no blanks")]
 StepName = Annotated[str, Field(max_length=200), matching(r"[A-Za-z_][A-Za-z0-9_]*", "a name of letters, digits and _")]
 
 _URL: Final = re.compile(r"[a-z][a-z0-9_]*(\+[a-z0-9_]+)?://[^\s]*", re.IGNORECASE)

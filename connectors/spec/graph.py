@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.spec.document import Document, Items, Section
+from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.mistakes import Path, nearest
 from connectors.spec.spec import Spec
 
@@ -146,7 +147,8 @@ def _check_columns(document: Document, spec: Spec) -> None:
     for index, sink in enumerate(spec.sinks):
         if sink.from_ not in of_source:
             continue
-        named: list[tuple[Path, str]] = [(("columns", column), name) for column, name in sink.columns.items()]
+        columns_of_table = {} if isinstance(sink, KafkaSinkEntry) else sink.columns
+        named: list[tuple[Path, str]] = [(("columns", column), name) for column, name in columns_of_table.items()]
         named += [(("key", at), name) for at, name in enumerate(sink.key or ())]
         named += [(("deleted",), sink.deleted)] if sink.deleted is not None else []
         for path, name in named:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.sinks import MySqlEntry, PostgresEntry, SinkEntry, SqliteEntry
 from connectors.spec.spec import Spec
 from connectors.spec.steps import PythonStep
@@ -35,6 +37,8 @@ def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
 def _of_table(entry: SinkEntry) -> tuple[str, ...]:
     """What a run needs of the table, or of the user who makes it."""
     table = {MySqlEntry: "an InnoDB table", PostgresEntry: "a logged table"}.get(type(entry), "a table")
+    if isinstance(entry, KafkaSinkEntry):
+        return ()
     exists = "that exists, " if entry.create == "never" else ""
     lines = [f"{table} {exists}with columns that fit the rows"]
     if entry.create == "if-missing":
@@ -86,10 +90,21 @@ _TWO_PHASE_LIMITS: Final = (
 
 def _write_ahead_log(spec: Spec, visible: str, *, limits: tuple[str, ...]) -> _Words:
     return (
-        "exactly-once: rows wait in a log beside the checkpoint and are applied in one transaction with their witness",
+        "exactly-once: rows wait in a log and are applied in one transaction with their witness",
         f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), {visible}",
-        (f"a local disk for the log at {spec.mask(str(spec.checkpoint.location))}, kept as long as the table",),
+        (_place(spec),),
         limits,
+    )
+
+
+def _place(spec: Spec) -> str:
+    at = spec.checkpoint.log_at
+    where = spec.mask(str(at))
+    if isinstance(at, Path):
+        return f"a local disk for the log at {where}, kept as long as the table; tasks run on the driver's machine"
+    return (
+        f"a store for the log at {where} that refuses a second object of one name, and keeps what it has taken; rights "
+        "to put, get, list and delete there, for the driver and every machine with tasks"
     )
 
 
@@ -111,12 +126,34 @@ def _server_log(spec: Spec) -> _Words:
     )
 
 
+def _kafka(spec: Spec) -> _Words:
+    promise, visible, (disk,), limits = _write_ahead_log(spec, "one slot's messages after another's", limits=())
+    return (
+        promise.replace("witness", "marker"),
+        visible,
+        (
+            "a topic that exists, and readers with isolation.level=read_committed",
+            "a compacted topic for the markers: created at the first start, or by an administrator",
+            disk,
+        ),
+        (
+            *limits,
+            "a checkpoint that a quarter of `transaction_timeout` is too short for becomes visible in several parts",
+            "messages of one key keep their order if they come from one partition of the source",
+        ),
+    )
+
+
 def _upsert(spec: Spec) -> _Words:
     _, visible, needs, limits = _write_ahead_log(spec, "one task's rows after another's", limits=_UPSERT_LIMITS)
     return (
         "exactly-once: of each key the newest row is in the table; rows wait in a log, merged with their witness",
         visible,
-        (*needs, "a unique index on the key's columns and no other, and `_offset` and `_partition` among the rows"),
+        (
+            *needs,
+            "a unique index on the key's columns and no other, and `_offset` and `_partition` among the rows",
+            "key columns whose values are equal for the database only if they are the same: text is compared by bytes",
+        ),
         limits,
     )
 
@@ -127,7 +164,8 @@ def _mysql_upsert(spec: Spec) -> _Words:
 
 
 _UPSERT_LIMITS: Final = (
-    "rows of one key must come from one partition of the topic: offsets of two do not compare",
+    "rows of one key must come from one partition of one topic, whose offsets alone compare: two partitions in one "
+    "checkpoint stop the pipeline",
     "of several rows of one key in a checkpoint only the newest is ever seen",
 )
 
@@ -140,6 +178,7 @@ _BY_KIND: Final[dict[tuple[type, str], Callable[[Spec], _Words]]] = {
     (PostgresEntry, "upsert"): _upsert,
     (SqliteEntry, "write-ahead-log"): _sqlite_log,
     (SqliteEntry, "upsert"): _upsert,
+    (KafkaSinkEntry, "write-ahead-log"): _kafka,
 }
 
 

@@ -18,10 +18,10 @@ _MAX_VALUES: Final = 10_000
 _MAX_CHARACTERS: Final = 4 * _MAX_BYTES
 """Both count what aliases stand for, each time: a few lines of them could fill the memory (a "YAML bomb")."""
 
-_SETTINGS: Final = frozenset({"properties", "conf"})
+_SETTINGS: Final = frozenset({"properties", "conf", "log_options"})
 """Mappings whose keys are another system's settings, some of them passwords."""
 
-_ADDRESS: Final = "bootstrap_servers"
+_ADDRESSES: Final = (("bootstrap_servers",), ("log",))
 """Never a secret, wherever it comes from: an error must name the place."""
 
 
@@ -110,7 +110,7 @@ class _Builder:
             return node.value
         text, where = node.value, path_text(path)
         try:
-            text = self._substitution.apply(text, is_secret=path[-1:] != (_ADDRESS,))
+            text = self._substitution.apply(text, is_secret=path[-1:] not in _ADDRESSES)
         except UnresolvedError as error:
             self.mistakes.append(Mistake(where, node.line, error.found, error.allowed, error.suggestion))
             self.unresolved.add(where)

@@ -21,7 +21,7 @@ that would hide half of every message and betray them by doing so."""
 _IN_URL: Final = re.compile(r"([A-Za-z][\w+.-]*://[^\s/@:'\"]*):\S*@")
 _BEHIND_NAME: Final = re.compile(r"(?i)((?:password|passwd|pwd|secret|token)=)[^&\s'\",;]+")
 _PASSWORD_OF_URL: Final = re.compile(r"^[A-Za-z][\w+.-]*://[^:/@]*:(.*)@[^@]*$", re.DOTALL)
-_SECRET_NAME: Final = re.compile(r"(?i)password|secret|token|passphrase|credential|\.pem$|access.?key")
+_SECRET_NAME: Final = re.compile(r"(?i)password|secret|token|passphrase|credential|\.pem$|(access|account|sas).?key")
 
 
 def mask(text: str, secrets: frozenset[str]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, PrivateAttr, ValidationInfo, model_validator
 
 from connectors.spec.document import Document
 from connectors.spec.fields import (
@@ -24,25 +25,40 @@ from connectors.spec.fields import (
 from connectors.spec.model import Strict, later, only, shown, wrong
 from connectors.spec.secrets import Url
 from twophase.restart import ExponentialDelay, FixedDelay, NoRestart, RestartStrategy
+from wal.address import EXAMPLES, ObjectAddress, is_object_url
+from wal.errors import ObjectAddressError, ObjectOptionsError
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-def local_path(value: object, info: ValidationInfo) -> Path:
-    """A path on this machine, made absolute from the spec's folder."""
+def local_path(value: object, info: ValidationInfo, others: Sequence[str] = ()) -> Path:
+    """A path on this machine, made absolute from the spec's folder. `others`: what might stand there as well."""
     if isinstance(value, Path):
         return value
     if not isinstance(value, str) or not value or "\0" in value:
-        raise wrong(f"{shown(value)} is not a path", "a path, relative to the spec's folder or absolute")
+        raise wrong(f"{shown(value)} is not a path", "a path, relative to the spec's folder or absolute", *others)
     scheme = _SCHEME.match(value)
     if scheme and scheme[1].lower() != "file":
-        raise wrong(f"not built yet: '{scheme[1]}://'", "a path on a local disk")
+        raise wrong(f"not built yet: '{scheme[1]}://'", "a path on a local disk", *others)
     path = Path(value[len(scheme[0]) :] if scheme else value)
     folder = info.context.folder if isinstance(info.context, Document) else Path.cwd()
     return Path(folder, path.expanduser() if str(path).startswith("~/") else path)
 
 
 LocalPath = Annotated[Path, PlainValidator(local_path, json_schema_input_type=str)]
+
+_LOG: Final = "log"
+"""Folder of all logs of a pipeline, below its checkpoint location, where the spec names no other place."""
+
+
+def _log_place(value: object, info: ValidationInfo) -> Path | str:
+    """A URL of an object store as it is written, or a path."""
+    if isinstance(value, str) and is_object_url(value):
+        return value
+    return local_path(value, info, EXAMPLES)
+
+
+LogLocation = Annotated[Path | str, PlainValidator(_log_place, json_schema_input_type=str)]
 
 
 class CheckpointSettings(Strict):
@@ -52,6 +68,12 @@ class CheckpointSettings(Strict):
     """Folder of decisions, positions and Spark's state, on a local disk; from the spec's folder. Keep it."""
     head: Annotated[Url, database_url("mysql+pymysql://user:password@host/database")] | None = None
     """A database to keep the decisions in, as an SQLAlchemy URL; without it they are files at `location`."""
+    log: LogLocation | None = None
+    """Where rows wait that are committed by a log: a path, or `s3://bucket/prefix`, `gs://bucket/prefix`,
+    `az://container/prefix`; without it the folder `log` at `location`. Change it only where nothing waits."""
+    log_options: Annotated[dict[str, str], as_written] = Field(default_factory=dict)
+    """What the object store's client has to know: `endpoint`, `region`, `access_key_id`, `secret_access_key` and
+    others, best as `${env:NAME}`. Credentials that are not given come from the environment of each machine."""
     interval_s: Duration = Field(2.0, alias="interval")
     """How often a checkpoint begins; `0s`: as fast as it goes. Rows become visible with their checkpoint."""
     timeout_s: PositiveDuration = Field(600.0, alias="timeout")
@@ -68,6 +90,27 @@ class CheckpointSettings(Strict):
     """Reserved."""
     tolerable_failures: Annotated[Count, only(0, "0")] = 0
     """Reserved."""
+
+    _log_at: ObjectAddress | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _log_of_an_object_store(self) -> CheckpointSettings:
+        if isinstance(self.log, str):
+            try:
+                self._log_at = ObjectAddress.parse(self.log, self.log_options)
+            except ObjectAddressError as error:
+                at = "log_options" if isinstance(error, ObjectOptionsError) else "log"
+                raise wrong(error.message, error.remedy.removeprefix("write "), at=at) from None
+        elif self.log_options:
+            raise wrong("options of an object store, and no such log", *EXAMPLES, at="log_options")
+        return self
+
+    @property
+    def log_at(self) -> Path | ObjectAddress:
+        """Where rows wait. The address has what the store's client has to know, secrets too."""
+        if self._log_at is not None:
+            return self._log_at
+        return self.log if isinstance(self.log, Path) else self.location / _LOG
 
 
 class NoRestartSettings(Strict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
@@ -10,19 +9,17 @@ from pydantic import Field, model_validator
 
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
-from connectors.spec.fields import NonEmpty, Title, database_url
+from connectors.spec.fields import SLOTS, NonEmpty, Slots, Title, database_url
+from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.model import Strict, refuse, wrong
 from connectors.spec.secrets import Url
-from connectors.spec.settings import LocalPath
+from connectors.spec.settings import CheckpointSettings, LocalPath
 
 _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
 _POSTGRES_URL: Final = "postgresql+psycopg://user:password@host:5432/database"
 _POSTGRES_DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
-_SLOTS: Final = 2
 UPSERT: Final = "upsert"
-LOG: Final = "log"
-"""Folder of all logs of a pipeline, below its checkpoint location."""
 
 _SQLITE_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
@@ -46,10 +43,11 @@ class _KeyedEntry(Strict):
     SQL's `SET id = order_id`. Any other column of the rows keeps its name; none is left out."""
     commit: str
     key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
-    """With `commit: upsert`: columns, as the rows name them, on which the table has a unique index. Rows of one key
-    come from one partition of the topic; the newest one stays."""
+    """With `commit: upsert`: columns, as the rows name them, on which the table has a unique index, and in which values
+    are equal only if they are the same. Rows of one key come from one partition of one topic; the newest one stays."""
     deleted: NonEmpty | None = None
-    """With `commit: upsert`: a boolean column, as the rows name it, true where the row's key is to be deleted."""
+    """With `commit: upsert`: a boolean column, as the rows name it, true where its key is to be deleted; NULL is
+    false."""
 
     @model_validator(mode="after")
     def _each_column_once(self) -> Self:
@@ -86,10 +84,10 @@ class _ServerEntry(_KeyedEntry):
 
     commit: Literal["two-phase", "write-ahead-log", "upsert"]
     """How rows become visible. `two-phase`: they wait in the database, as prepared transactions, which are committed
-    once the checkpoint is decided. `write-ahead-log`: they wait in a log at the checkpoint location, and are applied in
-    one transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed.
+    once the checkpoint is decided. `write-ahead-log`: they wait in a log (`checkpoint.log`), and are applied in one
+    transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed.
     `upsert`: as `write-ahead-log`, and a row takes the place of the one with its key."""
-    slots: Annotated[int, Field(ge=1, le=64)] | None = None
+    slots: Slots | None = None
     """With a log: how many connections apply a checkpoint at once; 2 without it."""
 
     @model_validator(mode="after")
@@ -100,9 +98,8 @@ class _ServerEntry(_KeyedEntry):
             )
         return self
 
-    def _place(self, location: Path) -> dict[str, object]:
-        log = None if self.commit == "two-phase" else LogPlace(location / LOG, self.slots or _SLOTS)
-        return {"log": log}
+    def _place(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        return {"log": None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)}
 
 
 class MySqlEntry(_ServerEntry):
@@ -113,15 +110,25 @@ class MySqlEntry(_ServerEntry):
     """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`."""
 
     @property
+    def where(self) -> str:
+        """For people; the password is masked."""
+        return f"{self.url}, table {self.table}"
+
+    @property
+    def servers(self) -> list[str]:
+        """Addresses that tasks connect to, as URLs. Contains the password."""
+        return [self.url.reveal()]
+
+    @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
         parts = urlsplit(self.url.reveal())
         database, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 3306, database or parts.path.strip("/"), table)
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {**self._table(), "url": self.url.reveal(), **self._place(location)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the password, and the credentials of an object store."""
+        return {**self._table(), "url": self.url.reveal(), **self._place(checkpoint)}
 
 
 class PostgresEntry(_ServerEntry):
@@ -132,15 +139,25 @@ class PostgresEntry(_ServerEntry):
     """`postgresql+psycopg://user:password@host:5432/database`; best as `${env:NAME}`."""
 
     @property
+    def where(self) -> str:
+        """For people; the password is masked."""
+        return f"{self.url}, table {self.table}"
+
+    @property
+    def servers(self) -> list[str]:
+        """Addresses that tasks connect to, as URLs. Contains the password."""
+        return [self.url.reveal()]
+
+    @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
         parts = urlsplit(self.url.reveal())
         schema, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 5432, parts.path.strip("/"), schema or "public", table)
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; a log lies below the checkpoint `location`. Contains the password."""
-        return {**self._table(), "url": self.url.reveal(), **self._place(location)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the password, and the credentials of an object store."""
+        return {**self._table(), "url": self.url.reveal(), **self._place(checkpoint)}
 
 
 class SqliteEntry(_KeyedEntry):
@@ -157,13 +174,23 @@ class SqliteEntry(_KeyedEntry):
     a row takes the place of the one with its key."""
 
     @property
+    def where(self) -> str:
+        """For people."""
+        return f"{self.path}, table {self.table}"
+
+    @property
+    def servers(self) -> list[str]:
+        """See MySqlEntry: a file has none."""
+        return []
+
+    @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
         return self.path.resolve(), self.table.casefold()
 
-    def arguments(self, location: Path) -> dict[str, object]:
-        """What the connector is built with; its log lies below the checkpoint `location`."""
-        return {**self._table(), "path": self.path, "log": LogPlace(location / LOG)}
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the credentials of an object store."""
+        return {**self._table(), "path": self.path, "log": LogPlace(checkpoint.log_at)}
 
 
-SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry, Field(discriminator="connector")]
+SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry | KafkaSinkEntry, Field(discriminator="connector")]

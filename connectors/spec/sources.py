@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from connectors.spec.fields import AtLeastOne, NonEmpty, StepName, as_written, matching, without
-from connectors.spec.model import Strict, refuse, wrong
+from connectors.spec.fields import AtLeastOne, BootstrapServers, NonEmpty, StepName, Topic, as_written, without
+from connectors.spec.model import Strict, wrong
 from connectors.spec.starting import StartingOffsets
 from twophase.errors import SpecError
 
@@ -31,13 +31,6 @@ def _topics(topics: list[str]) -> list[str]:
         twice = next(topic for topic in topics if topics.count(topic) > 1)
         raise wrong(f"the topic '{twice}' stands twice")
     return topics
-
-
-Topic = Annotated[
-    str,
-    refuse({".": "'.' is not a topic", "..": "'..' is not a topic"}),
-    matching(r"[A-Za-z0-9._-]{1,249}", "a topic's name (letters, digits, '.', '_' and '-'; no patterns)"),
-]
 
 
 def _pattern(pattern: str) -> str:
@@ -89,7 +82,7 @@ class KafkaEntry(Strict):
     name: StepName
     """The view under which steps read it. Positions are kept by it: do not change it while the pipeline lives."""
     connector: Literal["kafka"]
-    bootstrap_servers: Annotated[NonEmpty, matching(r"\S+", "host:port, or several with commas and no blanks")]
+    bootstrap_servers: BootstrapServers
     """`host:port`, or several with commas."""
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
     """Names of topics; or give `topics_pattern`."""

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from connectors.owner import Owner, check_succession, fenced
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from twophase.errors import FencedError, IdentityError, SinkUnavailableError
+from twophase.errors import SinkUnavailableError
 from twophase.ids import sink_key
-
-
-class Owner(NamedTuple):
-    """Who owns a sink."""
-
-    incarnation: str
-    epoch: int
-
-    def __str__(self) -> str:
-        return f"epoch {self.epoch} of incarnation {self.incarnation}"
 
 
 def read_claim(server: Connected, pipeline: str, sink: str, *, lock: str = "") -> Owner | None:
@@ -41,7 +30,7 @@ def raise_claim(server: Connected, pipeline: str, sink: str, owner: Owner, *, ta
                 server.execute("INSERT INTO eos_claim VALUES (%s, %s, %s, %s)", pipeline, sink_key(sink), *owner)
                 return
             if not take_over:
-                _check_succession(sink, found, owner)
+                check_succession(sink, found, owner)
             statement = "UPDATE eos_claim SET incarnation = %s, epoch = %s WHERE pipeline = %s AND sink = %s"
             server.execute(statement, *owner, pipeline, sink_key(sink))
     except StatementError as error:
@@ -56,18 +45,4 @@ def hold_claim(server: Connected, pipeline: str, sink: str, owner: Owner) -> Non
     """Lock the claim row for the rest of the transaction. Raises FencedError if it is not this one, StatementError."""
     found = read_claim(server, pipeline, sink, lock=server.for_update)
     if found != owner:
-        raise fenced(sink, found, owner)
-
-
-def fenced(sink: str, found: Owner | None, owner: Owner) -> FencedError:
-    """The error of a driver whose sink is somebody else's."""
-    message = f"fenced: sink {sink} is claimed by {found or 'nobody'}, this driver is {owner}"
-    return FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
-
-
-def _check_succession(sink: str, found: Owner, owner: Owner) -> None:
-    if found.incarnation != owner.incarnation:
-        message = f"sink {sink} is claimed by incarnation {found.incarnation} of this pipeline, not by {owner}"
-        raise IdentityError(message, remedy="run it from its own checkpoint location, or take it over: `eos reset`")
-    if found.epoch > owner.epoch:
         raise fenced(sink, found, owner)

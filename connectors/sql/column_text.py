@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types
-
-from twophase.errors import BadRowError
 
 _SLICE_BYTES: Final = 16 * 1024 * 1024  # of Arrow memory
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
@@ -40,50 +37,6 @@ def whole_fraction(values: pa.Array, fraction: int) -> pa.Array:
         if pc.all(pc.equal(ticks, rounded)).as_py() is False:
             raise pa.ArrowInvalid(f"the column holds {fraction} digits of a second's fraction, the value has more")
     return values
-
-
-def first_bad(convert: Callable[[pa.Array], object], values: pa.Array, reason: str) -> tuple[int, str]:
-    """The first row that cannot be converted, and why. Halves the column; only for the message, after it has failed."""
-    low, high = 0, len(values)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            convert(values.slice(low, middle - low))
-            low = middle
-        except pa.ArrowInvalid as narrower:
-            high, reason = middle, str(narrower)
-    try:
-        convert(values.slice(low, 1))
-    except pa.ArrowInvalid as exact:
-        reason = str(exact)
-    return low, reason
-
-
-def checked(convert: Callable[[pa.Array], pa.Array], name: str, values: pa.Array, first_row: int) -> pa.Array:
-    """A column through `convert`, which raises ArrowInvalid for what the target would alter or refuse.
-
-    Args:
-        convert: gives text, NULL where it is NULL.
-        name: the column's, in the rows.
-        values: the column.
-        first_row: number of the first row in this attempt, from 1; for messages.
-
-    Raises:
-        BadRowError: a value does not fit; names the column and the row.
-    """
-    if types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    try:
-        return convert(values)
-    except pa.ArrowInvalid as error:
-        row, reason = first_bad(convert, values, str(error))
-        raise bad_value(name, first_row + row, reason) from error
-
-
-def bad_value(name: str, row: int, reason: str) -> BadRowError:
-    """The error for one value that does not fit."""
-    message = f"row {row}, column {name!r}: {reason}"
-    return BadRowError(message, remedy="correct the row in a transform, or change the column")
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -95,6 +95,10 @@ class Plan(Protocol):
     def name(self) -> str:
         """In the rows."""
 
+    @property
+    def column(self) -> str:
+        """In the table, as declared there."""
+
 
 _Column = TypeVar("_Column", bound=TableColumn)
 _Plan = TypeVar("_Plan", bound=Plan)
@@ -111,8 +115,8 @@ class Fit(Generic[_Plan]):
     rows: tuple[RowColumn, ...]
 
     def columns_of(self, names: Iterable[str]) -> list[str]:
-        """Columns of the rows by the names that the table has for them, as far as it has them."""
-        known = {row.name: row.column for row in self.rows}
+        """Columns of the rows by the names that the table has for them, or would have."""
+        known = {row.name: row.column for row in self.rows} | {plan.name: plan.column for plan in self.plans}
         return [known.get(name, name) for name in names]
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.sql.column_text import bad_value, first_bad
+from connectors.bad_values import bad_value, first_bad
 
 
 def check_length(name: str, texts: pa.Array, length: int, first_row: int, *, in_hex: bool = False) -> None:

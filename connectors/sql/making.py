@@ -35,7 +35,7 @@ class Types:
     quote: Callable[[str], str]  # a name, for a format string
     plain: Tests  # the first that fits
     decimal: Callable[[pa.DataType], str | None]
-    in_key: Tests  # before those of `plain`; empty text: none
+    in_key: Tests  # before those of `plain`; empty text: none, as where equal values need not be the same
     options: str = ""  # behind the columns of a new table
     has_schemas: bool = True  # so that a name with a dot is one of another schema
     longest_name: int | None = None  # bytes, where the server cuts off the rest in silence

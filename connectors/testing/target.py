@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from connectors.contracts import Sink
+from wal.storage import Storage
 
 SCHEMA: Final = pa.schema(
     [
@@ -53,6 +54,19 @@ class Target(Protocol):
     def leave_foreign(self) -> Callable[[], None] | None:
         """Leave something prepared on the server as another program would; returns what asserts that it is still there
         and takes it away. None: nothing of that kind exists here."""
+
+
+def leave_in_log(storage: Storage) -> Callable[[], None]:
+    """`Target.leave_foreign` of a sink with a log: an object of somebody's."""
+    writer = storage.create("README")
+    writer.write(b"somebody's")
+    writer.publish()
+
+    def take_away() -> None:
+        storage.open("README").close()
+        storage.delete("README")
+
+    return take_away
 
 
 def schema_for(target: Target) -> pa.Schema:

@@ -8,12 +8,13 @@ import os
 import sys
 from typing import Final
 
+from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS, obtain, provider
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.values import ServiceError, Services
 
-_STOPPABLE: Final = ("docker", "native", Postgres.kind)
-"""PostgreSQL is a process of this machine beside either, started by the tests that ask for it."""
+_STOPPABLE: Final = ("docker", "native", Postgres.kind, ObjectStore.kind)
+"""PostgreSQL and an object store are processes of this machine beside either, started by tests that ask for them."""
 
 
 def main() -> int:
@@ -29,6 +30,8 @@ def main() -> int:
             _show(_running(), arguments.json)
             if not arguments.json and Postgres().running():
                 print(f"{Postgres.kind}: {Postgres().server} at {Postgres().url}")
+            if not arguments.json and ObjectStore().running():
+                print(f"{ObjectStore.kind}: moto at http://127.0.0.1:{ObjectStore().port}")
     except ServiceError as error:
         print(f"services: {error}", file=sys.stderr)
         return 1
@@ -53,8 +56,9 @@ def _running() -> list[Services]:
 
 
 def _down(kind: str) -> None:
+    beside: dict[str, Postgres | ObjectStore] = {Postgres.kind: Postgres(), ObjectStore.kind: ObjectStore()}
     for each in _STOPPABLE if kind == "all" else (kind,):
-        stopped = Postgres().down() if each == Postgres.kind else provider(each).down()
+        stopped = beside[each].down() if each in beside else provider(each).down()
         print(f"{each}: {'stopped' if stopped else 'nothing was up'}")
 
 

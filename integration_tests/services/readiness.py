@@ -18,8 +18,10 @@ Obituary = Callable[[], str | None]
 START_SECONDS = 90.0
 
 
-def await_kafka(bootstrap: str, died: Obituary = lambda: None, seconds: float = START_SECONDS) -> None:
-    """Wait until the broker answers a metadata request and every partition has a leader."""
+def await_kafka(
+    bootstrap: str, died: Obituary = lambda: None, seconds: float = START_SECONDS, topic: str | None = None
+) -> None:
+    """Wait until the broker answers a metadata request, knows the topic, and every partition has a leader."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
 
     def answers() -> str | None:
@@ -30,6 +32,8 @@ def await_kafka(bootstrap: str, died: Obituary = lambda: None, seconds: float = 
         partitions = [p for topic in metadata.topics.values() for p in topic.partitions.values()]
         if not metadata.brokers:
             return "no broker is registered yet"
+        if topic is not None and topic not in metadata.topics:
+            return f"topic {topic} is not known yet"
         return None if all(p.leader >= 0 for p in partitions) else "partitions without a leader"
 
     _await(f"Kafka on {bootstrap}", answers, died, seconds)

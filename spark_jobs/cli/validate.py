@@ -13,7 +13,6 @@ from connectors.spec import (
     PythonStep,
     SinkEntry,
     Spec,
-    SqliteEntry,
     TransformStep,
     guarantees,
 )
@@ -87,8 +86,7 @@ def _step(step: TransformStep) -> str:
 
 
 def _sink(sink: SinkEntry) -> str:
-    place = str(sink.path) if isinstance(sink, SqliteEntry) else str(sink.url)
-    return f"{sink.connector} {place}, table {sink.table}, {sink.commit}"
+    return f"{sink.connector} {sink.where}, {sink.commit}"
 
 
 def _table(promise: Guarantee) -> Table:

@@ -16,16 +16,17 @@ from pyspark.errors import PySparkException
 
 from connectors.contracts import Finding
 from connectors.registry import build_sink, build_source
-from connectors.spec import PythonStep, Spec, SqliteEntry
+from connectors.spec import PythonStep, Spec
 from spark_jobs.failures import translate
 from spark_jobs.probe import Probe, Seen
 from spark_jobs.session import spark_session
 from twophase.errors import ConnectorError
+from wal.address import ObjectAddress
 
 _PATIENCE_S: Final = 90.0
 _TASKS_PER_CORE: Final = 3  # so that with some certainty each worker gets one
 _ALWAYS: Final = ("spark_jobs.source", "spark_jobs.writing")
-_PORTS: Final = {"": 9092, "mysql": 3306, "mariadb": 3306, "postgresql": 5432}  # where an address has none
+_PORTS: Final = {"": 9092, "mysql": 3306, "mariadb": 3306, "postgresql": 5432, "https": 443, "http": 80}  # by scheme
 _INSTALL: Final = "install it on each worker for the Python named there, or ship it with spark.submit.pyFiles"
 _FREE: Final = "see the master's page: are there workers with spark.executor.cores and spark.executor.memory free?"
 _INTERPRETER: Final = (
@@ -111,15 +112,24 @@ def _findings(seen: Sequence[Seen]) -> Iterator[Finding]:
 def _modules(spec: Spec) -> list[str]:
     connectors = [*map(build_source, spec.sources), *(build_sink(spec, entry) for entry in spec.sinks)]
     steps = [step.python.partition(":")[0] for step in spec.transforms if isinstance(step, PythonStep)]
-    return [*_ALWAYS, *(type(each).__module__ for each in connectors), *steps]
+    stores = ["wal.object"] if _log_store(spec) else []
+    return [*_ALWAYS, *(type(each).__module__ for each in connectors), *steps, *stores]
 
 
 def _addresses(spec: Spec) -> list[tuple[str, int]]:
-    """Of the brokers that the spec names, and of the sinks' servers."""
+    """Of the brokers that the spec names, of the sinks' servers, and of the store where rows wait."""
     urls = [f"//{broker}" for entry in spec.sources for broker in entry.bootstrap_servers.split(",")]
-    urls += [entry.url.reveal() for entry in spec.sinks if not isinstance(entry, SqliteEntry)]
+    urls += [server for entry in spec.sinks for server in entry.servers]
+    urls += [store.endpoint] if (store := _log_store(spec)) else []
     parts = [urlsplit(url) for url in urls]
     return [(part.hostname, part.port or _PORTS[part.scheme.partition("+")[0]]) for part in parts if part.hostname]
+
+
+def _log_store(spec: Spec) -> ObjectAddress | None:
+    """Where tasks put rows that wait."""
+    at = spec.checkpoint.log_at
+    logged = any(entry.commit != "two-phase" for entry in spec.sinks)
+    return at if logged and isinstance(at, ObjectAddress) else None
 
 
 def _minor(version: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,17 +17,28 @@ def split(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, pa
     return batch.filter(gone).select(list(key)), batch.filter(pc.invert(gone)).select(names)
 
 
-def check_indexes(key: Sequence[str], unique: Mapping[str, Sequence[str | None]]) -> list[str]:
+def check_key(
+    key: Sequence[str], unique: Mapping[str, Sequence[str | None]], exact: Collection[str], exact_types: str
+) -> list[str]:
     """What keeps a table from being merged into by this key.
 
     Args:
         key: columns of the table.
-        unique: the columns of each unique index that could refuse a row; None for an expression, or a part of a column.
+        unique: the columns of each unique index that could refuse a row; None for an expression, a part of a column, or
+            what else keeps rows from being merged by it.
+        exact: columns in which two values are one key only if they are the same in the log, digit by digit or byte by
+            byte. In others a task could not tell which row of a key is the newest, and a slot would find two.
+        exact_types: what such a column can be, for the message.
     """
-    wanted = sorted(name.lower() for name in key)
-    fits = {name for name, columns in unique.items() if sorted((c or "").lower() for c in columns) == wanted}
+    wanted = sorted(key)
+    fits = {name for name, columns in unique.items() if sorted(c or "" for c in columns) == wanted}
     others = ", ".join(sorted(unique.keys() - fits))
-    problems = []
+    problems = [
+        f"in key column {name} the database takes values for equal that are not the same, and which row is newer could "
+        f"not be told: let it be {exact_types}"
+        for name in key
+        if name not in exact
+    ]
     if not fits:
         problems.append(f"no unique index is on {', '.join(key)} and nothing else: CREATE UNIQUE INDEX … is needed")
     if others:

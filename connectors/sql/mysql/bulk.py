@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.formats.json_text import escaped
 from connectors.sql.column_text import slices
-from connectors.sql.json_text import escaped
 from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.errors import ServerError, is_row_fault

@@ -36,6 +36,7 @@ def check(
     writers: int | None,
     *,
     two_phase: bool,
+    merged: bool = False,
 ) -> Sequence[Finding]:
     """Everything that can be asked without changing anything but creating the protocol's own tables.
 
@@ -47,6 +48,7 @@ def check(
         ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
         two_phase: whether they prepare transactions; else they apply a log.
+        merged: whether rows of the log are merged, so that the table's one key refuses none.
     """
     try:
         where = masked(url)
@@ -57,7 +59,7 @@ def check(
         problem = connector_error(f"connecting to {where}", error)
         return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
     with session:
-        return list(_findings(session, name, url, table, compare, ahead, writers, two_phase=two_phase))
+        return list(_findings(session, name, url, table, compare, ahead, writers, two_phase=two_phase, merged=merged))
 
 
 def _findings(
@@ -70,6 +72,7 @@ def _findings(
     writers: int | None,
     *,
     two_phase: bool,
+    merged: bool,
 ) -> Iterator[Finding]:
     yield Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
     all_checks: dict[str, checks.Check] = {
@@ -84,7 +87,7 @@ def _findings(
         "KILL": lambda: probe.kill(session, url),
         "prepared transactions": lambda: _recover(session),
         "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
-        "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase),
+        "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase, merged=merged),
         "LOAD DATA LOCAL": lambda: probe.load_local(url, find_target(session, table)),
     }
     yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
@@ -165,7 +168,13 @@ def _recover(session: Session) -> Iterator[Finding]:
 
 
 def _target(
-    session: Session, table: str, compare: Callable[[], Partitioning] | None, ahead: Ahead, *, two_phase: bool
+    session: Session,
+    table: str,
+    compare: Callable[[], Partitioning] | None,
+    ahead: Ahead,
+    *,
+    two_phase: bool,
+    merged: bool,
 ) -> Iterator[Finding]:
     made = list(ahead(session))
     yield from made
@@ -182,5 +191,5 @@ def _target(
         yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit")
     if two_phase:
         yield Finding("writers", not spread.one_writer, str(spread), REMEDY, fatal=False)
-    elif target.unique:
+    elif target.unique and not merged:
         yield late_refusal([f"the unique index {each.name}" for each in target.unique])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.sql.column_text import checked, hex_text, whole_fraction
-from connectors.sql.json_text import finite, json_text
+from connectors.bad_values import checked
+from connectors.formats.json_text import finite, json_text
+from connectors.sql.column_text import hex_text, whole_fraction
 from connectors.sql.kinds import is_nested
 from connectors.sql.mysql.fit import ColumnPlan, Form
 

@@ -16,8 +16,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
+from connectors.formats.json_text import supported
 from connectors.sql.fitting import Fit, RowColumn, fit
-from connectors.sql.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.target import Target, TargetColumn

@@ -33,10 +33,12 @@ _EXACT: Final[dict[str, tuple[_Test, ...]]] = {
 }
 """Types of columns, and of the rows for them. Not CHAR, which drops spaces at the end, nor BINARY, which adds zeros."""
 
+EXACT_TYPES: Final = (
+    "written in its own type: a whole number, DECIMAL, DATE, DATETIME, TIMESTAMP, VARBINARY, or VARCHAR with the"
+    " collation utf8mb4_0900_bin (MySQL) or utf8mb4_nopad_bin (MariaDB)"
+)
 REMEDY: Final = (
-    "this is correct, and slower; for several writers all unique indexes need one column in common, written in its own"
-    " type: a whole number, DECIMAL, DATE, DATETIME, TIMESTAMP, VARBINARY, or VARCHAR with the collation"
-    " utf8mb4_0900_bin (MySQL) or utf8mb4_nopad_bin (MariaDB)"
+    "this is correct, and slower; for several writers all unique indexes need one column in common, " + EXACT_TYPES
 )
 
 
@@ -82,6 +84,16 @@ def partitioning(target: Target, rows: Mapping[str, tuple[str, pa.DataType | Non
     return Partitioning((), f"the unique indexes {what} have no column in common")
 
 
+def is_exact(column: TargetColumn, kind: pa.DataType | None) -> bool:
+    """Whether values of it that are equal for the server are equal for Spark, too, and in the log.
+
+    `kind`: of the rows; None: one that fits exactly.
+    """
+    if column.type == "varchar" and column.collation not in _EXACT_COLLATIONS:
+        return False
+    return any(kind is None or test(kind) for test in _EXACT.get(column.type, ()))
+
+
 def partitioning_of_table(target: Target) -> Partitioning:
     """As far as the table alone tells: the rows give every column that the server does not fill by itself."""
     return partitioning(target, {c.name: (c.name, None) for c in target.columns if not (c.automatic or c.generated)})
@@ -107,12 +119,7 @@ class _Part:
     @property
     def exact(self) -> bool:
         """Whether values that are equal for the server are equal for Spark."""
-        column = self.column
-        if column is None or self.name is None or not self.whole:
-            return False
-        if column.type == "varchar" and column.collation not in _EXACT_COLLATIONS:
-            return False
-        return any(self.kind is None or test(self.kind) for test in _EXACT.get(column.type, ()))
+        return self.column is not None and self.name is not None and self.whole and is_exact(self.column, self.kind)
 
     def __str__(self) -> str:
         column = self.column

@@ -11,14 +11,14 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
-from connectors.log.keyed import Upsert, check_upsert, log_writer
+from connectors.log.committer import LogCommitter
+from connectors.log.keyed import Upsert, check_upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
 from connectors.sql.address import masked
 from connectors.sql.fitting import Fit, RowColumn, row_columns
-from connectors.sql.log.committer import LogCommitter, LogTarget
-from connectors.sql.log.merging import check_indexes
+from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.making import Maker
-from connectors.sql.mysql import doctor
+from connectors.sql.mysql import doctor, merging
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
 from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning
@@ -99,6 +99,8 @@ class MySqlSink:
         _, seen = self._seen(schema, run=run)
         assert seen is not None
         target, fit = seen
+        if self.upsert is not None:
+            self._rehearse(fit.plans, self.upsert)
         return replace(
             self,
             log=self.log and self.log.on_driver(),
@@ -134,11 +136,17 @@ class MySqlSink:
         if target.engine.lower() != "innodb":
             wrong.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
         if self.upsert is not None:
-            unique = {
-                index.name: [part.column if part.whole else None for part in index.parts] for index in target.unique
-            }
-            wrong += check_indexes(fit.columns_of(self.upsert.key), unique)
+            given = {row.name: row.type for row in rows}
+            kinds = {plan.column: given[plan.name] for plan in fit.plans}
+            wrong += merging.problems(target, fit.columns_of(self.upsert.key), kinds)
         return replace(fit, wrong=tuple(wrong))
+
+    def _rehearse(self, plans: tuple[ColumnPlan, ...], upsert: Upsert) -> None:
+        """What the user may not do would be found only when rows are decided."""
+        schema, deletes = segment_schema(Stored(plans), upsert), upsert.deleted is not None
+        doing = f"sink {self.name} at {masked(self.url)}, merging no row into table {self.table}"
+        with translated(doing), MySqlStore(self.url) as store:
+            store.rehearse(self.table, key_of(schema), schema, deletes=deletes)
 
     @property
     def columns(self) -> Sequence[str]:
@@ -164,7 +172,7 @@ class MySqlSink:
         if self.log is not None:
             store = partial(MySqlStore, self.url)
             target = LogTarget(self.name, self.table, masked(self.url), store, self.log.slots)
-            return LogCommitter(target, pipeline, self.log.open())
+            return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
         return mysql_committer(self.name, self.url, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
@@ -172,16 +180,9 @@ class MySqlSink:
         compare = None if schema is None else lambda: self._compared(schema).partitioning
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
-        asked = doctor.check(
-            self.name,
-            self.url,
-            self.table,
-            compare,
-            partial(self._ahead, schema),
-            connections,
-            two_phase=self.log is None,
-        )
-        return [*of_log, *asked]
+        foresee = partial(self._ahead, schema)
+        kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
+        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, foresee, connections, **kind)]
 
 
 def _columns(target: Target) -> str:

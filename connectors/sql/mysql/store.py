@@ -10,13 +10,14 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.sql.log.merging import split
-from connectors.sql.mysql import stragglers
+from connectors.sql.mysql import merging, stragglers
 from connectors.sql.mysql.bulk import Bulk, refusals
 from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.stored import plans_of
 from connectors.sql.mysql.target import read_target
 from connectors.sql.sender import Sender
-from twophase.errors import BadRowError
+from connectors.sql.statements import in_transaction
+from twophase.errors import BadRowError, TargetError
 
 _STAGE: Final = "eos_stage"
 
@@ -34,20 +35,23 @@ class MySqlStore(Session):
 
     def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
         """See Store. Rows come into a table of this session alone first: LOAD DATA itself can only skip or replace."""
-        target = read_target(self, table).quoted
+        target = self._held(table, key)
         for batch in batches:
             gone, kept = split(batch, key)
             if gone.num_rows:
-                with self._staged(target, gone) as stage:
-                    same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in key)
-                    self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
+                self._delete(target, gone)
             if kept.num_rows:
-                with self._staged(target, kept) as stage:
-                    names = ", ".join(quote(name) for name in kept.schema.names)
-                    sets = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in kept.schema.names)
-                    self._checked(
-                        f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} ON DUPLICATE KEY UPDATE {sets}"
-                    )
+                self._put(target, kept)
+
+    def rehearse(self, table: str, key: Sequence[str], schema: pa.Schema, *, deletes: bool) -> None:
+        """Merge no row at all, in a transaction of its own: the server says what it would refuse. Raises ServerError,
+        TargetError. `schema`: of the segments."""
+        gone, kept = split(pa.RecordBatch.from_pylist([], schema), key)
+        with in_transaction(self):
+            target = self._held(table, key)
+            if deletes:
+                self._delete(target, gone)
+            self._put(target, kept)
 
     def mark(self, name: str) -> None:
         """See Store."""
@@ -83,6 +87,27 @@ class MySqlStore(Session):
         self._load(_STAGE, [batch])
         yield _STAGE
         self.execute(f"DROP TEMPORARY TABLE {_STAGE}")
+
+    def _delete(self, target: str, keys: pa.RecordBatch) -> None:
+        same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in keys.schema.names)
+        with self._staged(target, keys) as stage:
+            self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
+
+    def _put(self, target: str, rows: pa.RecordBatch) -> None:
+        names = ", ".join(quote(name) for name in rows.schema.names)
+        sets = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in rows.schema.names)
+        with self._staged(target, rows) as stage:
+            self._checked(f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} ON DUPLICATE KEY UPDATE {sets}")
+
+    def _held(self, table: str, key: Sequence[str]) -> str:
+        """The table, quoted, as it is for the rest of the transaction: an index that is new since the start could make
+        another key's row of one of ours. Raises TargetError."""
+        self.execute(f"SELECT NULL FROM {read_target(self, table).quoted} LIMIT 0")  # no DDL from here on
+        target = read_target(self, table)
+        if problems := merging.problems(target, key):
+            message = f"table {target} cannot be merged into: " + "; ".join(problems)
+            raise TargetError(message, remedy="the rows wait in the log: change the table back, and start again")
+        return target.quoted
 
     def _checked(self, statement: str) -> None:
         self.execute(statement)

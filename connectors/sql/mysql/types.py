@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.sql.json_text import supported
+from connectors.formats.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.making import KEY_LENGTH, Tests, Types
 from connectors.sql.mysql.dialect import Dialect
@@ -35,7 +35,11 @@ _BY_KIND: Final[Tests] = {
     is_bytes: "LONGBLOB",
     lambda kind: is_nested(kind) and supported(kind): "JSON",
 }
-_IN_KEY: Final[Tests] = {is_text: f"VARCHAR({KEY_LENGTH})", is_bytes: f"VARBINARY({KEY_LENGTH})", is_nested: ""}
+_IN_KEY: Final[Tests] = {
+    is_text: f"VARCHAR({KEY_LENGTH})",
+    is_bytes: f"VARBINARY({KEY_LENGTH})",
+    **dict.fromkeys((types.is_floating, types.is_time, is_nested), ""),
+}
 
 
 def _decimal(kind: pa.DataType) -> str | None:

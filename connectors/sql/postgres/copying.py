@@ -13,8 +13,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.formats.json_text import escaped
 from connectors.sql.column_text import slices
-from connectors.sql.json_text import escaped
 from connectors.sql.postgres.encode import texts
 from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.errors import ServerError
@@ -22,7 +22,7 @@ from connectors.sql.postgres.fit import ColumnPlan, Form
 from twophase.errors import BadRowError
 
 _ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
-_ESCAPED: Final = frozenset({Form.TEXT, Form.JSON})
+_ESCAPED: Final = frozenset({Form.TEXT, Form.UUID, Form.JSON})
 _LINE: Final = re.compile(r"^COPY .+?, line (\d+)(, column [^:\n]+)?")
 
 

@@ -36,6 +36,7 @@ def check(
     writers: int | None,
     *,
     two_phase: bool,
+    merged: bool = False,
 ) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run.
 
@@ -48,6 +49,7 @@ def check(
         ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
         two_phase: whether they prepare transactions; else they apply a log.
+        merged: whether rows of the log are merged, so that the table's one key refuses none.
     """
     try:
         where = masked(url)
@@ -66,7 +68,7 @@ def check(
         "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
         "connections": lambda: _connections(session, writers),
         "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
-        "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase),
+        "target": lambda: _target(session, table, compare, ahead, late=not two_phase and not merged),
     }
     with session:
         reachable = Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {where}")
@@ -146,7 +148,7 @@ def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
 
 
 def _target(
-    session: Session, table: str, compare: Callable[[], str] | None, ahead: Ahead, *, two_phase: bool
+    session: Session, table: str, compare: Callable[[], str] | None, ahead: Ahead, *, late: bool
 ) -> Iterator[Finding]:
     made = list(ahead(session))
     yield from made
@@ -162,7 +164,7 @@ def _target(
     if compare is not None:
         spread = compare()
         yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit; {spread}")
-    if not two_phase and target.unique:
+    if late and target.unique:
         yield late_refusal([f"the unique index {each.name}" for each in target.unique])
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.sql.column_text import checked, hex_text, whole_fraction
-from connectors.sql.json_text import json_text
+from connectors.bad_values import checked
+from connectors.formats.json_text import json_text
+from connectors.sql.column_text import hex_text, whole_fraction
 from connectors.sql.postgres.fit import ColumnPlan, Form
 
 
@@ -32,6 +33,8 @@ def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
             return values.cast(pa.float64()).cast(pa.string())
         case Form.TEXT:
             return _storable(values.cast(pa.string()), plan.length)
+        case Form.UUID:
+            return pc.replace_substring_regex(pc.utf8_lower(_storable(values.cast(pa.string()), None)), "[-{}]", "")
         case Form.JSON:
             return json_text(values)
         case Form.BYTES:

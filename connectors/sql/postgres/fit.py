@@ -15,8 +15,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
+from connectors.formats.json_text import supported
 from connectors.sql.fitting import Fit, RowColumn, fit
-from connectors.sql.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.postgres.engine import quote
 from connectors.sql.postgres.target import Target, TargetColumn
@@ -33,6 +33,7 @@ class Form(Enum):
     DOUBLE = "double"  # as the double that it is
     TEXT = "text"  # escaped, its length checked
     BYTES = "bytes"  # in hex
+    UUID = "uuid"  # its digits alone: the server takes several forms for equal
     MOMENT = "moment"  # date and time, UTC where there is a zone
     TIME = "time"
     JSON = "json"  # nested values
@@ -117,6 +118,10 @@ def _words(kind: pa.DataType, _column: TargetColumn) -> Form | None:
     return Form.TEXT if is_text(kind) else None
 
 
+def _uuid(kind: pa.DataType, _column: TargetColumn) -> Form | None:
+    return Form.UUID if is_text(kind) else None
+
+
 def _bytes(kind: pa.DataType, _column: TargetColumn) -> Form | None:
     return Form.BYTES if is_bytes(kind) else None
 
@@ -140,7 +145,8 @@ _BY_TYPE: Final[dict[str, Callable[[pa.DataType, TargetColumn], Form | None]]] =
     "float8": _double,
     "float4": _real,
     **dict.fromkeys(("text", "varchar", "json", "jsonb"), _text),
-    **dict.fromkeys(("bpchar", "enum", "uuid", "citext", "inet", "cidr", "macaddr"), _words),
+    **dict.fromkeys(("bpchar", "enum", "citext", "inet", "cidr", "macaddr"), _words),
+    "uuid": _uuid,
     "bytea": _bytes,
     "date": _date,
     **dict.fromkeys(("timestamp", "timestamptz"), _moment),

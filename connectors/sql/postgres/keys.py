@@ -15,15 +15,25 @@ from pyarrow import types
 from connectors.sql.kinds import is_bytes, is_text
 from connectors.sql.postgres.target import Target, TargetColumn, UniqueIndex
 
+
+def _is_number(kind: pa.DataType) -> bool:
+    """Decimals of one type are all written with the same digits."""
+    return bool(types.is_integer(kind) or types.is_decimal(kind))
+
+
 _EXACT: Final[Mapping[str, Callable[[pa.DataType], bool]]] = {
-    **dict.fromkeys(("int2", "int4", "int8"), types.is_integer),
+    **dict.fromkeys(("int2", "int4", "int8", "numeric"), _is_number),
     "bool": types.is_boolean,
-    **dict.fromkeys(("text", "varchar"), is_text),  # by a deterministic collation: equal byte by byte
+    **dict.fromkeys(("text", "varchar", "enum"), is_text),  # by a deterministic collation: equal byte by byte
     "bytea": is_bytes,
     "date": types.is_date,
     **dict.fromkeys(("timestamp", "timestamptz"), types.is_timestamp),
 }
-"""Types of columns, and of the rows for them. Not NUMERIC nor floats (`1.0` is `1`, `-0` is `0`), CHAR or UUID."""
+"""Types of columns, and of the rows for them. Not floats (`-0` is `0`), CHAR or UUID, which know no case."""
+
+EXACT_TYPES: Final = (
+    "a whole number, NUMERIC, TEXT, VARCHAR, UUID, an enum, BYTEA, DATE, TIMESTAMP or BOOLEAN, written in its own type"
+)
 
 
 def partition_columns(target: Target, rows: Mapping[str, tuple[str, pa.DataType]]) -> tuple[str, ...] | None:
@@ -46,5 +56,10 @@ def _never_equal(
 
 
 def _is_exact(index: UniqueIndex, column: TargetColumn, rows: Mapping[str, tuple[str, pa.DataType]]) -> bool:
+    return index.exact and column.name in rows and is_exact(column, rows[column.name][1])
+
+
+def is_exact(column: TargetColumn, kind: pa.DataType) -> bool:
+    """Whether values of it that are equal for the server, by an exact index, are equal for Spark, and in the log."""
     test = _EXACT.get(column.type)
-    return index.exact and test is not None and column.name in rows and test(rows[column.name][1])
+    return test is not None and test(kind)

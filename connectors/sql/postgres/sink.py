@@ -11,17 +11,18 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
-from connectors.log.keyed import Upsert, check_upsert, log_writer
+from connectors.log.committer import LogCommitter
+from connectors.log.keyed import Upsert, check_upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
 from connectors.sql.fitting import Fit, RowColumn, row_columns
-from connectors.sql.log.committer import LogCommitter, LogTarget
-from connectors.sql.log.merging import check_indexes
+from connectors.sql.log.ledger import LogTarget, SqlLedger
+from connectors.sql.log.merging import check_key
 from connectors.sql.making import Maker
 from connectors.sql.postgres import doctor
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan, plan_columns
-from connectors.sql.postgres.keys import partition_columns
+from connectors.sql.postgres.keys import EXACT_TYPES, is_exact, partition_columns
 from connectors.sql.postgres.server import postgres_committer
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.stored import Stored
@@ -99,6 +100,8 @@ class PostgresSink:
         _, seen = self._seen(schema, run=run)
         assert seen is not None
         target, fit = seen
+        if self.upsert is not None:
+            self._rehearse(fit.plans, self.upsert)
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
         # A log locks no key before its decision; but of one key the newest row can only be found in one place.
         by = partition_columns(target, kinds) if self.log is None or self.upsert is not None else None
@@ -130,9 +133,15 @@ class PostgresSink:
         if target.persistence != "p":
             wrong.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
         if self.upsert is not None:
-            unique = {index.name: index.columns if index.exact else (None,) for index in target.unique}
-            wrong += check_indexes(fit.columns_of(self.upsert.key), unique)
+            wrong += _merging(target, fit, self.upsert)
         return replace(fit, wrong=tuple(wrong))
+
+    def _rehearse(self, plans: tuple[ColumnPlan, ...], upsert: Upsert) -> None:
+        """What the user may not do would be found only when rows are decided."""
+        schema, deletes = segment_schema(Stored(plans), upsert), upsert.deleted is not None
+        doing = f"sink {self.name} at {masked(self.url)}, merging no row into table {self.table}"
+        with translated(doing), PostgresStore(self.url) as store:
+            store.rehearse(self.table, key_of(schema), schema, deletes=deletes)
 
     @property
     def columns(self) -> Sequence[str]:
@@ -153,7 +162,7 @@ class PostgresSink:
         if self.log is not None:
             store = partial(PostgresStore, self.url)
             target = LogTarget(self.name, self.table, masked(self.url), store, self.log.slots)
-            return LogCommitter(target, pipeline, self.log.open())
+            return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
         return postgres_committer(self.name, self.url, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
@@ -161,16 +170,23 @@ class PostgresSink:
         compare = None if schema is None else lambda: _spread(self._compared(schema).partition_by)
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
-        asked = doctor.check(
-            self.name,
-            self.url,
-            self.table,
-            compare,
-            partial(self._ahead, schema),
-            connections,
-            two_phase=self.log is None,
-        )
-        return [*of_log, *asked]
+        foresee = partial(self._ahead, schema)
+        kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
+        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, foresee, connections, **kind)]
+
+
+def _merging(target: Target, fit: Fit[ColumnPlan], upsert: Upsert) -> list[str]:
+    """What keeps rows from being merged."""
+    given = {row.name: row.type for row in fit.rows}
+    kinds = {plan.column: given[plan.name] for plan in fit.plans}
+    unique = {index.name: index.columns if index.exact and index.arbiter else (None,) for index in target.unique}
+    exact = {
+        column.name
+        for column in target.columns
+        # In the log all UUIDs are written alike; only Spark may see two in one.
+        if column.type == "uuid" or is_exact(column, kinds.get(column.name, pa.null()))
+    }
+    return check_key(fit.columns_of(upsert.key), unique, exact, EXACT_TYPES)
 
 
 def _spread(partition_by: tuple[str, ...] | None) -> str:

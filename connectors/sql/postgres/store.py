@@ -17,6 +17,8 @@ from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.stored import plans_of
 from connectors.sql.postgres.target import read_target
 from connectors.sql.sender import Sender
+from connectors.sql.statements import in_transaction
+from twophase.errors import BadRowError
 
 _STAGE: Final = "pg_temp.eos_stage"
 
@@ -38,14 +40,19 @@ class PostgresStore(Session):
         for batch in batches:
             gone, kept = split(batch, key)
             if gone.num_rows:
-                with self._staged(target, gone) as stage:
-                    same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in key)
-                    self.execute(f"DELETE FROM {target} t USING {stage} s WHERE {same}")
+                self._delete(target, gone)
             if kept.num_rows:
-                with self._staged(target, kept) as stage:
-                    names = ", ".join(quote(name) for name in kept.schema.names)
-                    conflict = on_conflict(quote, key, kept.schema.names)
-                    self.execute(f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} {conflict}")
+                self._put(target, key, kept)
+
+    def rehearse(self, table: str, key: Sequence[str], schema: pa.Schema, *, deletes: bool) -> None:
+        """Merge no row at all, in a transaction of its own: the server says what it would refuse. Raises ServerError,
+        TargetError. `schema`: of the segments."""
+        gone, kept = split(pa.RecordBatch.from_pylist([], schema), key)
+        with in_transaction(self):
+            target = read_target(self, table).quoted
+            if deletes:
+                self._delete(target, gone)
+            self._put(target, key, kept)
 
     def mark(self, name: str) -> None:
         """See Store."""
@@ -70,6 +77,21 @@ class PostgresStore(Session):
             sender.settle()
             sender.close()
 
+    def _delete(self, target: str, keys: pa.RecordBatch) -> None:
+        same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in keys.schema.names)
+        with self._staged(target, keys) as stage:
+            self.execute(f"DELETE FROM {target} t USING {stage} s WHERE {same}")
+            (left,) = self.execute(f"SELECT count(*) FROM {target} t JOIN {stage} s ON {same}")[0]
+        _check_count(keys.num_rows - left, keys.num_rows)
+
+    def _put(self, target: str, key: Sequence[str], rows: pa.RecordBatch) -> None:
+        names = ", ".join(quote(name) for name in rows.schema.names)
+        conflict = on_conflict(quote, key, rows.schema.names)
+        with self._staged(target, rows) as stage:
+            merging = f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} {conflict} RETURNING 1"
+            (merged,) = self.execute(f"WITH merged AS ({merging}) SELECT count(*) FROM merged")[0]
+        _check_count(merged, rows.num_rows)
+
     @contextmanager
     def _staged(self, target: str, batch: pa.RecordBatch) -> Iterator[str]:
         """The rows in a temporary table, whose columns are the target's."""
@@ -78,3 +100,9 @@ class PostgresStore(Session):
         self._load(_STAGE, [batch])
         yield _STAGE
         self.execute(f"DROP TABLE {_STAGE}")
+
+
+def _check_count(merged: int, rows: int) -> None:
+    if merged != rows:
+        message = f"the server merged {merged} of {rows} rows and gave no reason"
+        raise BadRowError(message, remedy="look for triggers, rules and policies of the table")

@@ -41,6 +41,7 @@ class UniqueIndex:
     name: str
     columns: tuple[str | None, ...]
     exact: bool  # values that are one key are equal in every digit and byte, and NULL is none
+    arbiter: bool = True  # ON CONFLICT finds it by its columns: it holds for every row, at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +139,12 @@ def _unique(session: Session, oid: int) -> tuple[UniqueIndex, ...]:
         # NULLS NOT DISTINCT came with PostgreSQL 15, and the column that tells of it.
         " i.indisunique AND NOT COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false)"
         " AND NOT EXISTS (SELECT 1 FROM unnest(i.indcollation::oid[]) AS o(oid) JOIN pg_collation l ON l.oid = o.oid"
-        " WHERE NOT l.collisdeterministic)"
+        " WHERE NOT l.collisdeterministic), i.indimmediate AND i.indisvalid AND i.indpred IS NULL"
         " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
         " WHERE i.indrelid = %s AND (i.indisunique OR i.indisexclusion) ORDER BY i.indisprimary DESC, c.relname",
         oid,
     )
-    return tuple(UniqueIndex(str(name), tuple(columns), bool(exact)) for name, columns, exact in rows)
+    return tuple(UniqueIndex(str(name), tuple(columns), exact, arbiter) for name, columns, exact, arbiter in rows)
 
 
 def missing(session: Session, name: str, remedy: str) -> TargetError:

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.sql.json_text import supported
+from connectors.formats.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.making import KEY_LENGTH, Types
 from connectors.sql.postgres.engine import quote
@@ -47,6 +47,6 @@ TYPES: Final = Types(
         lambda kind: is_nested(kind) and supported(kind): "JSON",
     },
     decimal=_decimal,
-    in_key={is_text: f"VARCHAR({KEY_LENGTH})", is_nested: ""},
+    in_key={is_text: f"VARCHAR({KEY_LENGTH})", **dict.fromkeys((types.is_floating, types.is_time, is_nested), "")},
     longest_name=_LONGEST_NAME,
 )

@@ -21,6 +21,7 @@ from wal.filesystem import refuse_network_filesystem
 _Ahead = Callable[[Connection], Iterator[Finding]]
 
 _OLDEST: Final = (3, 31, 0)  # the pragma that lists generated columns
+_KEYS: Final = ("a primary key", "unique constraints", "unique indexes")
 _DURABLE: Final = ("delete", "truncate", "persist", "wal")
 
 
@@ -29,6 +30,8 @@ def findings(
     table: str,
     compare: Callable[[], Sequence[str]] | None,
     ahead: _Ahead,
+    *,
+    merged: bool = False,
 ) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run.
 
@@ -37,13 +40,14 @@ def findings(
         table: the target.
         compare: compares the rows with the table, where they are known; returns what is written, raises ConnectorError.
         ahead: what a run would make.
+        merged: whether rows are merged, so that the table's one key refuses none.
     """
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
         "SQLite version": _version,
         "database location": partial(_location, path),
         "database": partial(_database, path),
         "target table": partial(_target, path, table, compare, ahead),
-        "constraints": partial(_constraints, path, table),
+        "constraints": partial(_constraints, path, table, merged=merged),
     }
     found: list[Finding] = []
     for name, check in checks.items():
@@ -88,9 +92,9 @@ def _target(path: Path, table: str, compare: Callable[[], Sequence[str]] | None,
     yield Finding("target table", ok=True, detail=takes)
 
 
-def _constraints(path: Path, table: str) -> Iterator[Finding]:
+def _constraints(path: Path, table: str, *, merged: bool) -> Iterator[Finding]:
     with Database(path).reading() as connection:
-        kinds = _constraint_kinds(connection, table)
+        kinds = [kind for kind in _constraint_kinds(connection, table) if not (merged and kind in _KEYS)]
     none = Finding("constraints", ok=True, detail=f"{table} has none that could refuse a row")
     yield late_refusal(kinds) if kinds else none
 

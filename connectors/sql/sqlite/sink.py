@@ -16,18 +16,18 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from connectors.contracts import Finding
+from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
 from connectors.sql.fitting import Fit, RowColumn, row_columns
-from connectors.sql.log.committer import LogCommitter, LogTarget
-from connectors.sql.log.merging import check_indexes
+from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.making import Maker
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
-from connectors.sql.sqlite.target import Table, bind, find_table, missing, unique_indexes
+from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, missing
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translated
@@ -111,8 +111,7 @@ class SqliteSink:
         fit = bind(table, rows)
         if self.upsert is None:
             return fit
-        found = check_indexes(fit.columns_of(self.upsert.key), unique_indexes(connection, table.name))
-        return replace(fit, wrong=(*fit.wrong, *found))
+        return replace(fit, wrong=(*fit.wrong, *key_problems(connection, table, fit, self.upsert.key)))
 
     def _ahead(self, schema: pa.Schema | None, connection: Connection) -> Iterator[Finding]:
         """What a run would make."""
@@ -143,10 +142,11 @@ class SqliteSink:
         target = LogTarget(
             self.name, self.table, str(self.path), partial(SqliteStore, self.path), self.log.slots, IDLE_S
         )
-        return LogCommitter(target, pipeline, self.log.open())
+        return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
+        foresee, merged = partial(self._ahead, schema), self.upsert is not None
         compare = None if schema is None else lambda: self._compared(schema)[0]
-        return [*self.log.check(), *findings(self.path, self.table, compare, partial(self._ahead, schema))]
+        return [*self.log.check(), *findings(self.path, self.table, compare, foresee, merged=merged)]

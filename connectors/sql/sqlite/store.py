@@ -60,7 +60,8 @@ class SqliteStore:
     def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
         """See Store."""
         quote = self.ddl.identifier_preparer.quote_identifier
-        where = " AND ".join(f"{quote(name)} = ?" for name in key)
+        # As the index compares them; the column may have a collation of its own.
+        where = " AND ".join(f"{quote(name)} = ? COLLATE BINARY" for name in key)
         for batch in batches:
             gone, kept = split(batch, key)
             if gone.num_rows:

@@ -9,9 +9,12 @@ from difflib import get_close_matches
 from sqlalchemy import Connection, text
 
 from connectors.sql.fitting import Fit, RowColumn, fit
-from connectors.sql.sqlite.columns import Binding, TargetColumn, form_of
+from connectors.sql.log.merging import check_key
+from connectors.sql.sqlite.columns import Binding, Form, TargetColumn, form_of
 from connectors.sql.sqlite.types import TYPES, quote
 from twophase.errors import TargetError
+
+_EXACT_TYPES = "INTEGER, or TEXT, DECIMAL or BLOB whose unique index has no COLLATE but BINARY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +55,29 @@ def bind(table: Table, rows: tuple[RowColumn, ...]) -> Fit[Binding]:
     return fit(rows, table.columns, _binding)
 
 
-def unique_indexes(connection: Connection, table: str) -> dict[str, Sequence[str | None]]:
-    """The columns of each unique index; None for an expression, or where not every row is in the index."""
-    unique = {"the primary key": _primary_key(connection, table)}
-    lists = text("SELECT name, partial FROM pragma_index_list(:table) WHERE \"unique\" AND origin <> 'pk'")
-    for name, partial in connection.execute(lists, {"table": table}).all():
-        columns = text("SELECT name FROM pragma_index_info(:name)")
-        found = connection.execute(columns, {"name": name}).scalars().all()
-        unique[name] = [None] if partial else list(found)
-    return {name: columns for name, columns in unique.items() if columns}
+def key_problems(connection: Connection, table: Table, fit: Fit[Binding], key: Sequence[str]) -> list[str]:
+    """What keeps rows from being merged by this key, which is named as in the rows."""
+    lists = text('SELECT name, partial, origin FROM pragma_index_list(:table) WHERE "unique"')
+    indexes = connection.execute(lists, {"table": table.name}).all()
+    compared = {name: _indexed(connection, name) for name, _, _ in indexes}
+    unique = {name: [None] if partial else [column for column, _ in compared[name]] for name, partial, _ in indexes}
+    if not any(origin == "pk" for _, _, origin in indexes) and (row_id := _row_id(connection, table.name)):
+        unique["the primary key"] = row_id
+    by_letters = {column for columns in compared.values() for column, collation in columns if collation != "BINARY"}
+    exact = {each.column for each in fit.plans if each.form is not Form.REAL} - by_letters
+    return check_key(fit.columns_of(key), unique, exact, _EXACT_TYPES)
 
 
-def _primary_key(connection: Connection, table: str) -> list[str | None]:
+def _indexed(connection: Connection, index: str) -> list[tuple[str | None, str]]:
+    """Columns of an index, None for an expression, and by which collation it compares them."""
+    rows = connection.execute(
+        text("SELECT name, upper(coll) FROM pragma_index_xinfo(:name) WHERE key"), {"name": index}
+    )
+    return [(name, collation) for name, collation in rows.all()]
+
+
+def _row_id(connection: Connection, table: str) -> list[str | None]:
+    """The primary key of a table that needs no index for it: one INTEGER."""
     rows = connection.execute(text("SELECT name FROM pragma_table_info(:table) WHERE pk"), {"table": table})
     return list(rows.scalars().all())
 

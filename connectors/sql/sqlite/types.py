@@ -41,6 +41,6 @@ TYPES: Final = Types(
         is_nested: "TEXT",
     },
     decimal=_decimal,
-    in_key={is_nested: ""},
+    in_key=dict.fromkeys((types.is_floating, is_nested), ""),
     has_schemas=False,
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from connectors.log.segments import is_of_log
+from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.kept import Kept
 from connectors.sql.statements import StatementError
@@ -54,7 +55,7 @@ class TwoPhaseCommitter:
         with self._kept.use(f"claiming it for epoch {epoch}") as server:
             if take_over:
                 permits.check_nothing_undecided(server, self._pipeline, self.name, incarnation, epoch)
-            owner = claims.Owner(incarnation, epoch)
+            owner = Owner(incarnation, epoch)
             claims.raise_claim(server, self._pipeline, self.name, owner, take_over=take_over)
             older = permits.older_permits(server, self._pipeline, self.name, incarnation, epoch)
             permits.evict(server, self.name, incarnation, older)

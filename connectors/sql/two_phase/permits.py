@@ -15,6 +15,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Integer
 
+from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.statements import Connected, StatementError, in_transaction
 from connectors.sql.two_phase.server import Server
@@ -56,7 +57,7 @@ def holders(scope: Scope, sink: str) -> str:
 def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope) -> None:
     """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError."""
     with in_transaction(server):
-        claims.hold_claim(server, pipeline, sink, claims.Owner(scope.incarnation, scope.epoch))
+        claims.hold_claim(server, pipeline, sink, Owner(scope.incarnation, scope.epoch))
         if not lock_permit(server, scope, sink_key(sink)):  # nobody else inserts one: the claim row is held
             statement = f"INSERT INTO eos_permit VALUES ({', '.join(['%s'] * 6)})"
             server.execute(statement, *permit_key(scope, sink_key(sink)), pipeline)

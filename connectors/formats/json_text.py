@@ -73,7 +73,7 @@ def _scalar(values: pa.Array) -> pa.Array:
 def finite(values: pa.Array) -> pa.Array:
     """The values themselves. Raises ArrowInvalid if one is NaN or infinite."""
     if pc.all(pc.is_finite(values)).as_py() is False:
-        raise pa.ArrowInvalid("NaN and infinity have no place in a database")
+        raise pa.ArrowInvalid("NaN and infinity cannot be written")
     return values
 
 

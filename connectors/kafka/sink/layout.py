@@ -1,0 +1,95 @@
+"""How the columns of a row become a message. Configuration only; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import pyarrow as pa
+from pyarrow import types
+
+from connectors.formats.json_text import supported
+from connectors.kafka.columns import METADATA
+from twophase.errors import TargetError
+
+VALUE: Final = "value"
+"""The one column that formats other than JSON write."""
+
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names are of columns of the rows."""
+
+    topic: str | None  # of all rows; None: `topic_column` says it row by row
+    topic_column: str | None = None
+    format: Literal["json", "string", "raw"] = "json"
+    key: tuple[str, ...] = ()  # of one: its text or bytes as they are, else JSON; of several: a JSON object
+    headers: Mapping[str, str] = field(default_factory=dict)  # header -> column
+    partition: str | None = None  # None: the partitioner chooses by the key
+    timestamp: str | None = None  # None: when it is written
+    deleted: str | None = None  # true where the message is a tombstone: a key without a value
+
+    def value_columns(self, schema: pa.Schema) -> list[str]:
+        """What the value is made of: every column that says nothing else, but not the source's own metadata."""
+        if self.format != "json":
+            return [VALUE]
+        elsewhere = {*METADATA.names, self.topic_column, self.partition, self.timestamp, self.deleted}
+        return [name for name in schema.names if name not in elsewhere and name not in self.headers.values()]
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """All that is needed of a row, each once."""
+        single = [each for each in (self.topic_column, self.partition, self.timestamp, self.deleted) if each]
+        return list(dict.fromkeys([*self.value_columns(schema), *self.key, *self.headers.values(), *single]))
+
+    def check(self, sink: str, schema: pa.Schema) -> None:
+        """Raise TargetError that lists every column that is missing or cannot be written."""
+        wrong = [f"there is no column {name}" for name in self.columns(schema) if name not in schema.names]
+        if not wrong:
+            wrong = [f"column {name} is {kind}, not {wanted}" for name, kind, wanted in self._unfit(schema)]
+        if self.deleted is not None and not self.key:
+            wrong.append("`deleted` makes tombstones, which mean nothing without a `key`")
+        if not self.value_columns(schema):
+            wrong.append("no column is left for the value")
+        if wrong:
+            message = f"sink {sink}: the rows do not make messages: {'; '.join(wrong)}"
+            raise TargetError(message, remedy="let the last step select what the sink names, with CAST where it needs")
+
+    def _unfit(self, schema: pa.Schema) -> Sequence[tuple[str, pa.DataType, str]]:
+        wanted = {
+            self.topic_column: ("text", _is_text),
+            self.partition: ("a whole number", types.is_integer),
+            self.timestamp: ("a timestamp", types.is_timestamp),
+            self.deleted: ("a boolean", types.is_boolean),
+        }
+        if self.format == "string":
+            wanted[VALUE] = ("text", _is_text)
+        if self.format == "raw":
+            wanted[VALUE] = ("binary", _is_bytes)
+        for header in self.headers.values():
+            wanted[header] = ("text or binary", _is_plain)
+        json_columns = self.value_columns(schema) if self.format == "json" else []
+        for name in json_columns:
+            wanted[name] = ("of a type that JSON has: encode it, for example with base64()", supported)
+        for name in self.key:
+            wanted.setdefault(name, ("of a type for keys", _is_plain_or_json if len(self.key) == 1 else supported))
+        found = [(name, schema.field(name).type, *test) for name, test in wanted.items() if name is not None]
+        return [(name, kind, words) for name, kind, words, fits in found if not fits(kind)]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return _is_text(kind) or _is_bytes(kind)
+
+
+def _is_plain_or_json(kind: pa.DataType) -> bool:
+    return _is_plain(kind) or supported(kind)

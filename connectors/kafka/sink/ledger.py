@@ -1,0 +1,275 @@
+"""A ledger in Kafka itself: claim and markers are records, committed in the transaction of the messages (H10).
+
+Whoever opens a slot's producer ends the open transaction of whoever had it, and waits until that is done. So what the
+marker says then is final, and whoever is fenced learns from the claim whether that was its successor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from connectors.kafka.pool import shared_admin
+from connectors.kafka.sink.markers import Claim, Marker, Markers, partition_of_claim, partition_of_marker
+from connectors.kafka.sink.messages import sender
+from connectors.kafka.sink.place import Names, Place
+from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
+from connectors.kafka.sink.target import BATCH, Topics, check_timeout, ensure_markers, in_sink_words
+from connectors.log.ledger import Entries, Share, gap, missing_segments
+from connectors.log.segments import is_of_log, segment_of, slots_of
+from connectors.owner import Owner, check_applier, check_succession, fenced
+from twophase import faults
+from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.gather import at_once
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.values import CommitOutcome, Committable
+from wal.segment import read_segment
+from wal.storage import Storage
+
+_ROWS: Final = 20_000  # handed to the producer at once
+_MOST_SLOTS: Final = 64  # that a spec can ask for
+_SHARE_OF_TIMEOUT: Final = 0.25  # after which a transaction is committed with as much as it has
+
+_log: Final = logging.getLogger("eos.sink")
+
+
+class _Slot:
+    """A producer that nobody has fenced, as far as is known, and where it left off."""
+
+    def __init__(self, producer: TransactionalProducer, key: str) -> None:
+        self.producer = producer
+        self.key = key
+        self.marker: Marker | None = None
+
+    def is_at(self, checkpoint_id: int) -> bool:
+        """As far as this process knows."""
+        return self.marker is not None and self.marker.applied == checkpoint_id
+
+    def commit(self, marker: Marker) -> None:
+        self.producer.commit(self.key, partition_of_marker(self.key), marker.record())
+        self.marker = marker
+
+
+class KafkaLedger:
+    """See Ledger."""
+
+    def __init__(self, sink: str, place: Place, slots: int, pipeline: str) -> None:
+        self.slots = slots
+        self._sink = sink
+        self._place = place
+        self._names = Names(pipeline, sink_key(sink))
+        self._markers = Markers(place.connection, place.markers)
+        self._open: dict[int, _Slot] = {}
+
+    def prepare(self) -> None:
+        """See Ledger."""
+        with self._asking("looking for its markers"), shared_admin(self._place.connection) as admin:
+            ensure_markers(admin, self._place.markers)
+            check_timeout(admin, self._place)
+
+    def entries(self, incarnation: str, asked: Iterable[Committable]) -> Entries:
+        """See Ledger. What was applied while there were more slots than now is told by theirs."""
+        asked = list(asked)
+        with self._asking("reading how far it is"):
+            claim = self._markers.claim(self._names.claim)
+            in_use = claim.slots if claim and claim.owner.incarnation == incarnation else _MOST_SLOTS
+            slots = range(max([in_use, *map(_slots_of, asked)]))
+            keys = {self._names.marker(incarnation, slot): slot for slot in slots}
+            found = self._markers.markers(list(keys))
+        applied = {keys[key]: marker.applied for key, marker in found.items()}
+        current = {slot: checkpoint_id for slot, checkpoint_id in applied.items() if slot < in_use}
+        seen = {each.transaction for each in asked if _is_applied(each, _slots_of(each) or len(current), applied)}
+        return Entries(claim.owner if claim else None, current, seen)
+
+    def claim(self, owner: Owner, *, take_over: bool) -> None:
+        """See Ledger. First the claim, then every slot's producer anew: who opens one later finds the claim."""
+        self.close()
+        with self._claiming() as (change, found):
+            if found is not None and not take_over:
+                check_succession(self._sink, found.owner, owner)
+            same_life = found is not None and found.owner.incarnation == owner.incarnation
+            in_use = found.slots if found and same_life else self.slots
+            change(Claim(owner, in_use))
+        slots = range(max(in_use, self.slots, found.slots if found else 0))
+        at_once({f"slot {slot}": partial(self._slot, owner.incarnation, owner.epoch, slot) for slot in slots})
+
+    def share_out(self, scope: Scope) -> None:
+        """See Ledger. The markers are read, not remembered: another process may be the one that commits."""
+        owner, before = Owner(scope.incarnation, scope.epoch), scope.checkpoint_id - 1
+        found = self._claim()
+        if found is None or found.owner != owner:
+            raise fenced(self._sink, found.owner if found else None, owner)
+        applied = self.entries(scope.incarnation, ()).slots
+        for slot in range(self.slots):
+            if applied.get(slot) == before:
+                continue
+            if slot < found.slots and slot in applied:
+                message = (
+                    f"slot {slot} stands at checkpoint {applied[slot]}, and everything up to {before} was committed"
+                )
+                raise IdentityError(message, remedy="restore Kafka and the checkpoint location to the same moment")
+            self._begin(scope, slot, Marker(before))
+        if found.slots != self.slots:
+            with self._claiming() as (change, now):
+                if now != found:
+                    raise fenced(self._sink, now.owner if now else None, owner)
+                change(Claim(owner, self.slots))
+
+    def apply(self, share: Share, storage: Storage) -> Sequence[CommitOutcome]:
+        """See Ledger. One transaction, unless it would take too long: then several, each with how far it came."""
+        missing = missing_segments(storage, share)
+        slot = self._slot(share.incarnation, share.epoch, share.slot)
+        if missing or not slot.is_at(share.checkpoint_id - 1):
+            # What another process has done since this one opened the slot, only Kafka knows.
+            self._shut(share.slot)
+            slot = self._slot(share.incarnation, share.epoch, share.slot)
+        marker, digest = slot.marker, _digest(share.committables)
+        if marker is not None and marker.applied >= share.checkpoint_id:
+            other = marker.applied == share.checkpoint_id and marker.of != digest
+            return [CommitOutcome.LOST if other else CommitOutcome.ALREADY_COMMITTED] * len(share.committables)
+        if marker is None or marker.applied != share.checkpoint_id - 1:
+            raise gap(self._sink, share, marker.applied if marker else None)
+        if marker.rows and marker.begun != digest:
+            message = f"sink {self._sink}, slot {share.slot}: {marker.rows} rows of checkpoint {share.checkpoint_id} "
+            message += "were written with another decision than head's"
+            raise IdentityError(message, remedy="restore the sink's topics and the checkpoint location to one moment")
+        if missing:
+            _log.error("sink %s: the log lacks %s: restore it, and start again", self._sink, ", ".join(missing))
+            return [CommitOutcome.LOST] * len(share.committables)
+        with self._fencing(share.incarnation, share.epoch, share.slot):
+            self._write(slot, marker, share, _batches(storage, share, marker.rows))
+        return [CommitOutcome.COMMITTED] * len(share.committables)
+
+    def give_up(
+        self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[TransactionId], None]
+    ) -> TransactionId | None:
+        """See Ledger. Only this driver can apply them, since it has claimed the sink."""
+        entries = self.entries(incarnation, [Committable(each, rows=0) for each in transactions])
+        for each in transactions if not entries.seen else ():
+            delete(each)
+        return min(entries.seen, default=None)
+
+    def prune(self, incarnation: str, below: int) -> None:
+        """See Ledger. A marker tells of every checkpoint."""
+
+    def close(self) -> None:
+        """See Ledger."""
+        for number in list(self._open):
+            self._shut(number)
+
+    def _write(self, slot: _Slot, before: Marker, share: Share, batches: Iterator[pa.RecordBatch]) -> None:
+        """Whatever is raised here: the marker in Kafka tells what became of it."""
+        digest, rows, began = _digest(share.committables), before.rows, time.monotonic()
+        slot.producer.begin()
+        for batch in batches:
+            slot.producer.produce(sender(batch), batch.nbytes)
+            rows += batch.num_rows
+            if time.monotonic() - began > self._place.transaction_timeout_s * _SHARE_OF_TIMEOUT:
+                slot.commit(replace(before, begun=digest, rows=rows))
+                faults.point("part-applied", share.checkpoint_id)
+                began = time.monotonic()
+                slot.producer.begin()
+        faults.point("applying", share.checkpoint_id)
+        slot.commit(Marker(share.checkpoint_id, digest))
+
+    def _begin(self, scope: Scope, number: int, marker: Marker) -> None:
+        """A slot that is new, or that nobody has used for a while, begins there: everything before is applied."""
+        slot = self._slot(scope.incarnation, scope.epoch, number)
+        with self._fencing(scope.incarnation, scope.epoch, number):
+            slot.producer.begin()
+            slot.commit(marker)
+
+    def _slot(self, incarnation: str, epoch: int | None, number: int) -> _Slot:
+        """Open, and nobody newer there: the claim is read after whoever had it was fenced."""
+        if number not in self._open:
+            with self._fencing(incarnation, epoch, number):
+                batch_bytes = Topics.of_sink(self._sink, self._place).batch_bytes
+                producer = TransactionalProducer(self._place, self._names.slot(number), batch_bytes)
+                self._open[number] = slot = _Slot(producer, self._names.marker(incarnation, number))
+                self._check_applier(incarnation, epoch)
+                with self._asking(f"slot {number}"):
+                    slot.marker = self._markers.markers([slot.key]).get(slot.key)
+        return self._open[number]
+
+    def _shut(self, number: int) -> None:
+        """What is open there is given up."""
+        if slot := self._open.pop(number, None):
+            slot.producer.close()
+
+    @contextmanager
+    def _fencing(self, incarnation: str, epoch: int | None, number: int) -> Iterator[None]:
+        """After any error the slot is opened anew. Raises FencedError if it is another driver's now."""
+        try:
+            yield
+        except BaseException as error:
+            self._shut(number)
+            if not isinstance(error, FencedProducerError):
+                raise
+            self._check_applier(incarnation, epoch)
+            message = f"sink {self._sink}, slot {number}: its transaction was ended by somebody else"
+            raise SinkUnavailableError(message, remedy="it is looked up how far it came, and tried again") from None
+
+    @contextmanager
+    def _claiming(self) -> Iterator[tuple[Callable[[Claim], None], Claim | None]]:
+        """To read the claim and to change it, as one: who comes in between is fenced, or fences."""
+
+        def change(claim: Claim) -> None:
+            producer.begin()
+            producer.commit(self._names.claim, partition_of_claim(), claim.record())
+
+        try:
+            producer = TransactionalProducer(self._place, self._names.claim, BATCH)
+            try:
+                yield change, self._claim()
+            finally:
+                producer.close()
+        except FencedProducerError:
+            message = f"sink {self._sink}: another driver claims it at this moment"
+            raise SinkUnavailableError(message, remedy="it is tried again") from None
+
+    def _claim(self) -> Claim | None:
+        with self._asking("asking whose it is"):
+            return self._markers.claim(self._names.claim)
+
+    def _check_applier(self, incarnation: str, epoch: int | None) -> None:
+        claim = self._claim()
+        check_applier(self._sink, claim.owner if claim else None, incarnation, epoch)
+
+    @contextmanager
+    def _asking(self, doing: str) -> Iterator[None]:
+        with in_sink_words(f"sink {self._sink}, {doing}"):
+            yield
+
+
+def _batches(storage: Storage, share: Share, skip: int) -> Iterator[pa.RecordBatch]:
+    """The share's messages in their order, without the first `skip`, which are written already."""
+    for each in share.committables:
+        ref = segment_of(each)
+        for batch in read_segment(storage, ref) if ref is not None else ():
+            passed = min(skip, batch.num_rows)
+            skip -= passed
+            for start in range(passed, batch.num_rows, _ROWS):
+                yield batch.slice(start, _ROWS)
+
+
+def _slots_of(each: Committable) -> int:
+    """That it was written for; 0: it does not say."""
+    return (slots_of([each]) or 0) if is_of_log(each) else 0
+
+
+def _is_applied(each: Committable, slots: int, applied: Mapping[int, int]) -> bool:
+    transaction = each.transaction
+    return slots > 0 and applied.get(transaction.task % slots, -1) >= transaction.scope.checkpoint_id
+
+
+def _digest(committables: Sequence[Committable]) -> str:
+    """Of what a slot is applied with."""
+    return hashlib.sha256(" ".join(str(each.transaction) for each in committables).encode()).hexdigest()[:32]

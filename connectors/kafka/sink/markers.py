@@ -1,0 +1,117 @@
+"""What Kafka keeps of a sink: records of a compacted topic, written in one transaction with the messages.
+
+Of each key the newest committed record counts. Offsets of a consumer group would do as well, but a broker forgets them
+a week after the pipeline was stopped (`offsets.retention.minutes`, H10); records of a compacted topic stay.
+
+Claims are alone in partition 0, which is read at each checkpoint; the markers of the slots share the other partitions.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from zlib import crc32
+
+from connectors.kafka.pool import borrowed_consumer, shared_admin
+from connectors.kafka.positions import earliest, latest
+from connectors.kafka.ranges import messages
+from connectors.kafka.settings import Connection
+from connectors.kafka.splits import split_name
+from connectors.owner import Owner
+from twophase.errors import IdentityError
+from twophase.values import OffsetRange
+
+PARTITIONS: Final = 8
+"""Of the topic; a further one is not used, so that a key never moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who owns a sink, and how many slots it has."""
+
+    owner: Owner
+    slots: int
+
+    def record(self) -> dict[str, object]:
+        """Its value."""
+        return {"incarnation": self.owner.incarnation, "epoch": self.owner.epoch, "slots": self.slots}
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """How far a slot is."""
+
+    applied: int  # the newest checkpoint; -1: none
+    of: str = ""  # digest of what it was applied with
+    begun: str = ""  # digest of what the next one is applied with, if it has begun
+    rows: int = 0  # of that one, applied already
+
+    def record(self) -> dict[str, object]:
+        """Its value."""
+        return {"applied": self.applied, "of": self.of, "begun": self.begun, "rows": self.rows}
+
+
+def partition_of_claim() -> int:
+    """Where claims are."""
+    return 0
+
+
+def partition_of_marker(key: str) -> int:
+    """Where the marker of this key is."""
+    return 1 + crc32(key.encode()) % (PARTITIONS - 1)
+
+
+class Markers:
+    """The topic as a table. For several threads; every call may block, and raises SourceError.
+
+    A call returns what was committed when it was made: it reads up to the end of the partition, past the last stable
+    offset, and so waits for transactions that are still open there.
+    """
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection = replace(connection, isolation_level="read_committed")
+        self._to_the_end = replace(connection, isolation_level="read_uncommitted")
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._read: dict[str, int] = {}  # split -> everything below is in `_values`
+        self._values: dict[tuple[int, str], Mapping[str, Any]] = {}
+
+    def claim(self, key: str) -> Claim | None:
+        """None: nobody has ever claimed it."""
+        found = self._find(partition_of_claim(), [key]).get(key)
+        if found is None:
+            return None
+        return Claim(Owner(str(found["incarnation"]), int(found["epoch"])), int(found["slots"]))
+
+    def markers(self, keys: Sequence[str]) -> Mapping[str, Marker]:
+        """By key; what does not exist is left out."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for partition in {partition_of_marker(key) for key in keys}:
+            found |= self._find(partition, [key for key in keys if partition_of_marker(key) == partition])
+        return {key: Marker(**each) for key, each in found.items()}
+
+    def _find(self, partition: int, keys: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        with self._lock:
+            self._catch_up(partition)
+            return {key: self._values[partition, key] for key in keys if (partition, key) in self._values}
+
+    def _catch_up(self, partition: int) -> None:
+        split = split_name(self._topic, partition)
+        with shared_admin(self._to_the_end) as admin:
+            end = latest(admin, [split])[split]
+            start = self._read[split] if split in self._read else earliest(admin, [split])[split]
+        if end < start:
+            message = f"topic {self._topic} was made again: it says no longer how far the pipeline is"
+            raise IdentityError(message, remedy="see what the target topics hold; then `eos reset`")
+        if end == start:
+            return
+        with borrowed_consumer(self._connection) as client:
+            for chunk in messages(client, OffsetRange(split, start, end)):
+                for record in chunk:
+                    key, value = record.key(), record.value()
+                    if key is not None and value is not None:
+                        self._values[partition, key.decode()] = json.loads(value)
+        self._read[split] = end

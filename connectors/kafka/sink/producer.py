@@ -1,0 +1,132 @@
+"""One transactional producer: whoever opens it next ends this one's transaction, and fences it (KIP-98)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from connectors.kafka.client import QuietLogger
+from connectors.kafka.sink.place import Place
+from twophase.errors import ConnectorError, SinkUnavailableError, TargetError
+
+_FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+_FOR_GOOD: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError._INVALID_ARG,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+_QUEUE: Final = 200_000  # messages on the way at once
+_QUEUE_BYTES: Final = 64 * 1024 * 1024
+
+_log: Final = logging.getLogger("eos.sink")
+
+
+class FencedProducerError(Exception):
+    """Somebody has opened a producer of the same transactional id since. Who it was, the claim tells."""
+
+
+class TransactionalProducer:
+    """For one thread at a time. After any error it is closed, and the next one tells from the marker what happened."""
+
+    def __init__(self, place: Place, transactional_id: str, batch_bytes: int) -> None:
+        """Connect, wait until the last transaction of this id is over, and fence whoever made it.
+
+        Raises ConnectorError, FencedProducerError.
+        """
+        self._place = place
+        self._id = transactional_id
+        self._complaints: deque[KafkaError] = deque(maxlen=8)
+        self._waiting_bytes = 0
+        settings = place.producer(transactional_id, batch_bytes)
+        callbacks: dict[str, Any] = {"error_cb": self._complaints.append, "on_delivery": self._refused}
+        self._handle = self._made(lambda: Producer({**settings, **callbacks}, logger=QuietLogger()))
+        self._call("opening", lambda: self._handle.init_transactions(place.connection.connect_timeout_s))
+
+    def begin(self) -> None:
+        """Begin a transaction. Asks nobody."""
+        self._complaints.clear()
+        self._call("beginning a transaction", self._handle.begin_transaction)
+
+    def produce(self, send: Callable[[Producer], None], count_bytes: int) -> None:
+        """Have `send` hand over messages of so many bytes, and wait until there is room for more."""
+        self._call("writing", lambda: send(self._handle))
+        self._waiting_bytes += count_bytes
+        while len(self._handle) > _QUEUE:
+            self._handle.poll(0.01)
+        if self._waiting_bytes > _QUEUE_BYTES:
+            self._call("writing", lambda: self._handle.flush(self._place.transaction_timeout_s))
+            self._waiting_bytes = 0
+
+    def commit(self, key: str, partition: int, value: Mapping[str, object]) -> None:
+        """End the transaction, with this record in the topic of the markers. All of it is visible then, or nothing.
+
+        Raises ConnectorError for an unknown outcome as well: the marker tells.
+        """
+        record = json.dumps(value).encode()
+        topic = self._place.markers
+        self._call("marking", lambda: self._handle.produce(topic, record, key.encode(), partition))
+        self._call("committing", lambda: self._handle.commit_transaction(self._place.transaction_timeout_s))
+        self._waiting_bytes = 0
+
+    def close(self) -> None:
+        """Give up what is open, and disconnect. Never raises: what stays open is ended by the next one of this id."""
+        try:
+            self._handle.purge()
+            self._handle.close()
+        except (KafkaException, RuntimeError) as error:
+            _log.debug("closing %s: %s", self._id, error)
+
+    def _refused(self, error: KafkaError, message: Message) -> None:
+        """Why a message was not taken; the transaction's own error does not say it."""
+        del message
+        self._complaints.append(error)
+
+    def _made(self, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except KafkaException as error:
+            text = self._place.connection.hide(error.args[0].str().strip())
+            message = f"librdkafka refuses a setting: {text}"
+            raise TargetError(message, remedy="correct `properties`: see librdkafka's CONFIGURATION.md") from None
+
+    def _call(self, doing: str, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except BufferError as error:
+            raise SinkUnavailableError(f"Kafka does not take the messages in time, {doing}") from error
+        except KafkaException as error:
+            raise self._failure(error.args[0], doing) from None
+
+    def _failure(self, error: KafkaError, doing: str) -> Exception:
+        if error.code() in _FENCED:
+            return FencedProducerError(self._id)
+        reasons = [error, *self._complaints]
+        worst = next((each for each in reasons if each.code() in _FOR_GOOD), error)
+        servers = self._place.connection.bootstrap_servers
+        text = self._place.connection.hide(worst.str())
+        message = f"{doing} in a transaction of {self._id} at {servers}: {text}"
+        kind: type[ConnectorError] = TargetError if worst.code() in _FOR_GOOD else SinkUnavailableError
+        remedy = (
+            "set right what Kafka says: rights, the topic, its limits"
+            if kind is TargetError
+            else "see that the brokers run and can be reached; it is tried again"
+        )
+        return kind(message, remedy=remedy)

@@ -1,0 +1,98 @@
+"""Kafka topics as a sink: rows wait in segments, and each slot writes its share of a checkpoint in a transaction.
+
+A reader with `isolation.level=read_committed` sees every row once; any other one also sees what was aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from connectors.contracts import Finding
+from connectors.kafka.settings import Connection
+from connectors.kafka.sink.doctor import findings
+from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.ledger import KafkaLedger
+from connectors.kafka.sink.messages import Messages
+from connectors.kafka.sink.place import MARKERS, Place
+from connectors.kafka.sink.target import Topics
+from connectors.log.committer import LogCommitter
+from connectors.log.place import LogPlace
+from connectors.log.writer import LogWriter
+from twophase.errors import TargetError
+from twophase.ids import TransactionId
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSink:
+    """See Sink. Picklable; opens nothing by itself. `properties` may hold passwords, which no repr shows."""
+
+    name: str
+    bootstrap_servers: str
+    layout: Layout
+    log: LogPlace
+    partitioner: str = "murmur2_random"
+    transaction_timeout_s: float = 60.0
+    markers: str = MARKERS
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rows: pa.Schema | None = None  # of an opened sink
+    topics: Topics | None = None  # of an opened sink
+
+    @property
+    def connection(self) -> Connection:
+        """What the clients are made with."""
+        return Connection(
+            bootstrap_servers=self.bootstrap_servers,
+            group_id=f"eos-{self.name}",  # a consumer must have one, though it never joins
+            properties=tuple(sorted(self.properties.items())),
+        )
+
+    @property
+    def place(self) -> Place:
+        """Where messages go."""
+        return Place(self.connection, self.layout.topic, self.transaction_timeout_s, self.partitioner, self.markers)
+
+    def open(self, schema: pa.Schema) -> KafkaSink:
+        """See Sink. Creates nothing. Raises TargetError, SinkUnavailableError."""
+        self.layout.check(self.name, schema)
+        topics = Topics.of_sink(self.name, self.place)
+        self.log.open()
+        return replace(self, log=self.log.on_driver(), rows=schema, topics=topics)
+
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink. To open it makes nothing, either."""
+        return self.open(schema).columns
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """See Sink."""
+        return self.layout.columns(self._opened[0])
+
+    @property
+    def partition_by(self) -> Sequence[str] | None:
+        """See Sink. Any row to any writer: rows of one source partition stay in their order."""
+        return None
+
+    def writer(self, transaction: TransactionId) -> LogWriter:
+        """See Sink. Asks the cluster only where a row names its topic."""
+        rows, topics = self._opened
+        return LogWriter(self.log.open(), Messages(self.layout, rows, topics), self.log.slots, transaction)
+
+    def committer(self, pipeline: str) -> LogCommitter:
+        """See Sink."""
+        ledger = KafkaLedger(self.name, self.place, self.log.slots, pipeline)
+        return LogCommitter(self.name, ledger, self.log.open())
+
+    def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
+        """See Sink. Any number of writers will do: they write to the log."""
+        del writers
+        return [*self.log.check(), *findings(self.name, self.place, self.layout, schema)]
+
+    @property
+    def _opened(self) -> tuple[pa.Schema, Topics]:
+        if self.rows is None or self.topics is None:
+            message = f"sink {self.name} was not opened"
+            raise TargetError(message)
+        return self.rows, self.topics

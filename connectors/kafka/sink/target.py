@@ -1,0 +1,171 @@
+"""Topics that messages go to, and what the cluster allows: asked on the driver before a start, and in tasks where a row
+names its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from confluent_kafka.admin import ConfigResource, NewTopic  # type: ignore[attr-defined]
+
+from connectors.kafka.client import Client
+from connectors.kafka.pool import shared_admin
+from connectors.kafka.settings import Connection
+from connectors.kafka.sink.markers import PARTITIONS
+from connectors.kafka.sink.place import Place
+from connectors.kafka.topics import describe, metadata
+from twophase.errors import (
+    ConnectorError,
+    SinkUnavailableError,
+    SourceAccessError,
+    SourceError,
+    TargetError,
+    UnknownTopicError,
+)
+
+BATCH: Final = 1_000_000
+"""Bytes of a request to a topic that is not known beforehand, at most."""
+
+_MARKERS: Final = {"cleanup.policy": "compact", "segment.bytes": str(4 * 1024 * 1024)}  # so that little is to be read
+_FRAME: Final = 1_024  # of them, for what surrounds the messages
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Of one topic."""
+
+    partitions: int
+    max_bytes: int  # of a request: the topic's max.message.bytes
+    replication: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What is known of the topics of a sink. Picklable."""
+
+    connection: Connection
+    only: Facts | None  # of the sink's one topic; None: rows name theirs
+
+    @classmethod
+    def of_sink(cls, sink: str, place: Place) -> Topics:
+        """Ask the cluster for the sink's one topic. Raises TargetError, SinkUnavailableError."""
+        if place.topic is None:
+            return cls(place.connection, only=None)
+        with in_sink_words(f"sink {sink}"), shared_admin(place.connection) as admin:
+            return cls(place.connection, facts_of(admin, place.topic))
+
+    @property
+    def max_bytes(self) -> int:
+        """A message may have at most, its frame included."""
+        return min(self.batch_bytes, self.only.max_bytes if self.only else BATCH)
+
+    @property
+    def batch_bytes(self) -> int:
+        """A request may have at most: the broker refuses a batch as a whole."""
+        return BATCH if self.only is None else self.only.max_bytes - _FRAME
+
+    def of(self, topic: str) -> Facts:
+        """Facts of a topic that `refusal` has nothing against."""
+        return self.only or _facts(self.connection, topic)
+
+    def refusal(self, topic: str | None) -> str:
+        """Why messages cannot go there; empty: they can. Asks the cluster once for each topic and process.
+
+        Raises SinkUnavailableError if the cluster does not answer.
+        """
+        if topic is None:
+            return "NULL is not a topic"
+        try:
+            with in_sink_words(f"topic {topic}"):
+                facts = _facts(self.connection, topic)
+        except TargetError as error:
+            return error.message
+        if facts.max_bytes < BATCH + _FRAME:
+            return f"topic {topic} takes {facts.max_bytes:,} bytes: set its max.message.bytes to {BATCH + _FRAME:,}"
+        return ""
+
+
+@cache
+def _facts(connection: Connection, topic: str) -> Facts:
+    with shared_admin(connection) as admin:
+        return facts_of(admin, topic)
+
+
+def facts_of(admin: Client, topic: str) -> Facts:
+    """Ask the cluster. Raises UnknownTopicError, SourceError."""
+    (found,) = describe(admin, [topic])
+    max_bytes = _config(admin, ConfigResource(ConfigResource.Type.TOPIC, topic), "max.message.bytes")
+    return Facts(len(found.partitions), int(max_bytes), found.replication)
+
+
+def longest_transaction_s(admin: Client) -> float:
+    """What the cluster allows: transaction.max.timeout.ms. Raises SourceError."""
+    brokers = metadata(admin, "the cluster's brokers").brokers
+    broker = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(brokers))))
+    return int(_config(admin, broker, "transaction.max.timeout.ms")) / 1000
+
+
+def _config(admin: Client, resource: ConfigResource, name: str) -> str:
+    (future,) = admin.handle.describe_configs([resource]).values()
+    return str(admin.result_of(future, f"setting {name}")[name].value)
+
+
+def check_markers(admin: Client, topic: str) -> bool:
+    """Whether the topic of the markers is there. Raises TargetError if it would forget them, SourceError."""
+    try:
+        (found,) = describe(admin, [topic])
+    except UnknownTopicError:
+        return False
+    policy = _config(admin, ConfigResource(ConfigResource.Type.TOPIC, topic), "cleanup.policy")
+    if policy != "compact" or len(found.partitions) < PARTITIONS:
+        message = f"topic {topic} has cleanup.policy={policy} and {len(found.partitions)} partitions"
+        remedy = f"markers need compact and {PARTITIONS}: alter it, or name another topic as `markers`"
+        raise TargetError(message, remedy=remedy)
+    return True
+
+
+def ensure_markers(admin: Client, topic: str) -> None:
+    """Create the topic of the markers if it is missing. Raises TargetError with what an administrator may do."""
+    if not check_markers(admin, topic):
+        _create_markers(admin, topic)
+
+
+def _create_markers(admin: Client, topic: str) -> None:
+    new = NewTopic(topic, num_partitions=PARTITIONS, config=_MARKERS)
+    (future,) = admin.handle.create_topics([new]).values()
+    try:
+        admin.result_of(future, f"creating topic {topic}")
+    except ConnectorError as error:
+        if "already exists" in error.message:  # another pipeline has just made it
+            return
+        config = " ".join(f"--config {name}={value}" for name, value in _MARKERS.items())
+        command = f"kafka-topics --create --topic {topic} --partitions {PARTITIONS} {config}"
+        raise TargetError(error.message, remedy=f"let an administrator run: {command}") from None
+
+
+def check_timeout(admin: Client, place: Place) -> None:
+    """Raise TargetError if the broker would refuse transactions of this timeout, SourceError."""
+    most_s = longest_transaction_s(admin)
+    if place.transaction_timeout_s > most_s:
+        wanted = f"{place.transaction_timeout_s:g} s"
+        message = f"transaction_timeout is {wanted}, the brokers' transaction.max.timeout.ms allows {most_s:g} s"
+        raise TargetError(
+            message, remedy=f"set transaction_timeout to {most_s:g}s or less, or raise the brokers' limit"
+        )
+
+
+@contextmanager
+def in_sink_words(doing: str) -> Iterator[None]:
+    """Errors of the client, which speaks of sources, as those of a sink."""
+    try:
+        yield
+    except SourceAccessError as error:
+        remedy = "grant the rights: topic (describe, read, write), transactional id (describe, write)"
+        raise TargetError(f"{doing}: {error.message}", remedy=remedy) from None
+    except UnknownTopicError as error:
+        raise TargetError(f"{doing}: {error.message}", remedy="create it, or correct `topic`") from None
+    except SourceError as error:
+        raise SinkUnavailableError(f"{doing}: {error.message}", remedy=error.remedy) from None

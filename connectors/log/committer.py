@@ -1,0 +1,164 @@
+"""The driver's half of a sink with a log, whatever applies it: twophase.participants.Committer, method by method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from connectors.log import belonging
+from connectors.log.ledger import Ledger, Share
+from connectors.log.segments import Log, by_slot, committable, segment_name, slots_of, while_committing
+from connectors.owner import Owner
+from twophase import faults
+from twophase.errors import IdentityError
+from twophase.gather import at_once
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.participants import Prepared
+from twophase.values import CommitOutcome, Committable, SinkState
+from wal.errors import SegmentError, WalError
+from wal.segment import stat_segment
+from wal.storage import Storage
+
+
+class LogCommitter:
+    """See Committer. `inspect` or `claim` comes first: they tell whose checkpoints are committed.
+
+    Permits are not needed: what an older epoch may still seal has a name that no decision mentions.
+    """
+
+    def __init__(self, name: str, ledger: Ledger, storage: Storage) -> None:
+        self.name = name
+        self._ledger = ledger
+        self._storage = storage
+        self._incarnation: str | None = None
+        self._epoch: int | None = None  # None: not claimed yet
+
+    def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
+        """See Committer."""
+        self._incarnation = incarnation
+        self._ledger.prepare()
+        entries = self._ledger.entries(incarnation, expected)
+        asked = [each.transaction for each in expected]
+        return SinkState(
+            claim_incarnation=entries.owner.incarnation if entries.owner else None,
+            claim_epoch=entries.owner.epoch if entries.owner else 0,
+            highest_witness=max(entries.slots.values(), default=-1),
+            missing=tuple(each for each in asked if each not in entries.seen),
+        )
+
+    def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
+        """See Committer. Sweeps away what older epochs have begun to write, so that they can seal nothing of it, and
+        what a crash has left of checkpoints that are applied."""
+        self._ledger.prepare()
+        self._ledger.claim(Owner(incarnation, epoch), take_over=take_over)
+        self._incarnation, self._epoch = incarnation, epoch
+        applied = self._ledger.entries(incarnation, ()).applied
+        with _of_the_log():
+            self._log(incarnation).sweep(epoch)
+            self._log(incarnation).collect(applied)
+
+    def permit(self, scope: Scope) -> None:
+        """See Committer. Everything before this checkpoint is applied by now: the time for another number of slots."""
+        self._ledger.share_out(scope)
+
+    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+        """See Committer. All of a slot's share or nothing of it; the slots at once, each in a thread.
+
+        Raises LostCommittableError for a damaged segment, BadRowError for a row that the target refuses, IdentityError
+        if a checkpoint before this one is not applied, FencedError, SinkUnavailableError.
+        """
+        incarnation = belonging.incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
+        slots = slots_of(committables) or self._slots_in_use(incarnation)
+        calls = {
+            f"{self.name}, slot {slot}": partial(
+                self._apply, Share(incarnation, self._epoch, checkpoint_id, slot, of_slot)
+            )
+            for slot, of_slot in enumerate(by_slot(committables, slots))
+        }
+        outcomes: dict[TransactionId, CommitOutcome] = {}
+        for answer in at_once(calls).values():
+            outcomes.update(answer)
+        if CommitOutcome.LOST not in outcomes.values():
+            with _of_the_log():
+                self._log(incarnation).collect(checkpoint_id)
+        return [outcomes[each.transaction] for each in committables]
+
+    def prepared(self, incarnation: str) -> Sequence[Prepared]:
+        """See Committer. Of what is applied, a crash may have left segments: they are not listed."""
+        log = self._log(incarnation)
+        with _of_the_log():
+            found = dict(log.sealed())
+            # Asked after the segments were found: what is applied meanwhile is not prepared any more.
+            entries = self._ledger.entries(incarnation, [Committable(each, rows=0) for each in found.values()])
+            waiting = {
+                name: each
+                for name, each in found.items()
+                if each.scope.checkpoint_id > entries.applied and each not in entries.seen
+            }
+            foreign = [Prepared(None, f"{self._storage.describe()}/{name}") for name in log.foreign()]
+            return [*(self._listed(name, each) for name, each in waiting.items()), *foreign]
+
+    def abort(self, prepared: Iterable[Prepared]) -> None:
+        """See Committer. Raises FencedError for a newer epoch's, IdentityError for an applied one; deletes neither."""
+        own = [each.transaction for each in prepared if each.transaction is not None]
+        belonging.check_older(self.name, self._epoch, own)
+        for incarnation in {each.scope.incarnation for each in own}:
+            with _of_the_log():
+                of_life = [each for each in own if each.scope.incarnation == incarnation]
+                applied = self._ledger.give_up(incarnation, of_life, self._delete)
+            if applied is not None:
+                message = f"sink {self.name} is asked to abort {applied}, which is applied"
+                raise IdentityError(message, remedy="head and this sink are not of one moment: restore both together")
+        if self._incarnation is not None and self._epoch is not None:
+            with _of_the_log():
+                self._log(self._incarnation).sweep(self._epoch)
+
+    def revoke(self, scope: Scope) -> None:
+        """See Committer. There are no permits."""
+
+    def prune(self, incarnation: str, below: int) -> None:
+        """See Committer. Of the segments only applied ones, whatever `below` says."""
+        applied = self._ledger.entries(incarnation, ()).applied
+        self._ledger.prune(incarnation, min(below, applied + 1))
+        with _of_the_log():
+            self._log(incarnation).collect(min(below - 1, applied))
+
+    def close(self) -> None:
+        """See Committer. The next call connects again."""
+        self._ledger.close()
+
+    def _slots_in_use(self, incarnation: str) -> int:
+        """For a checkpoint without tasks: as many as there are, whatever the spec says by now."""
+        return max(self._ledger.entries(incarnation, ()).slots, default=self._ledger.slots - 1) + 1
+
+    def _apply(self, share: Share) -> Mapping[TransactionId, CommitOutcome]:
+        with _of_the_log():
+            outcomes = self._ledger.apply(share, self._storage)
+        if share.slot == 0:
+            faults.point("between-commits", share.checkpoint_id)
+        return {each.transaction: outcome for each, outcome in zip(share.committables, outcomes, strict=True)}
+
+    def _delete(self, transaction: TransactionId) -> None:
+        self._storage.delete(segment_name(transaction))
+        self._storage.sweep(segment_name(transaction))
+
+    def _listed(self, name: str, transaction: TransactionId) -> Prepared:
+        description = f"{self._storage.describe()}/{name}"
+        try:
+            ref = stat_segment(self._storage, name)
+        except SegmentError as error:  # to abort it, its name is enough; to commit it, the damage is met again
+            return Prepared(transaction, f"{description} ({error.message})")
+        return Prepared(transaction, description, committable(transaction, self._ledger.slots, ref.rows, ref))
+
+    def _log(self, incarnation: str) -> Log:
+        return Log(self._storage, sink_key(self.name), incarnation)
+
+
+@contextmanager
+def _of_the_log() -> Iterator[None]:
+    """Errors of the storage as the driver sees them."""
+    try:
+        yield
+    except WalError as error:
+        raise while_committing(error) from error

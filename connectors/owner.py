@@ -1,0 +1,39 @@
+"""Whose a sink is (R2, R3), and the errors of those whose it is not. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from twophase.errors import FencedError, IdentityError
+
+
+class Owner(NamedTuple):
+    """Who owns a sink."""
+
+    incarnation: str
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} of incarnation {self.incarnation}"
+
+
+def fenced(sink: str, found: Owner | None, owner: Owner) -> FencedError:
+    """The error of a driver whose sink is somebody else's."""
+    message = f"fenced: sink {sink} is claimed by {found or 'nobody'}, this driver is {owner}"
+    return FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
+
+
+def check_succession(sink: str, found: Owner, owner: Owner) -> None:
+    """Raise IdentityError if `owner` is of another life than who has the sink, FencedError if it is older."""
+    if found.incarnation != owner.incarnation:
+        message = f"sink {sink} is claimed by incarnation {found.incarnation} of this pipeline, not by {owner}"
+        raise IdentityError(message, remedy="run it from its own checkpoint location, or take it over: `eos reset`")
+    if found.epoch > owner.epoch:
+        raise fenced(sink, found, owner)
+
+
+def check_applier(sink: str, found: Owner | None, incarnation: str, epoch: int | None) -> None:
+    """Raise FencedError unless a driver may apply what is decided: any epoch of this life that does not know a newer
+    one. `epoch`: None of a start, which commits before it claims (R3)."""
+    if found is None or found.incarnation != incarnation or epoch not in (None, found.epoch):
+        raise fenced(sink, found, Owner(incarnation, epoch or 0))

@@ -1,0 +1,124 @@
+"""A ledger in the database that the rows go to, so that both change in one transaction (see connectors.log.ledger)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from connectors.log.ledger import Entries, Share
+from connectors.owner import Owner
+from connectors.sql import claims, tables
+from connectors.sql.kept import IDLE_S, Kept
+from connectors.sql.log.apply import Target, apply_share
+from connectors.sql.log.holder import Holder
+from connectors.sql.log.slots import TABLES, hold_slot, read_slots, share_out
+from connectors.sql.log.store import Store
+from connectors.sql.statements import in_transaction
+from twophase.errors import IdentityError
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.values import CommitOutcome, Committable
+from wal.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class LogTarget:
+    """Where rows of the log go."""
+
+    name: str  # the sink's
+    table: str  # as the spec names it
+    where: str  # for messages, without secrets
+    connect: Callable[[], Store]  # a new connection each time
+    slots: int  # that share the rows of a checkpoint, each with a connection of its own
+    idle_s: float = IDLE_S  # after which a connection is asked whether it still stands
+
+
+class SqlLedger:
+    """See Ledger."""
+
+    def __init__(self, target: LogTarget, pipeline: str) -> None:
+        self.slots = target.slots
+        self._target = target
+        self._pipeline = pipeline
+        self._sink = sink_key(target.name)
+        self._control = self._holder("control")
+        self._slots: dict[int, Holder] = {}
+        self._claimed = False
+
+    def prepare(self) -> None:
+        """See Ledger. Raises IdentityError where two-phase commit may have left something."""
+        with self._using("looking for its own tables") as store:
+            tables.ensure(store, TABLES)
+            self._check_variant(store)
+
+    def entries(self, incarnation: str, asked: Iterable[Committable]) -> Entries:
+        """See Ledger. All of one moment."""
+        asked = list(asked)
+        empty = {each.transaction for each in asked if tables.EMPTY in each.data}  # of two-phase commit, earlier
+        wanted = [each.transaction for each in asked if each.transaction not in empty]
+        with self._using("reading how far it is") as store, in_transaction(store):
+            owner = claims.read_claim(store, self._pipeline, self._target.name)
+            slots = read_slots(store, incarnation, self._sink)
+            return Entries(owner, slots, empty | tables.visible_witnesses(store, wanted))
+
+    def claim(self, owner: Owner, *, take_over: bool) -> None:
+        """See Ledger. Whoever is older meets the new claim in each of its transactions."""
+        with self._using(f"claiming it for {owner}") as store:
+            claims.raise_claim(store, self._pipeline, self._target.name, owner, take_over=take_over)
+        self._claimed = True
+
+    def share_out(self, scope: Scope) -> None:
+        """See Ledger."""
+        owner = Owner(scope.incarnation, scope.epoch)
+        with self._using(f"permitting checkpoint {scope.checkpoint_id}") as store, in_transaction(store):
+            claims.hold_claim(store, self._pipeline, self._target.name, owner)
+            share_out(store, scope.incarnation, self._sink, self.slots, scope.checkpoint_id - 1)
+
+    def apply(self, share: Share, storage: Storage) -> Sequence[CommitOutcome]:
+        """See Ledger. A slot has its own connection."""
+        if share.slot not in self._slots:
+            self._slots[share.slot] = self._holder(f"slot {share.slot}")
+        doing = f"slot {share.slot}, applying checkpoint {share.checkpoint_id}"
+        target = Target(self._pipeline, self._target.name, self._target.table)
+        with self._slots[share.slot].use(doing, starting=not self._claimed) as store:
+            return apply_share(store, storage, target, share)
+
+    def give_up(
+        self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[TransactionId], None]
+    ) -> TransactionId | None:
+        """See Ledger."""
+        with self._using(f"giving up {len(transactions)} segments") as store, in_transaction(store):
+            for slot in read_slots(store, incarnation, self._sink):
+                hold_slot(store, incarnation, self._sink, slot)  # nobody applies one of them meanwhile
+            applied = tables.visible_witnesses(store, transactions)
+            for each in transactions if not applied else ():
+                delete(each)
+            return min(applied, default=None)
+
+    def prune(self, incarnation: str, below: int) -> None:
+        """See Ledger."""
+        with self._using(f"pruning below checkpoint {below}") as store, in_transaction(store):
+            tables.prune_witnesses(store, incarnation, self._sink, below)
+
+    def close(self) -> None:
+        """See Ledger."""
+        for holder in (self._control, *self._slots.values()):
+            holder.close()
+
+    def _check_variant(self, store: Store) -> None:
+        """What two-phase commit has left prepared is not seen from here, and would keep its locks."""
+        where = "pipeline = %s AND sink = %s"
+        if tables.has_rows(store, "eos_permit", where, self._pipeline, self._sink):
+            name = self._target.name
+            message = f"sink {name} was written to by two-phase commit, which was not ended: it may hold locks"
+            raise IdentityError(message, remedy="set its `commit` back to two-phase, and run once until caught up")
+
+    def _holder(self, part: str) -> Holder:
+        target = self._target
+        kept = Kept(f"sink {target.name} at {target.where}", target.connect, target.idle_s)
+        return Holder(kept, f"{self._pipeline}/{self._sink}/{part}")
+
+    @contextmanager
+    def _using(self, doing: str) -> Iterator[Store]:
+        with self._control.use(doing, starting=not self._claimed) as store:
+            yield store

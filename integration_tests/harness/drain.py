@@ -1,0 +1,68 @@
+"""What a reader of committed records sees of a topic: the oracle for Kafka as a sink. Shares no code with it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+_SECONDS: Final = 60
+
+
+class Record(NamedTuple):
+    """One record as a reader gets it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, bytes | None]
+    timestamp_ms: int
+
+    @property
+    def json(self) -> Any:
+        """The value, decoded; None for a tombstone."""
+        return None if self.value is None else json.loads(self.value)
+
+
+def drain(brokers: str, topic: str) -> list[Record]:
+    """All committed records up to the first transaction that is open, by partition and offset."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": brokers,
+            "group.id": f"drain-{secrets.token_hex(4)}",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        partitions = list(consumer.list_topics(topic, timeout=_SECONDS).topics[topic].partitions)
+        assert partitions, f"topic {topic} has no partitions"
+        consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
+        records: list[Record] = []
+        waiting, deadline = set(partitions), time.monotonic() + _SECONDS
+        while waiting:
+            assert time.monotonic() < deadline, f"partitions {sorted(waiting)} of {topic} were not read to their ends"
+            for message in consumer.consume(10_000, 0.2):
+                error = message.error()
+                if error is None:
+                    records.append(_record(message))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    waiting.discard(message.partition())
+                else:
+                    raise AssertionError(f"reading {topic}: {error}")
+        return sorted(records, key=lambda record: record[:2])
+    finally:
+        consumer.close()
+
+
+def _record(message: Any) -> Record:
+    headers = dict(message.headers() or ())
+    place = (message.partition(), message.offset())
+    return Record(*place, message.key(), message.value(), headers, message.timestamp()[1])

@@ -1,0 +1,174 @@
+"""Every kind of sink and commit variant as a test sees it: its entry in a spec, its rows, and what is left of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pytest
+
+from integration_tests.harness.drain import drain
+from integration_tests.harness.oracle import PostgresTable, SinkTable
+from integration_tests.harness.workload import Row
+
+KEYS: Final = 300  # of a keyed sink; of one parity each, and so of one partition
+STEPS: Final = {
+    "rows": "SELECT id, word, payload FROM incoming",
+    "changes": f"SELECT id % {KEYS} AS id, word, payload, id % 7 = 0 AS gone, _partition, _offset FROM incoming",
+}
+"""What a sink takes its rows from: all of them, or changes of few keys."""
+
+POINTS: Final = ("writing", "prepared", "before-decide", "after-decide", "between-commits", "after-commits", "closed")
+"""Where any pipeline can be killed."""
+
+LOG_POINTS: Final = (*POINTS[:4], "applying", *POINTS[4:])
+"""And one with a log."""
+
+
+class Target(Protocol):
+    """One sink of a pipeline under test."""
+
+    entry: dict[str, Any]  # in the spec
+    commit: str
+
+    def rows(self) -> Counter[Row]:
+        """What everybody sees there now."""
+
+    def left(self, incarnation: str) -> list[str]:
+        """What this life of a pipeline has left prepared in the sink itself."""
+
+    def clean_up(self, incarnation: str) -> None:
+        """After a test that failed: end what would keep its locks."""
+
+
+def expected(target: Target, produced: Counter[Row]) -> Counter[Row]:
+    """What is there in the end: all rows, or what is left when they are merged in their order."""
+    if target.commit != "upsert":
+        return produced
+    table: dict[int, Row] = {}
+    for number, word, payload in sorted(produced):
+        if number % 7 == 0:
+            table.pop(number % KEYS, None)
+        else:
+            table[number % KEYS] = (number % KEYS, word, payload)
+    return Counter(table.values())
+
+
+def _entry(name: str, connector: str, commit: str, **rest: object) -> dict[str, Any]:
+    keyed = {"key": ["id"], "deleted": "gone", "from": "changes"} if commit == "upsert" else {"from": "rows"}
+    return {"name": name, "connector": connector, "commit": commit, **keyed, **rest}
+
+
+class DatabaseTarget:
+    """See Target: a table of MySQL, MariaDB or PostgreSQL."""
+
+    def __init__(self, connector: str, commit: str, table: SinkTable | PostgresTable) -> None:
+        self.commit = commit
+        self.table = table
+        self.entry = _entry(f"{connector}-{commit}", connector, commit, url=table.url, table=table.name)
+        key = "PRIMARY KEY" if commit == "upsert" else ""
+        table.execute(f"CREATE TABLE {table.name} (id BIGINT NOT NULL {key}, word VARCHAR(40), payload VARCHAR(80))")
+
+    def rows(self) -> Counter[Row]:
+        """See Target."""
+        return self.table.rows()
+
+    def left(self, incarnation: str) -> list[str]:
+        """See Target."""
+        return self.table.prepared(incarnation)
+
+    def clean_up(self, incarnation: str) -> None:
+        """See Target."""
+        self.table.roll_back(incarnation)
+
+
+class SqliteTarget:
+    """See Target: a table in a file."""
+
+    def __init__(self, commit: str, file: Path) -> None:
+        self.commit = commit
+        self.file = file
+        self.entry = _entry(f"sqlite-{commit}", "sqlite", commit, path=str(file), table="records")
+        with closing(sqlite3.connect(file)) as database:
+            key = "PRIMARY KEY" if commit == "upsert" else ""
+            database.execute(f"CREATE TABLE records (id INTEGER {key}, word TEXT, payload TEXT)")
+
+    def rows(self) -> Counter[Row]:
+        """See Target."""
+        with closing(sqlite3.connect(self.file)) as database:
+            return Counter(database.execute("SELECT id, word, payload FROM records").fetchall())
+
+    def left(self, incarnation: str) -> list[str]:
+        """See Target: nothing can be prepared there."""
+        del incarnation
+        return []
+
+    def clean_up(self, incarnation: str) -> None:
+        """See Target."""
+
+
+class KafkaTarget:
+    """See Target: a topic, as a reader of committed messages sees it."""
+
+    commit = "write-ahead-log"
+
+    def __init__(self, brokers: str, topic: str) -> None:
+        self.brokers = brokers
+        self.topic = topic
+        self.entry = _entry("kafka", "kafka", self.commit, bootstrap_servers=brokers, topic=topic, key=["id"])
+
+    def rows(self) -> Counter[Row]:
+        """See Target."""
+        values = [record.json for record in drain(self.brokers, self.topic)]
+        return Counter((each["id"], each["word"], each["payload"]) for each in values)
+
+    def left(self, incarnation: str) -> list[str]:
+        """See Target: an open transaction ends with the next start."""
+        del incarnation
+        return []
+
+    def clean_up(self, incarnation: str) -> None:
+        """See Target."""
+
+
+Make = Callable[[pytest.FixtureRequest], Target]
+
+
+def _mysql(commit: str) -> Make:
+    return lambda request: DatabaseTarget("mysql", commit, SinkTable(request.getfixturevalue("database"), "records"))
+
+
+def _postgres(commit: str) -> Make:
+    def make(request: pytest.FixtureRequest) -> Target:
+        return DatabaseTarget(
+            "postgresql", commit, PostgresTable(request.getfixturevalue("postgres_database"), "records")
+        )
+
+    return make
+
+
+def _sqlite(commit: str) -> Make:
+    return lambda request: SqliteTarget(commit, request.getfixturevalue("tmp_path") / "records.db")
+
+
+def _kafka(request: pytest.FixtureRequest) -> Target:
+    brokers = request.getfixturevalue("services").kafka_bootstrap
+    return KafkaTarget(brokers, request.getfixturevalue("topic")(3))
+
+
+TARGETS: Final[Mapping[str, Make]] = {
+    "mysql two-phase": _mysql("two-phase"),
+    "mysql write-ahead-log": _mysql("write-ahead-log"),
+    "mysql upsert": _mysql("upsert"),
+    "postgresql two-phase": _postgres("two-phase"),
+    "postgresql write-ahead-log": _postgres("write-ahead-log"),
+    "postgresql upsert": _postgres("upsert"),
+    "sqlite write-ahead-log": _sqlite("write-ahead-log"),
+    "sqlite upsert": _sqlite("upsert"),
+    "kafka write-ahead-log": _kafka,
+}
+"""By name of sink and variant."""

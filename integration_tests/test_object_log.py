@@ -1,0 +1,126 @@
+"""A log that lies in an object store: killed at every point, cut off, and asked by `eos doctor`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from integration_tests.cluster.pipeline import ClusterPipeline
+from integration_tests.harness.command_line import CommandLine
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from tests.object_store import KEYS, Bucket, Wire, deaf, lost_answer, lost_request, through
+
+pytestmark = pytest.mark.any_server
+
+Lay = Callable[..., Wire]
+
+_RECORDS = 8 * CHECKPOINT_RECORDS
+
+
+def put_log(pipeline: Pipeline, bucket: Bucket, port: int | None = None) -> None:
+    """Let the sink's rows wait in the bucket. `port`: of a wire to it."""
+    (sink,) = pipeline.spec["sinks"]
+    sink.update(commit="write-ahead-log", slots=2)
+    pipeline.spec["checkpoint"] |= {
+        "log": str(bucket.address()),
+        "log_options": {
+            "endpoint": f"http://127.0.0.1:{port or bucket.port}",
+            "allow_http": True,
+            "region": "us-east-1",
+            "access_key_id": KEYS["access_key_id"],
+            "secret_access_key": "${env:STORE_SECRET}",
+        },
+    }
+    pipeline.environment["STORE_SECRET"] = KEYS["secret_access_key"]
+
+
+def assert_exact(pipeline: Pipeline, bucket: Bucket) -> None:
+    """Every record once; the slots are where head is, and nothing waits any more, nor ever did on this machine."""
+    pipeline.assert_exact(at_least=_RECORDS)
+    slots = pipeline.table.execute("SELECT slot, checkpoint_id FROM eos_slot ORDER BY slot")
+    assert slots == [(slot, pipeline.head.committed) for slot in range(2)]
+    assert bucket.listed() == []
+    assert not (pipeline.location / "log").exists()
+    for process in pipeline.processes:
+        assert KEYS["secret_access_key"] not in process.output()
+
+
+@pytest.mark.timeout(900)
+def test_killed_at_every_point(pipeline: Pipeline, bucket: Bucket) -> None:
+    put_log(pipeline, bucket)
+    pipeline.workload.produce(_RECORDS)
+    points = ("writing@0", "prepared@0", "before-decide@1", "after-decide@2", "applying@3", "between-commits@4")
+    waiting = {}
+    for stem in (*points, "after-commits@5", "closed@6"):
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        assert pipeline.verdict().clean, stem
+        process.kill()
+        waiting[stem] = len(bucket.listed())
+    assert waiting["writing@0"] == 0
+    assert all(waiting[stem] for stem in ("prepared@0", "before-decide@1", "after-decide@2", "applying@3")), waiting
+    pipeline.catch_up()
+    assert_exact(pipeline, bucket)
+
+
+@pytest.mark.timeout(600)
+def test_a_store_that_is_cut_off_in_the_middle_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay) -> None:
+    """While tasks write, and again between the decision and its rows: it is waited for, and nothing is lost or doubled.
+
+    Before that, answers to puts are lost: the rows are there, and the tasks find them.
+    """
+    line = wire(lost_answer, lost_answer, through)
+    put_log(pipeline, bucket, line.port)
+    pipeline.workload.produce(_RECORDS)
+    points = ("writing@1", "after-decide@3")
+    process = pipeline.start(arm=points)
+    for stem in points:
+        process.await_point(stem)
+        asked = len(line.requests)
+        line.behaviours[:] = [lost_request]
+        process.release(stem)
+        line.await_requests(asked + 3)
+        line.behaviours[:] = [through]
+    process.succeed()
+    assert_exact(pipeline, bucket)
+
+
+@pytest.mark.timeout(900)
+def test_on_a_cluster(cluster_pipeline: ClusterPipeline, bucket: Bucket) -> None:
+    """What a worker has put into the bucket is found by whichever driver comes next."""
+    pipeline = cluster_pipeline
+    put_log(pipeline, bucket)
+    pipeline.workload.produce(_RECORDS)
+    for stem in ("prepared@0", "after-decide@1"):
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        process.kill()
+        process.release(stem)  # a task on a worker lives on
+    pipeline.catch_up()
+    assert_exact(pipeline, bucket)
+
+
+@pytest.fixture
+def eos(tmp_path: Path) -> Iterator[CommandLine]:
+    folder = tmp_path / "command-line"
+    folder.mkdir()
+    with CommandLine(folder) as command_line:
+        yield command_line
+
+
+@pytest.mark.timeout(300)
+def test_the_doctor_tries_the_store(pipeline: Pipeline, bucket: Bucket, wire: Lay, eos: CommandLine) -> None:
+    pipeline.workload.produce(10)
+    for port, code in ((bucket.port, 0), (wire(deaf).port, 1)):
+        put_log(pipeline, bucket, port)
+        ended = eos.run(["doctor", str(pipeline.write_spec()), "--json"], pipeline.environment)
+        assert ended.code == code, ended.output
+        assert KEYS["secret_access_key"] not in ended.output
+        facts = json.loads(ended.output[ended.output.index("{\n") :])
+        found = {each["check"]: each for each in facts["findings"]}
+        assert found["warehouse: log store"]["ok"]
+        assert found["warehouse: log store: conditional put"]["ok"] == (code == 0)
+        assert bucket.listed() == []

@@ -1,0 +1,277 @@
+"""S3 in a process of its own (moto's server), and a wire to it that can be cut: real sockets, real HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from queue import Queue
+from typing import Any
+
+import boto3
+import pytest
+
+from wal import client, object
+from wal.address import ObjectAddress
+
+KEYS = {"access_key_id": "AKIAEXAMPLE", "secret_access_key": "object-secret-77"}
+
+
+PAGE = 50
+"""Of a listing; S3's own are of 1000."""
+
+
+@contextmanager
+def server() -> Iterator[int]:
+    """Its port."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(PAGE)}
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet)
+    try:
+        _await(port, process)
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.05)
+    message = "moto's server did not start"
+    raise RuntimeError(message)
+
+
+@cache
+def _client(port: int) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=f"http://127.0.0.1:{port}",
+        region_name="us-east-1",
+        aws_access_key_id="k",
+        aws_secret_access_key="s",
+    )
+
+
+@dataclass
+class Bucket:
+    """A bucket of its own, and an eye on it that shares no code with the storage."""
+
+    port: int
+
+    def __post_init__(self) -> None:
+        self.name = f"b-{secrets.token_hex(5)}"
+        self.s3 = _client(self.port)
+        self.s3.create_bucket(Bucket=self.name)
+
+    def address(self, prefix: str = "eos/log", port: int | None = None, **options: str) -> ObjectAddress:
+        """`port`: of a wire."""
+        endpoint = f"http://127.0.0.1:{port or self.port}"
+        given = {"endpoint": endpoint, "allow_http": "true", "region": "us-east-1", **KEYS, **options}
+        return ObjectAddress.parse(f"s3://{self.name}/{prefix}", given)
+
+    def listed(self) -> list[str]:
+        found = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.name)
+        return [each["Key"] for page in found for each in page.get("Contents", [])]
+
+    def content(self, key: str) -> bytes:
+        content: bytes = self.s3.get_object(Bucket=self.name, Key=key)["Body"].read()
+        return content
+
+    def write(self, key: str, content: bytes) -> None:
+        """Also over what is there."""
+        self.s3.put_object(Bucket=self.name, Key=key, Body=content)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One, whole."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def method(self) -> str:
+        return self.head.partition(b" ")[0].decode()
+
+    def without(self, header: str) -> Request:
+        return Request(re.sub(rb"(?i)\r\n%s:[^\r]*" % header.encode(), b"", self.head), self.body)
+
+
+Behaviour = Callable[["Wire", Request], bytes | None]
+"""What the client hears of a request; None: the connection is cut."""
+
+
+class Wire:
+    """A TCP proxy before the server. `behaviours` are taken one for each request; the last one stays."""
+
+    def __init__(self, port: int, *behaviours: Behaviour) -> None:
+        self._server_port = port
+        self.behaviours = list(behaviours)
+        self.requests: list[str] = []
+        self.released = threading.Event()
+        self.late_answers: Queue[bytes] = Queue()
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def close(self) -> None:
+        self.released.set()
+        with suppress(OSError):  # closed already
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes whoever waits for a connection
+        self._listener.close()
+
+    def await_requests(self, number: int, seconds: float = 60) -> None:
+        """Until so many have come, since it was laid."""
+        deadline = time.monotonic() + seconds
+        while len(self.requests) < number:
+            assert time.monotonic() < deadline, self.requests
+            time.sleep(0.02)
+
+    def relay(self, request: Request) -> bytes:
+        """The server's answer."""
+        with socket.create_connection(("127.0.0.1", self._server_port)) as upstream:
+            upstream.sendall(_closing(request.head) + b"\r\n\r\n" + request.body)
+            return b"".join(iter(lambda: upstream.recv(1 << 20), b""))
+
+    def begin(self, request: Request) -> None:
+        """Half of a request, and no more."""
+        with socket.create_connection(("127.0.0.1", self._server_port)) as upstream:
+            upstream.sendall(request.head + b"\r\n\r\n" + request.body[: len(request.body) // 2])
+
+    def _listen(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            request = _receive(connection)
+            if request is None:
+                return
+            with self._lock:
+                self.requests.append(request.method)
+                behaviour = self.behaviours.pop(0) if len(self.behaviours) > 1 else self.behaviours[0]
+            answer = behaviour(self, request)
+            if answer is not None:
+                head, _, body = answer.partition(b"\r\n\r\n")
+                connection.sendall(_closing(head) + b"\r\n\r\n" + body)
+
+
+def _closing(head: bytes) -> bytes:
+    return re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head) + b"\r\nConnection: close"
+
+
+def _receive(connection: socket.socket) -> Request | None:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if not (more := connection.recv(1 << 20)):
+            return None
+        data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    while length and len(body) < int(length[1]) and (more := connection.recv(1 << 20)):
+        body += more
+    return Request(head, body)
+
+
+def through(wire: Wire, request: Request) -> bytes | None:
+    """As if nothing were in between."""
+    return wire.relay(request)
+
+
+def lost_answer(wire: Wire, request: Request) -> None:
+    """Done, and the connection is cut before the answer."""
+    wire.relay(request)
+
+
+def lost_request(wire: Wire, request: Request) -> None:
+    """Cut before anything comes through."""
+
+
+def half_sent(wire: Wire, request: Request) -> None:
+    """Cut in the middle of the body."""
+    wire.begin(request)
+
+
+def unavailable(wire: Wire, request: Request) -> bytes:
+    """Done, and answered as if it had not been."""
+    wire.relay(request)
+    return answer(503, "SlowDown", "Reduce your request rate.")(wire, request)
+
+
+def silent(wire: Wire, request: Request) -> None:
+    """Done, and never answered."""
+    wire.relay(request)
+    wire.released.wait(30)
+
+
+def late(wire: Wire, request: Request) -> None:
+    """Not done before it is released: the client has long given up."""
+    wire.released.wait(30)
+    wire.late_answers.put(wire.relay(request))
+
+
+def deaf(wire: Wire, request: Request) -> bytes:
+    """A store that knows nothing of conditions."""
+    return wire.relay(request.without("if-none-match"))
+
+
+def answer(status: int, code: str, message: str) -> Callable[[Wire, Request], bytes]:
+    """As a store would that refuses."""
+    body = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'.encode()
+    return lambda _wire, _request: b"HTTP/1.1 %d x\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
+
+
+@pytest.fixture(scope="session")
+def s3_port() -> Iterator[int]:
+    with server() as port:
+        yield port
+
+
+@pytest.fixture
+def bucket(s3_port: int) -> Bucket:
+    return Bucket(s3_port)
+
+
+@pytest.fixture
+def wire(s3_port: int) -> Iterator[Callable[..., Wire]]:
+    """Lays a wire with these behaviours."""
+    laid: list[Wire] = []
+
+    def lay(*behaviours: Behaviour) -> Wire:
+        laid.append(Wire(s3_port, *behaviours))
+        return laid[-1]
+
+    yield lay
+    for each in laid:
+        each.close()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that gives up after a second, so that a test need not wait for half a minute."""
+    backoff = {"init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(milliseconds=50), "base": 2}
+    monkeypatch.setattr(
+        client, "_RETRIES", {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
+    )
+    monkeypatch.setattr(object, "_REQUEST_S", 0.5)
+    monkeypatch.setattr(object, "_SLOWEST", 2**30)

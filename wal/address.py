@@ -1,0 +1,147 @@
+"""Where objects lie: `s3://bucket/prefix`, `gs://…`, `az://container/…`, and what a client has to know beside it.
+
+Where the store itself is follows from this alone. A client library would also take an endpoint from the environment;
+a task on a machine with another environment would then write to another store than the driver reads from. Only
+credentials may come from there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wal.errors import ObjectAddressError, ObjectOptionsError
+
+SCHEMES: Final = ("s3", "gs", "az")
+
+EXAMPLES: Final = ("s3://bucket/prefix", "gs://bucket/prefix", "az://container/prefix")
+
+_OF_ALL: Final = ("endpoint", "allow_http", "root_certificate", "skip_signature")
+OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "s3": (
+        *_OF_ALL,
+        "region",
+        "access_key_id",
+        "secret_access_key",
+        "session_token",
+        "virtual_hosted_style_request",
+        "server_side_encryption",
+        "sse_kms_key_id",
+    ),
+    "gs": (*_OF_ALL, "service_account_key", "bearer_token"),
+    "az": (*_OF_ALL, "account_name", "account_key", "sas_key", "tenant_id", "client_id", "client_secret"),
+}
+"""What may be said of a store, by scheme, as obstore calls it; but for `endpoint`, which is the same word for all."""
+
+_WHERE: Final = ("endpoint", "account_name")  # options that tell one store from another
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_STEP: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._=-]+")
+_MAX_PREFIX: Final = 700  # characters; a key has at most 1024 bytes, and the names below it 200
+_ELSEWHERE: Final = {
+    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "wasb": "az", "wasbs": "az", "azure": "az",
+    "adl": "az",
+}  # fmt: skip
+"""How Spark, Hadoop and others spell it."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ObjectAddress:
+    """Picklable. Its repr and its text have no secrets."""
+
+    scheme: str
+    bucket: str
+    prefix: str
+    options: tuple[tuple[str, str], ...] = ()  # sorted; may hold secrets
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}/{self.prefix}"
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in self.options if name in _WHERE}
+        return f"ObjectAddress({self}, {shown})"
+
+    @property
+    def endpoint(self) -> str:
+        """URL of the store, never from the environment. Of S3's region, too, a wrong one is answered with an error."""
+        options = dict(self.options)
+        if "endpoint" in options:
+            return options["endpoint"]
+        if self.scheme == "az":
+            return f"https://{options['account_name']}.blob.core.windows.net"
+        if self.scheme == "gs":
+            return "https://storage.googleapis.com"
+        host = f"s3.{self.region}.amazonaws.com"
+        return (
+            f"https://{self.bucket}.{host}"
+            if options.get("virtual_hosted_style_request") == "true"
+            else f"https://{host}"
+        )
+
+    @property
+    def region(self) -> str:
+        """Of S3; this machine's own where none is given."""
+        own = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        return dict(self.options).get("region") or own or "us-east-1"
+
+    def mask(self, text: str) -> str:
+        """The text without the options' values."""
+        for name, value in self.options:
+            if value and name not in _WHERE:
+                text = text.replace(value, "***")
+        return text
+
+    @classmethod
+    def parse(cls, url: str, options: Mapping[str, str] | None = None) -> ObjectAddress:
+        """Of a URL and OPTIONS. Raises ObjectAddressError (or ObjectOptionsError) with the right spelling.
+
+        A prefix has only characters that every store and every tool take as they are; a slash at its end is dropped.
+        """
+        match = _URL.fullmatch(url)
+        scheme, rest = (match[1].lower(), match[2]) if match else ("", "")
+        if scheme in _ELSEWHERE:
+            raise _other_spelling(scheme, rest)
+        bucket, _, prefix = rest.removesuffix("/").partition("/")
+        if scheme not in SCHEMES or not _BUCKET.fullmatch(bucket):
+            raise ObjectAddressError("this is not the URL of an object store", remedy=f"write {', '.join(EXAMPLES)}")
+        if len(prefix) > _MAX_PREFIX or not all(_STEP.fullmatch(step) for step in prefix.split("/")):
+            message = "the prefix below the bucket is missing, too long, or has more than A-Z a-z 0-9 . _ = -"
+            raise ObjectAddressError(message, remedy=f"give it one of its own, such as {scheme}://{bucket}/eos/log")
+        return cls(scheme, bucket, prefix, _checked(scheme, options or {}))
+
+
+def is_object_url(text: str) -> bool:
+    """Whether it is, or is meant to be, the URL of an object store, not a path."""
+    match = _URL.fullmatch(text)
+    return match is not None and match[1].lower() in (*SCHEMES, *_ELSEWHERE)
+
+
+def _checked(scheme: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    if unknown := sorted(options.keys() - OPTIONS[scheme]):
+        message = f"{scheme}:// has no option {', '.join(unknown)}"
+        raise ObjectOptionsError(message, remedy=f"there are {', '.join(OPTIONS[scheme])}")
+    if scheme == "az" and not options.get("account_name"):
+        raise ObjectOptionsError("az:// needs to know the storage account", remedy="give the option account_name")
+    endpoint = options.get("endpoint", "https://default")
+    if not re.match(r"https?://[^/@?#]+(/[^@?#]*)?$", endpoint):
+        raise ObjectOptionsError("the endpoint is not a URL without a password", remedy="write https://host:port")
+    if endpoint.startswith("http://") and options.get("allow_http") != "true":
+        message = "the endpoint has no TLS, so that rows and signatures could be read on the way"
+        raise ObjectOptionsError(message, remedy="write https://, or set allow_http: true on a network that you trust")
+    return tuple(sorted(options.items()))
+
+
+def _other_spelling(scheme: str, rest: str) -> ObjectAddressError:
+    """Refused, not translated: whoever writes it so expects Hadoop's settings to hold, which nobody reads here."""
+    here = _ELSEWHERE[scheme]
+    bucket, _, prefix = rest.partition("/")
+    container, _, host = bucket.partition("@")
+    message = f"{scheme}:// is how Spark and Hadoop spell it, whose settings are not read here"
+    if not _BUCKET.fullmatch(container):  # perhaps a password
+        return ObjectAddressError(message, remedy=f"write {here}://, and what the client has to know as options")
+    account = f" with the option account_name: {host.partition('.')[0]}" if here == "az" and host else ""
+    return ObjectAddressError(message, remedy=f"write {here}://{container}/{prefix}{account}")

@@ -1,0 +1,189 @@
+"""A Storage in an object store: each object is one conditional put, which is there whole or not at all.
+
+What is written is kept in a file of this machine that has no name, and sent with `publish`, in one request that
+creates the object only where none is. obstore completes no upload in parts on that condition; one request takes up to
+MAX_BYTES everywhere.
+
+A put without an answer has landed, or has not, or may still land. It is looked up: an object of these very bytes is
+ours, also where the client itself tried again and met what it had sent before (H20); other bytes are somebody else's;
+none is a StorageError.
+
+**A put under way cannot be called back.** There is nothing `unfinished` here and nothing to `sweep`: what a writer has
+not sent nobody sees, and what it has sent may become visible after its owner was fenced, gave up or died, and after
+a `delete` of that name. This is harmless, since to be visible is not to be decided:
+
+- Only a name that the decision holds is ever read. A writer acknowledges its name after `publish`, so that whoever was
+  fenced before (R1), or whose try was aborted (R8), is in no decision, and late bytes change nothing of it.
+- Every attempt has a name of its own, with its epoch (R5, H8), and nothing is overwritten: late bytes cannot take the
+  place of decided ones, nor a late `delete`, of a name that was given up, an object that is needed.
+- What came late is an orphan under a name that tells whose it is: the next start lists it and gives it up, and it is
+  collected once its checkpoint is applied.
+
+It rests on what S3, Google Cloud Storage and Azure promise: what was put is there for the next get. A listing that
+lags only collects later.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+from wal.address import ObjectAddress
+from wal.client import connect
+from wal.errors import ObjectExistsError, ObjectMissingError, StorageError, StorageRefusedError
+from wal.refusals import Failure, failed, status_of
+from wal.remote import PIECE_BYTES, RemoteFile
+from wal.storage import check_name
+from wal.upload import ObjectUpload
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+MAX_BYTES: Final = 4 * 1024**3
+"""Of one object. S3 takes 5 GiB in one request, Azure 5000 MiB."""
+
+_REQUEST_S: Final = 30.0
+_SLOWEST: Final = 1024 * 1024  # bytes that a request moves in a second, or it is given up
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_EMPTY: Final = 416  # the answer to a range of an object without bytes
+
+
+class ObjectStorage:
+    """See Storage. Names lie flat below the prefix; what lies deeper is not seen. May be used by several threads."""
+
+    def __init__(self, address: ObjectAddress, max_bytes: int = MAX_BYTES) -> None:
+        """Sends nothing. Raises StorageRefusedError for options that cannot be right."""
+        self._address = address
+        self._max_bytes = max_bytes
+        self._store = self._connect(0)
+
+    def create(self, name: str) -> ObjectUpload:
+        """See Storage. Asks the store nothing yet."""
+        place = self._place(check_name(name))
+        return ObjectUpload(place, lambda content: self._put(name, content), self._max_bytes)
+
+    def open(self, name: str) -> BinaryIO:
+        """See Storage. What lies between the object's ends is read from a copy on this machine."""
+        place = self._place(check_name(name))
+
+        def fetch(start: int, end: int) -> bytes:
+            try:
+                return bytes(obstore.get_range(self._store, name, start=start, end=end))
+            except Failure as error:
+                raise self._unread(name, error) from error
+
+        def stream() -> Iterator[bytes]:
+            try:
+                yield from map(bytes, obstore.get(self._connect(size), name).stream(_CHUNK_BYTES))
+            except Failure as error:
+                raise self._unread(name, error) from error
+
+        try:
+            found = obstore.get(self._store, name, options={"range": (0, PIECE_BYTES)})
+            size, first = found.meta["size"], bytes(found.bytes())
+        except Failure as error:
+            if status_of(error) != _EMPTY:
+                raise self._unread(name, error) from error
+            size, first = 0, b""
+        return cast("BinaryIO", RemoteFile(place, size, first, fetch, stream))
+
+    def delete(self, name: str) -> None:
+        """See Storage."""
+        try:
+            obstore.delete(self._store, check_name(name))
+        except FileNotFoundError:
+            return
+        except Failure as error:
+            raise failed(f"delete {self._place(name)}", error) from error
+
+    def names(self) -> Sequence[str]:
+        """See Storage."""
+        try:
+            found = obstore.list_with_delimiter(self._store)
+        except Failure as error:
+            raise failed(f"list {self._address}", error) from error
+        paths = (each["path"] for each in found["objects"])
+        return sorted(path for path in paths if path and not path.startswith("."))  # an empty one stands for a folder
+
+    def unfinished(self) -> Sequence[str]:
+        """See Storage. None: see above."""
+        return ()
+
+    def sweep(self, name: str) -> None:
+        """See Storage. Nothing: see above."""
+        check_name(name)
+
+    def describe(self) -> str:
+        """The URL."""
+        return str(self._address)
+
+    def _put(self, name: str, content: BinaryIO) -> None:
+        """Create an object of all the bytes of a file. Raises what ObjectWriter.publish raises."""
+        place, size = self._place(name), content.seek(0, os.SEEK_END)
+        try:
+            self._send(name, content, size)
+        except (AlreadyExistsError, PreconditionError) as error:
+            if not self._has(name, content, size):
+                message = f"{place}: another request for this name was under way"
+                raise StorageError(message, remedy="it is asked again, under another name") from error
+        except Failure as error:
+            failure = failed(f"publish {place}", error)
+            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
+                raise failure from error
+
+    def _send(self, name: str, content: BinaryIO, size: int) -> None:
+        """From the page cache, not a copy. obstore may hold the mapping for longer than this call: nobody closes it."""
+        content.flush()
+        sent = mmap.mmap(content.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+        obstore.put(self._connect(size), name, sent, mode="create", use_multipart=False)
+
+    def _has_in_doubt(self, name: str, content: BinaryIO, size: int, failure: StorageError) -> bool:
+        """As `_has`; raises `failure`, which led to the question, where the answer to it is lost as well."""
+        try:
+            return self._has(name, content, size)
+        except StorageError as error:
+            raise (failure if error.retriable else error) from error
+
+    def _has(self, name: str, content: BinaryIO, size: int) -> bool:
+        """Whether there is an object of these bytes. Raises ObjectExistsError for one of others."""
+        try:
+            with self.open(name) as found:
+                if found.seek(0, os.SEEK_END) == size and _equal(found, content):
+                    return True
+        except ObjectMissingError:
+            return False
+        message = f"{self._place(name)} exists already"
+        raise ObjectExistsError(message, remedy="nothing was overwritten; two writers used one name")
+
+    def _unread(self, name: str, error: Exception) -> StorageError:
+        """Raises StorageRefusedError where the bucket is not there: no object of it is lost, then."""
+        if not isinstance(error, FileNotFoundError):
+            return failed(f"read {self._place(name)}", error)
+        self.names()
+        return ObjectMissingError(f"{self._place(name)} does not exist")
+
+    def _connect(self, size: int) -> ObjectStore:
+        """A client whose requests may take as long as so many bytes need."""
+        try:
+            return connect(self._address, _REQUEST_S + size / _SLOWEST)
+        except Failure as error:
+            message = f"cannot use {self._address}: {self._address.mask(str(error).partition(chr(10))[0])}"
+            raise StorageRefusedError(message, remedy="correct the options of the object store") from error
+
+    def _place(self, name: str) -> str:
+        return f"{self._address}/{name}"
+
+
+def _equal(one: BinaryIO, other: BinaryIO) -> bool:
+    """Whether they are of the same bytes from their beginnings on."""
+    one.seek(0)
+    other.seek(0)
+    while chunk := one.read(_CHUNK_BYTES):
+        if other.read(len(chunk)) != chunk:
+            return False
+    return not other.read(1)
