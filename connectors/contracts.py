@@ -119,10 +119,13 @@ class Sink(Protocol):
     def open(self, schema: pa.Schema) -> Sink:
         """Compare the rows' schema with the target, on the driver, before each start of the query.
 
-        Returns the sink to ship to the tasks: with the columns to write, in order, and the target's types known.
-        Raises TargetError
-        that lists every column that does not fit.
+        Makes or widens the target where the spec says so. Called after recovery (R3): nothing of ours is prepared then
+        whose locks that would wait for. Returns the sink to ship to the tasks: with the columns to write, in order, and
+        the target's types known. Raises TargetError that lists every column that does not fit, SinkUnavailableError.
         """
+
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """The `columns` that `open` would find, and its errors, for `eos preview`: makes nothing."""
 
     @property
     def columns(self) -> Sequence[str]:

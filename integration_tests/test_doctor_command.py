@@ -52,7 +52,7 @@ def test_the_target_is_compared_with_what_the_steps_give(pipeline: Pipeline, eos
     pipeline.source["starting_offsets"] = {"offsets": {f"{topic}/0": 6, f"{topic}/1": 0}}
     findings = _doctor(pipeline, eos, 1)
     assert _wrong(findings) == ["warehouse: target"]
-    assert "column 'word' of the rows is missing" in findings["warehouse: target"]["detail"]
+    assert "column 'word' is missing in the table" in findings["warehouse: target"]["detail"]
     assert "column 'payload' of type date cannot hold string" in findings["warehouse: target"]["detail"]
     assert f"{topic}/0 cannot begin at offset 6" in findings["incoming: starting_offsets"]["detail"]
 

@@ -81,7 +81,7 @@ def test_a_look_shows_the_rows_and_leaves_no_trace(pipeline: Pipeline, eos: Comm
     workload.produce_words("\x1b[31mred\x07", "[bold]x[/bold]")
     refused = _preview(pipeline, eos)
     assert (refused.code, refused.output.count("error:")) == (1, 1), refused.output
-    assert "column 'word' of the rows is missing in the table" in refused.output
+    assert "column 'word' is missing in the table" in refused.output
     shown = _preview(pipeline, eos, "--no-sink", "--from", f"{split}={at + 3},{nothing}")
     assert shown.code == 0, shown.output
     assert r"\x1b[31mred\x07" in shown.output

@@ -68,15 +68,15 @@ class _Run:
         self._spec = spec
         self._newest = -1  # that this run has completed; Spark replays a batch only as the first of a run
         sinks = [build_sink(spec, entry) for entry in spec.sinks]
-        self._flow = Flow(spec, tuple(branches_of("", frame, sinks)))
-        if self.query.stateful:
-            for branch in self._flow.branches:
-                check_hashable(branch.of(frame))
         with ExitStack() as stack:
             log = JobSparkLog(self.query.checkpoint)
             session = f"{secrets.token_hex(8)}.0"
             driver = stack.enter_context(driver_of(spec, sinks, log, session=session))
-            driver.start()
+            driver.start()  # before a sink is opened, which may change its table: nothing older is prepared then (R3)
+            self._flow = Flow(spec, tuple(branches_of("", frame, sinks)))
+            if self.query.stateful:
+                for branch in self._flow.branches:
+                    check_hashable(branch.of(frame))
             self._checkpoints = Checkpoints(driver, log, [LogListener(spec.pipeline)])
             self._close = stack.pop_all()
 

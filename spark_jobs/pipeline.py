@@ -35,17 +35,18 @@ Began = Mapping[str, StartingPoint]
 
 
 def build(spark: SparkSession, spec: Spec, sources: Sequence[Source], sinks: Sequence[Sink], began: Began) -> Pipeline:
-    """Build the query. Called at every start of it; asks the sinks' services for the targets.
+    """Build the query. Called at every start of it, after recovery (R3); opens the sinks, which may make their tables.
 
     Built twice: the first time with every column of the sources, to see which ones are used; then with only those.
 
     Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
     """
     frames = _frames(spark, spec, sources, began)
-    flow = Flow(spec, tuple(_branches(spec, sinks, frames)))
-    rows = _trunk(flow, frames)
-    _check_read_once(rows, sources)
+    assert spec.trunk is not None
+    _check_read_once(frames[spec.trunk], sources)
     _check_stateless(spec, frames)
+    flow = Flow(spec, tuple(_branches(spec, sinks, frames)))  # opens the sinks, which may make tables: checked first
+    rows = _trunk(flow, frames)
     narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
     if narrow != list(sources):
         try:

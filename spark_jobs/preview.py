@@ -64,8 +64,8 @@ def preview(
         began, _ = resolve(spec, wanted, None)
     rows = sink_rows(spark, spec, sources, began)[sink]
     if with_sink:
-        opened = build_sink(spec, _entry(spec, sink)).open(to_arrow_schema(rows.schema, timezone="UTC"))
-        rows = rows.select(*map(quoted, opened.columns))
+        columns = build_sink(spec, _entry(spec, sink)).foresee(to_arrow_schema(rows.schema, timezone="UTC"))
+        rows = rows.select(*map(quoted, columns))
     found = Preview(rows.schema)
     _run(spec, rows, found, count)
     return found

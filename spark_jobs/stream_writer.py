@@ -142,8 +142,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         spec = self._spec
         with masked(spec):
             schema = to_arrow_schema(self._schema, timezone="UTC")
-            sinks = [sink.open(schema) for sink in _sinks(spec)]
-            self._check(sinks)
+            sinks = _sinks(spec)
             log = JobSparkLog(self._folder)
             query_id = log.query_id("")
             if query_id is None:  # Spark writes it before the first batch
@@ -152,6 +151,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             with driver_of(spec, sinks, log, session=_session()) as driver:
                 driver.start()
                 driver.set_query(query_id)
+                sinks = [sink.open(schema) for sink in sinks]  # may change a table: nothing older is prepared now (R3)
+                self._check(sinks)
                 number = log.state(driver.owned.incarnation).newest_planned
                 scope = driver.permit(number)
                 names = self._schema.names

@@ -155,6 +155,19 @@ SINGLE = [
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),
     ("commit: two-phase", "commit: two-phas", 23, "sinks[0].commit", "did you mean 'two-phase'? allowed: two-phase"),
     ("commit: two-phase", "commit: upsert", 23, "sinks[0].commit", "without a key no row can be told from another"),
+    ("commit: two-phase", "commit: two-phase\n    create: always", 24, "sinks[0].create", "allowed: never, if-missing"),
+    ("commit: two-phase", "commit: two-phase\n    create: true", 24, "sinks[0].create", "allowed: never, if-missing"),
+    ("commit: two-phase", "commit: two-phase\n    evolve: all", 24, "sinks[0].evolve", "allowed: none, add-columns"),
+    ("commit: two-phase", "commit: two-phase\n    columns: {}", 24, "sinks[0].columns", "too short"),
+    ("commit: two-phase", "commit: two-phase\n    columns: {a: 1}", 24, "sinks[0].columns.a", "write it in quotes"),
+    ("commit: two-phase", "commit: two-phase\n    columns: [a]", 24, "sinks[0].columns", "allowed: a mapping"),
+    (
+        "commit: two-phase",
+        "commit: two-phase\n    columns: {a: value, b: value}",
+        24,
+        "sinks[0].columns",
+        "'value' of the rows goes to 2 columns of the table",
+    ),
     ("commit: two-phase", "commit: two-phase\n    key: [id]", 24, "sinks[0].key", "'key' is for rows that are merged"),
     ("commit: two-phase", "commit: upsert\n    key: []", 24, "sinks[0].key", ""),
     ("commit: two-phase", "commit: two-phase\n    slots: 2", 24, "sinks[0].slots", "only a log has them"),
@@ -251,6 +264,17 @@ _MORE = _AGAIN.replace("table: orders", "table: more")
 def test_two_sinks_of_one_table_are_refused(tmp_path: Path) -> None:
     (mistake,) = mistakes_of(tmp_path, GOOD + _AGAIN)
     assert (mistake.path, mistake.found) == ("sinks[1].table", "the sink 'warehouse' writes to this table, too")
+
+
+def test_columns_are_known_at_once_where_rows_come_from_a_source(tmp_path: Path) -> None:
+    text = change("    from: small\n    connector", "    from: orders\n    connector")
+    text = text.replace(
+        "commit: two-phase", "commit: upsert\n    columns: {text: valeu, offset: _offset}\n    key: [id]"
+    )
+    columns, key = mistakes_of(tmp_path, text)
+    assert (columns.path, columns.line) == ("sinks[0].columns.text", 24)
+    assert (columns.found, columns.suggestion) == ("the rows of 'orders' have no column 'valeu'", "value")
+    assert (key.path, key.line) == ("sinks[0].key[0]", 25)
 
 
 def test_sinks_may_take_rows_of_different_steps(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def index(text: str) -> UniqueIndex:
 
 def decided(*indexes: str, rows: dict[str, pa.DataType] | None = None) -> Partitioning:
     target = Target("shop", "orders", "InnoDB", COLUMNS, tuple(index(text) for text in indexes))
-    return partitioning(target, ROWS if rows is None else rows)
+    return partitioning(target, {name: (name, kind) for name, kind in (ROWS if rows is None else rows).items()})
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_types_whose_equality_spark_may_not_share(kind: str, collation: str, giv
 
 def of_one_column(kind: str, collation: str, given: pa.DataType) -> Partitioning:
     target = Target("shop", "orders", "InnoDB", (column("v", kind, collation),), (index("v"),))
-    return partitioning(target, {"v": given})
+    return partitioning(target, {"v": ("v", given)})
 
 
 def test_the_reason_names_the_index_and_the_column() -> None:

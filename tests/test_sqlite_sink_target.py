@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
 from twophase.errors import SinkUnavailableError, TargetError
@@ -43,8 +44,10 @@ def test_a_missing_table_gets_its_definition(tmp_path: Path) -> None:
     sink = make(tmp_path, "CREATE TABLE ordres (id INTEGER)")
     text = refusal(SqliteSink("s", sink.path, "orders", sink.log))
     assert "table orders does not exist; did you mean ordres?" in text
-    statement = text.partition("create it: ")[2]
-    assert statement == 'CREATE TABLE "orders" ("id" INTEGER, "word" TEXT)'
+    statement, _, rest = text.partition("did you mean ordres?")[2].partition("CREATE")[2].partition("; or ")
+    statement = f"CREATE{statement}"
+    assert statement == 'CREATE TABLE IF NOT EXISTS "orders" ("id" INTEGER, "word" TEXT)'
+    assert rest == "let a run do that: create: if-missing"
     connection = sqlite3.connect(sink.path)
     connection.execute(statement)
     connection.close()
@@ -57,10 +60,10 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("word", pa.string()), ("sum", pa.int64())])
     text = refusal(make(tmp_path, ddl), schema)
     for part in (
-        "column ID (TEXT) would change values of int64: declare it INTEGER",
-        'the table has no column word; did you mean wort? (ALTER TABLE "t" ADD COLUMN "word" TEXT)',
-        "column sum is generated and cannot be written",
-        "column must is NOT NULL without a default",
+        "column 'ID' (TEXT) would change values of int64: declare it INTEGER",
+        "column 'word' is missing in the table; did you mean 'wort'?",
+        "column 'sum' of the table is generated and cannot be written",
+        "column 'must' of the table is NOT NULL without a default",
     ):
         assert part in text
     assert "easy" not in text
@@ -127,3 +130,24 @@ def test_doctor_names_what_is_wrong(tmp_path: Path) -> None:
     ]
     (tmp_path / "file").write_text("")
     assert failed(SqliteSink("s", sink.path, "t", LogPlace(tmp_path / "file")))[0] == "log folder"
+
+
+def test_columns_that_the_table_calls_otherwise(tmp_path: Path) -> None:
+    """Two change places, and metadata gets a name; the key is named as the rows name it."""
+    sink = make(tmp_path, "CREATE TABLE t (word INTEGER PRIMARY KEY, Id TEXT, at INTEGER)")
+    names = {"word": "id", "id": "word", "at": "_offset"}
+    schema = ROWS.append(pa.field("_partition", pa.int32()))
+    sink = SqliteSink("s", sink.path, "t", sink.log, Upsert(("id",)), names).open(schema)
+    assert (sink.partition_by, set(sink.columns)) == (("id",), {"id", "word", "_offset", "_partition"})
+    writer = sink.writer(TransactionId(SCOPE, sink_key("s"), 0, 1))
+    rows = pa.record_batch({"id": [1, 2, 1], "word": ["a", "b", "c"], "_offset": [0, 1, 2], "_partition": [0, 0, 0]})
+    writer.write(rows.select(list(sink.columns)))
+    one = writer.prepare()
+    committer = sink.committer("p")
+    committer.inspect(SCOPE.incarnation, ())
+    committer.claim(SCOPE.incarnation, 1)
+    committer.permit(SCOPE)
+    committer.commit(0, [one])
+    connection = sqlite3.connect(sink.path)
+    assert connection.execute("SELECT word, id, at FROM t ORDER BY word").fetchall() == [(1, "c", 2), (2, "b", 1)]
+    connection.close()

@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connectors.log.place import LogPlace
-from connectors.sql.sqlite.columns import Affinity, TargetColumn, form_of, suggested_type
+from connectors.sql.sqlite.columns import Affinity, TargetColumn, form_of
 from connectors.sql.sqlite.sink import SqliteSink
+from connectors.sql.sqlite.types import TYPES
 from twophase.errors import BadRowError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 
@@ -199,8 +200,10 @@ def test_pairs_of_types_that_change_values_are_refused(tmp_path: Path, kind: pa.
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{c[1]}-{c[0]}" for c in CASES])
-def test_the_suggested_type_fits(case: Case) -> None:
-    column = TargetColumn("v", suggested_type(case[1]), nullable=True, required=False)
+def test_the_type_of_a_column_that_is_made_fits(case: Case) -> None:
+    declared = TYPES.of(case[1])
+    assert declared is not None
+    column = TargetColumn("v", declared, nullable=True, required=False)
     assert form_of(case[1], column.affinity) is not None
 
 

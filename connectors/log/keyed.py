@@ -7,7 +7,7 @@ come from one partition, as they do where the key is the record's own or follows
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -55,11 +55,9 @@ class Upsert:
         """Columns that the rows must have beside those of the table."""
         return (*PLACE, *(() if self.deleted is None else (self.deleted,)))
 
-    def of_table(self, schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-        """The rows as they are compared with the table: without what only says that a key goes, unless it is there."""
-        if self.deleted is None or self.deleted.lower() in {name.lower() for name in names}:
-            return schema
-        return pa.schema([field for field in schema if field.name != self.deleted])
+    def after(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns that a writer is given: those of the table, and then what merging takes."""
+        return (*names, *(each for each in self.columns if each not in names))
 
     def check(self, schema: pa.Schema) -> list[str]:
         """What is missing in the rows, or wrong."""

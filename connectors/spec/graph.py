@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.spec.document import Document, Items, Section
+from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.mistakes import Path, nearest
 from connectors.spec.spec import Spec
 
@@ -132,11 +133,29 @@ def check_trunk(document: Document, spec: Spec) -> None:
         document.report(("sinks", 1, "from"), found, ("a step that those of the other sinks come from, too",))
         return
     _check_targets(document, spec)
+    _check_columns(document, spec)
     names = {step.name for step in spec.branches}
     for index, step in enumerate(spec.transforms):
         for key in (key for key in _OF_STATE if step.name in names and key in step.model_fields_set):
             found = f"'{step.name}' stands behind '{spec.trunk}', where the flow divides, and can keep no state there"
             document.report(("transforms", index, key), found, (f"a step up to '{spec.trunk}'",))
+
+
+def _check_columns(document: Document, spec: Spec) -> None:
+    """Columns of the rows that a sink names, where it takes them from a source: behind a step only Spark knows them."""
+    of_source = {source.name: source for source in spec.sources}
+    for index, sink in enumerate(spec.sinks):
+        if sink.from_ not in of_source:
+            continue
+        columns_of_table = {} if isinstance(sink, KafkaSinkEntry) else sink.columns
+        named: list[tuple[Path, str]] = [(("columns", column), name) for column, name in columns_of_table.items()]
+        named += [(("key", at), name) for at, name in enumerate(sink.key or ())]
+        named += [(("deleted",), sink.deleted)] if sink.deleted is not None else []
+        for path, name in named:
+            columns = of_source[sink.from_].columns
+            if name not in columns:
+                found = f"the rows of '{sink.from_}' have no column '{name}'"
+                document.report(("sinks", index, *path), found, tuple(columns), nearest(name, columns))
 
 
 def _check_targets(document: Document, spec: Spec) -> None:

@@ -31,7 +31,21 @@ def guarantees(spec: Spec) -> list[Guarantee]:
 
 def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
     promise, visible, needs, limits = _BY_KIND[type(entry), entry.commit](spec)
-    return Guarantee(spec.mask(entry.name), promise, visible, needs, (*limits, *_of_source(spec)))
+    return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), (*limits, *_of_source(spec)))
+
+
+def _of_table(entry: SinkEntry) -> tuple[str, ...]:
+    """What a run needs of the table, or of the user who makes it."""
+    table = {MySqlEntry: "an InnoDB table", PostgresEntry: "a logged table"}.get(type(entry), "a table")
+    if isinstance(entry, KafkaSinkEntry):
+        return ()
+    exists = "that exists, " if entry.create == "never" else ""
+    lines = [f"{table} {exists}with columns that fit the rows"]
+    if entry.create == "if-missing":
+        lines.append("the right to create the table, where there is none: `eos doctor` shows the statement")
+    if entry.evolve == "add-columns":
+        lines.append("the right to alter the table, where it lacks columns: `eos doctor` shows the statements")
+    return tuple(lines)
 
 
 _Words = tuple[str, str, tuple[str, ...], tuple[str, ...]]
@@ -41,7 +55,6 @@ def _mysql(spec: Spec) -> _Words:
     return (
         *_two_phase(spec),
         (
-            "an InnoDB table that exists, with columns that fit the rows",
             "MySQL: xa_detach_on_prepare=ON and the privilege XA_RECOVER_ADMIN",
             "durable commits: innodb_flush_log_at_trx_commit=1 and sync_binlog=1 (not MariaDB's defaults)",
             "tables of the protocol beside the target: created at the first start, or by an administrator",
@@ -54,7 +67,6 @@ def _postgres(spec: Spec) -> _Words:
     return (
         *_two_phase(spec),
         (
-            "a logged table that exists, with columns that fit the rows",
             "max_prepared_transactions of twice the tasks that write at once (the server's default is 0), fsync=on",
             "tables of the protocol beside the target: created at the first start, or by an administrator",
         ),
@@ -80,10 +92,7 @@ def _write_ahead_log(spec: Spec, visible: str, *, limits: tuple[str, ...]) -> _W
     return (
         "exactly-once: rows wait in a log and are applied in one transaction with their witness",
         f"with each checkpoint (every {spec.checkpoint.interval_s:g} s), {visible}",
-        (
-            "a table that exists, with columns that fit the rows",
-            _place(spec),
-        ),
+        (_place(spec),),
         limits,
     )
 
@@ -118,7 +127,7 @@ def _server_log(spec: Spec) -> _Words:
 
 
 def _kafka(spec: Spec) -> _Words:
-    promise, visible, (_, disk), limits = _write_ahead_log(spec, "one slot's messages after another's", limits=())
+    promise, visible, (disk,), limits = _write_ahead_log(spec, "one slot's messages after another's", limits=())
     return (
         promise.replace("witness", "marker"),
         visible,

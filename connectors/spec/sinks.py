@@ -32,13 +32,30 @@ class _KeyedEntry(Strict):
     from_: NonEmpty | None = Field(None, alias="from")
     """The step or source whose rows are written."""
     table: Title
-    """The target; exists beforehand. `database.table` (MySQL) or `schema.table` (PostgreSQL) for another one."""
+    """The target. `database.table` (MySQL) or `schema.table` (PostgreSQL) for one in another place."""
+    create: Literal["never", "if-missing"] = "never"
+    """`if-missing`: a start makes the table where there is none. It has a column for each of the rows, of a type that
+    holds all values unaltered, and `key` as its primary key."""
+    evolve: Literal["none", "add-columns"] = "none"
+    """`add-columns`: a start adds columns of the rows that the table lacks. What is there already has NULL in them."""
+    columns: Annotated[dict[NonEmpty, NonEmpty], Field(min_length=1)] = Field(default_factory=dict)
+    """Columns that the table calls otherwise than the rows, as `{column of the table: column of the rows}`: read it as
+    SQL's `SET id = order_id`. Any other column of the rows keeps its name; none is left out."""
     commit: str
     key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
-    """With `commit: upsert`: columns of the rows, and of a unique index of the table, in which values are equal only if
-    they are the same. Rows of one key come from one partition of one topic; the newest one stays."""
+    """With `commit: upsert`: columns, as the rows name them, on which the table has a unique index, and in which values
+    are equal only if they are the same. Rows of one key come from one partition of one topic; the newest one stays."""
     deleted: NonEmpty | None = None
-    """With `commit: upsert`: a boolean column of the rows, true where the row's key is to be deleted; NULL is false."""
+    """With `commit: upsert`: a boolean column, as the rows name it, true where its key is to be deleted; NULL is
+    false."""
+
+    @model_validator(mode="after")
+    def _each_column_once(self) -> Self:
+        names = list(self.columns.values())
+        if twice := [name for name in names if names.count(name) > 1]:
+            found = f"'{twice[0]}' of the rows goes to {len(twice)} columns of the table"
+            raise wrong(found, "each column of the rows once; select it twice in a transform", at="columns")
+        return self
 
     @model_validator(mode="after")
     def _key_of_an_upsert(self) -> Self:
@@ -49,8 +66,17 @@ class _KeyedEntry(Strict):
                 raise wrong(f"'{name}' is for rows that are merged", "commit: upsert", at=name)
         return self
 
-    def _upsert(self) -> Upsert | None:
-        return Upsert(tuple(self.key), self.deleted) if self.key is not None else None
+    def _table(self) -> dict[str, object]:
+        """What every connector is told of its table."""
+        upsert = Upsert(tuple(self.key), self.deleted) if self.key is not None else None
+        return {
+            "name": self.name,
+            "table": self.table,
+            "upsert": upsert,
+            "renamed": dict(self.columns),
+            "create": self.create == "if-missing",
+            "evolve": self.evolve == "add-columns",
+        }
 
 
 class _ServerEntry(_KeyedEntry):
@@ -73,8 +99,7 @@ class _ServerEntry(_KeyedEntry):
         return self
 
     def _place(self, checkpoint: CheckpointSettings) -> dict[str, object]:
-        log = None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)
-        return {"log": log, "upsert": self._upsert()}
+        return {"log": None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)}
 
 
 class MySqlEntry(_ServerEntry):
@@ -103,7 +128,7 @@ class MySqlEntry(_ServerEntry):
 
     def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
         """What the connector is built with. Contains the password, and the credentials of an object store."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(checkpoint)}
+        return {**self._table(), "url": self.url.reveal(), **self._place(checkpoint)}
 
 
 class PostgresEntry(_ServerEntry):
@@ -132,7 +157,7 @@ class PostgresEntry(_ServerEntry):
 
     def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
         """What the connector is built with. Contains the password, and the credentials of an object store."""
-        return {"name": self.name, "url": self.url.reveal(), "table": self.table, **self._place(checkpoint)}
+        return {**self._table(), "url": self.url.reveal(), **self._place(checkpoint)}
 
 
 class SqliteEntry(_KeyedEntry):
@@ -165,10 +190,7 @@ class SqliteEntry(_KeyedEntry):
 
     def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
         """What the connector is built with. Contains the credentials of an object store."""
-        return {"name": self.name, "path": self.path, "table": self.table, **self._place(checkpoint)}
-
-    def _place(self, checkpoint: CheckpointSettings) -> dict[str, object]:
-        return {"log": LogPlace(checkpoint.log_at), "upsert": self._upsert()}
+        return {**self._table(), "path": self.path, "log": LogPlace(checkpoint.log_at)}
 
 
 SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry | KafkaSinkEntry, Field(discriminator="connector")]

@@ -117,6 +117,15 @@ class KafkaEntry(Strict):
         """`starting_offsets` for people."""
         return self.starting_offsets if isinstance(self.starting_offsets, str) else self.starting_offsets.words()
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that its rows have."""
+        from connectors.formats import format_of  # loads pyarrow
+        from connectors.sql.kinds import METADATA
+
+        schema = self.format.ddl if isinstance(self.format, JsonFormat) else None
+        return [*format_of(self.format.type, schema).schema.names, *sorted(METADATA)]
+
     def arguments(self) -> dict[str, object]:
         """What the connector is built with. `properties` may contain passwords."""
         from connectors.formats import format_of  # loads pyarrow

@@ -8,16 +8,17 @@ import pyarrow.compute as pc
 from connectors.bad_values import bad_value, first_bad
 
 
-def check_length(name: str, texts: pa.Array, length: int, first_row: int) -> None:
-    """Raise BadRowError for the first text of more characters.
+def check_length(name: str, texts: pa.Array, length: int, first_row: int, *, in_hex: bool = False) -> None:
+    """Raise BadRowError for the first text of more characters, or of more bytes in hex.
 
     Args:
         name: the column's.
         texts: its values.
-        length: characters that it holds.
+        length: characters or bytes that it holds.
         first_row: number of the first row in this attempt, from 1; for messages.
     """
-    _refuse(name, pc.greater(pc.utf8_length(texts), length), first_row, f"longer than {length} characters")
+    most, unit = (2 * length, "bytes") if in_hex else (length, "characters")
+    _refuse(name, pc.greater(pc.utf8_length(texts), most), first_row, f"longer than {length} {unit}")
 
 
 def check_integers(name: str, texts: pa.Array, low: int, high: int, first_row: int) -> None:

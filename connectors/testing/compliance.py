@@ -19,7 +19,7 @@ import pytest
 
 from connectors.contracts import Sink
 from connectors.testing.life import Life, new_incarnation
-from connectors.testing.target import SCHEMA, Change, Row, Target
+from connectors.testing.target import SCHEMA, Change, Row, Target, schema_for
 from twophase.errors import BadRowError, ConnectorError, FencedError, IdentityError
 from twophase.ids import Scope
 from twophase.values import CommitOutcome, Committable
@@ -68,6 +68,9 @@ class SinkCompliance:
         assert life.commit(0) == [COMMITTED, COMMITTED]
         assert life.target.rows() == Counter(rows(0, 8))
         assert life.prepared() == []
+
+    def test_columns_are_foreseen_as_they_are_found(self, life: Life) -> None:
+        assert life.target.sink(life.name).foresee(schema_for(life.target)) == life.sink.columns
 
     def test_a_second_commit_adds_nothing(self, life: Life) -> None:
         life.checkpoint(0, rows(0, 5), rows(5, 8))

@@ -29,8 +29,9 @@ def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     With a cluster as spark.master also each worker's Python and packages, and what it can reach, by a job of a few
     seconds. Each finding that is not ok says what to do about it.
 
-    Reads no record, writes no row and prepares nothing. It may wait for a service that does not answer, and it may
-    create the protocol's own tables beside the target, as the first run would.
+    Reads no record, writes no row and prepares nothing. Of a table that a run will make or change, it shows the
+    statement. It may wait for a service that does not answer, and it may create the protocol's own tables beside the
+    target, as the first run would.
 
     Exit code: 0 if a run can start, 1 if something that it needs is missing, 2 if the spec is wrong.
 

@@ -34,11 +34,8 @@ _HEAD: Final = """\
 # {name}: from Kafka into {database}, each record exactly once.
 #
 #   export KAFKA=localhost:9092
-#   export DATABASE={example}
+#   export DATABASE={example}{before}
 #   eos validate {file} && eos doctor {file} && eos run {file}
-#
-# The table is made beforehand:
-#   CREATE TABLE {table} ({columns})
 #
 # With `eos schema > eos.schema.json` and the next line without its second #, an editor completes and checks this file.
 # # yaml-language-server: $schema=./eos.schema.json
@@ -81,17 +78,9 @@ _SQL: Final = {
     FormatKind.STRING: "SELECT value FROM incoming",
     FormatKind.RAW: "SELECT value FROM incoming",
 }
-_COLUMNS: Final = {
-    (FormatKind.JSON, SinkKind.MYSQL): "id BIGINT NOT NULL, name VARCHAR(200), at DATETIME(6)",
-    (FormatKind.STRING, SinkKind.MYSQL): "value LONGTEXT",
-    (FormatKind.RAW, SinkKind.MYSQL): "value LONGBLOB",
-    (FormatKind.JSON, SinkKind.SQLITE): "id INTEGER NOT NULL, name TEXT, at TEXT",
-    (FormatKind.STRING, SinkKind.SQLITE): "value TEXT",
-    (FormatKind.RAW, SinkKind.SQLITE): "value BLOB",
-}
 _DATABASES: Final = {
-    SinkKind.MYSQL: ("MySQL or MariaDB", "mysql+pymysql://user:password@localhost:3306/database"),
-    SinkKind.SQLITE: ("SQLite", "/path/of/database.db"),
+    SinkKind.MYSQL: ("MySQL or MariaDB", "mysql+pymysql://user:password@localhost:3306/database", ""),
+    SinkKind.SQLITE: ("SQLite", "/path/of/database.db", '\n#   touch "$DATABASE"'),
 }
 _SINKS: Final = {
     SinkKind.MYSQL: """\
@@ -100,6 +89,7 @@ _SINKS: Final = {
     connector: mysql
     url: ${{env:DATABASE}}
     table: "{table}"
+    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
     commit: two-phase  # prepared transactions (XA): `eos doctor` says whether the server has them
 """,
     SinkKind.SQLITE: """\
@@ -108,6 +98,7 @@ _SINKS: Final = {
     connector: sqlite
     path: ${{env:DATABASE}}
     table: "{table}"
+    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
     commit: write-ahead-log  # rows wait in a log and are applied in one transaction for each checkpoint
 """,
 }
@@ -122,16 +113,15 @@ def template(file: str, name: str, form: FormatKind, sink: SinkKind) -> str:
         form: of the records' values.
         sink: where the rows go.
     """
-    database, example = _DATABASES[sink]
+    database, example, before = _DATABASES[sink]
     table = name.replace("-", "_")
     head = _HEAD.format(
         name=name,
         file=file,
         database=database,
         example=example,
-        table=table,
+        before=before,
         topic=name,
-        columns=_COLUMNS[form, sink],
         format=_FORMATS[form],
         sql=_SQL[form],
     )

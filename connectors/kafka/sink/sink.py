@@ -61,6 +61,10 @@ class KafkaSink:
         self.log.open()
         return replace(self, log=self.log.on_driver(), rows=schema, topics=topics)
 
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink. To open it makes nothing, either."""
+        return self.open(schema).columns
+
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""

@@ -14,9 +14,11 @@ from connectors.sql.mysql import connections, probe, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError, connector_error
 from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning_of_table
-from connectors.sql.mysql.target import read_target
+from connectors.sql.mysql.target import find_target, missing
 from connectors.sql.two_phase import permits
 from twophase.errors import ConnectorError
+
+Ahead = Callable[[Session], Iterator[Finding]]
 
 _LOCAL_HOSTS: Final = frozenset({None, "", "localhost", "127.0.0.1", "::1"})
 _MYSQL: Final = (8, 0, 29)  # XA branches detach at PREPARE since then
@@ -30,6 +32,7 @@ def check(
     url: str,
     table: str,
     compare: Callable[[], Partitioning] | None,
+    ahead: Ahead,
     writers: int | None,
     *,
     two_phase: bool,
@@ -42,6 +45,7 @@ def check(
         url: the sink's; a secret.
         table: the target.
         compare: compares the rows with the table, where the rows are known; raises ConnectorError.
+        ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
         two_phase: whether they prepare transactions; else they apply a log.
         merged: whether rows of the log are merged, so that the table's one key refuses none.
@@ -55,7 +59,7 @@ def check(
         problem = connector_error(f"connecting to {where}", error)
         return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
     with session:
-        return list(_findings(session, name, url, table, compare, writers, two_phase=two_phase, merged=merged))
+        return list(_findings(session, name, url, table, compare, ahead, writers, two_phase=two_phase, merged=merged))
 
 
 def _findings(
@@ -64,6 +68,7 @@ def _findings(
     url: str,
     table: str,
     compare: Callable[[], Partitioning] | None,
+    ahead: Ahead,
     writers: int | None,
     *,
     two_phase: bool,
@@ -82,8 +87,8 @@ def _findings(
         "KILL": lambda: probe.kill(session, url),
         "prepared transactions": lambda: _recover(session),
         "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
-        "target": lambda: _target(session, table, compare, two_phase=two_phase, merged=merged),
-        "LOAD DATA LOCAL": lambda: probe.load_local(url, read_target(session, table)),
+        "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase, merged=merged),
+        "LOAD DATA LOCAL": lambda: probe.load_local(url, find_target(session, table)),
     }
     yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
 
@@ -163,9 +168,21 @@ def _recover(session: Session) -> Iterator[Finding]:
 
 
 def _target(
-    session: Session, table: str, compare: Callable[[], Partitioning] | None, *, two_phase: bool, merged: bool
+    session: Session,
+    table: str,
+    compare: Callable[[], Partitioning] | None,
+    ahead: Ahead,
+    *,
+    two_phase: bool,
+    merged: bool,
 ) -> Iterator[Finding]:
-    target = read_target(session, table)
+    made = list(ahead(session))
+    yield from made
+    target = find_target(session, table)
+    if target is None:
+        if not made:
+            raise missing(session, table, "create it, or let a run do so: create: if-missing")
+        return
     remedy = f"ALTER TABLE {target} ENGINE = InnoDB"
     yield Finding("target", target.engine.lower() == "innodb", f"{target}, {target.engine}", remedy)
     spread = partitioning_of_table(target)

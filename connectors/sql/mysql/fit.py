@@ -10,17 +10,21 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 from pyarrow import types
 
 from connectors.formats.json_text import supported
-from connectors.sql.kinds import METADATA, is_bytes, is_nested, is_text
+from connectors.sql.fitting import Fit, RowColumn, fit
+from connectors.sql.kinds import is_bytes, is_nested, is_text
+from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.target import Target, TargetColumn
+from connectors.sql.mysql.types import TYPES
 
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-_LENGTH: Final = re.compile(r"(?:var)?char\((\d+)\)")
+_LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
 _EXACT_IN_FLOAT: Final = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
@@ -49,48 +53,40 @@ class ColumnPlan:
     unsigned: bool = False
     fraction: int = 6  # digits of a second's fraction that the column holds
     bits: int | None = None  # of an integer
-    length: int | None = None  # of a text, in characters
+    length: int | None = None  # of a text in characters, else in bytes
 
 
-def plan_columns(schema: pa.Schema, target: Target) -> tuple[tuple[ColumnPlan, ...], list[str]]:
-    """The columns to write, in the order of the rows, and everything that does not fit."""
-    columns = {column.name.lower(): column for column in target.columns}  # as MySQL compares column names
-    complaints: list[str] = []
-    plans: list[ColumnPlan] = []
-    for field in schema:
-        column = columns.pop(field.name.lower(), None)
-        if column is None:
-            if field.name not in METADATA:
-                complaints.append(f"column {field.name!r} of the rows is missing in the table")
-            continue
-        plan = _plan(field, column)
-        if isinstance(plan, str):
-            complaints.append(plan)
-        else:
-            plans.append(plan)
-    complaints.extend(
-        f"column {column.name!r} of the table is NOT NULL without a default, and the rows do not give it"
-        for column in columns.values()
-        if not (column.nullable or column.filled or column.generated)
-    )
-    if not plans and not complaints:
-        complaints.append("the rows have no column of the table")
-    return tuple(plans), complaints
+def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
+    """The columns to write, and everything that does not fit."""
+    return fit(rows, target.columns, partial(_plan, target))
 
 
-def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
+def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
     if column.generated:
         return f"column {column.name!r} of the table is generated and cannot be written"
-    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    kind = row.kind
     choose = _BY_TYPE.get(column.type)
     if choose is None:
         return f"column {column.name!r} is of type {column.declared}, which is not supported"
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
-        return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+        problem = (
+            f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+        )
+        return problem + _or_change(target, row, column)
     bits, length = _BITS.get(column.type), _LENGTH.fullmatch(column.declared)
-    characters = int(length[1]) if length else None
-    return ColumnPlan(field.name, column.name, form, column.unsigned, column.fraction, bits, characters)
+    return ColumnPlan(row.name, column.name, form, column.unsigned, column.fraction, bits, length and int(length[1]))
+
+
+def _or_change(target: Target, row: RowColumn, column: TargetColumn) -> str:
+    """What a run never does: it could change values that are there, or take hours."""
+    in_key = column.name in (part.column for index in target.unique for part in index.parts)
+    better = TYPES.of(row.type, in_key=in_key)
+    if better is None:
+        return ""
+    null = "" if column.nullable else " NOT NULL"
+    statement = f"ALTER TABLE {target.quoted} MODIFY COLUMN {quote(column.name)} {better}{null}"
+    return f", or change the table: {statement % ()}"
 
 
 def _integer(kind: pa.DataType, _column: TargetColumn) -> Form | None:

@@ -60,12 +60,12 @@ class Partitioning:
         return f"several; rows equal in {', '.join(self.columns)} go to the same one" if self.columns else "several"
 
 
-def partitioning(target: Target, rows: Mapping[str, pa.DataType | None]) -> Partitioning:
+def partitioning(target: Target, rows: Mapping[str, tuple[str, pa.DataType | None]]) -> Partitioning:
     """Rows that are one key in an index are equal in its exact columns; so they are in those that all indexes share.
 
     Args:
         target: the table.
-        rows: names and types of what is written; None is a type that fits the column exactly.
+        rows: by column of the table, name and type of what is written; None is a type that fits the column exactly.
     """
     every = {index.name: _parts(index, target, rows) for index in target.unique}
     indexes = {name: parts for name, parts in every.items() if not any(part.never_equal for part in parts)}
@@ -96,7 +96,7 @@ def is_exact(column: TargetColumn, kind: pa.DataType | None) -> bool:
 
 def partitioning_of_table(target: Target) -> Partitioning:
     """As far as the table alone tells: the rows give every column that the server does not fill by itself."""
-    return partitioning(target, {c.name: None for c in target.columns if not (c.automatic or c.generated)})
+    return partitioning(target, {c.name: (c.name, None) for c in target.columns if not (c.automatic or c.generated)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +133,12 @@ class _Part:
         return " ".join(word for word in (column.name, column.declared, column.collation, given) if word)
 
 
-def _parts(index: UniqueIndex, target: Target, rows: Mapping[str, pa.DataType | None]) -> list[_Part]:
+def _parts(index: UniqueIndex, target: Target, rows: Mapping[str, tuple[str, pa.DataType | None]]) -> list[_Part]:
     columns = {column.name.lower(): column for column in target.columns}  # as MySQL compares column names
-    names = {name.lower(): name for name in rows}
+    given = {column.lower(): row for column, row in rows.items()}
     parts = []
     for part in index.parts:
         key = (part.column or "").lower()
-        name = names.get(key)
-        parts.append(_Part(part.whole, columns.get(key), name, rows[name] if name is not None else None))
+        name, kind = given.get(key, (None, None))
+        parts.append(_Part(part.whole, columns.get(key), name, kind))
     return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -15,7 +15,9 @@ from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, check_upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
 from connectors.sql.address import masked
+from connectors.sql.fitting import Fit, RowColumn, row_columns
 from connectors.sql.log.ledger import LogTarget, SqlLedger
+from connectors.sql.making import Maker
 from connectors.sql.mysql import doctor, merging
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
@@ -23,7 +25,8 @@ from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning
 from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.store import MySqlStore
 from connectors.sql.mysql.stored import Stored
-from connectors.sql.mysql.target import Target, read_target
+from connectors.sql.mysql.target import Target, find_target, missing
+from connectors.sql.mysql.types import types_of
 from connectors.sql.mysql.writer import MySqlWriter
 from connectors.sql.statements import translated
 from twophase.errors import TargetError
@@ -43,6 +46,9 @@ class MySqlSink:
         log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
         upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
         table: its name, which may begin with another database of the same server.
+        renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
+        create: at a start, the table where there is none.
+        evolve: at a start, by columns of the rows that the table lacks.
     """
 
     name: str
@@ -50,44 +56,90 @@ class MySqlSink:
     table: str
     log: LogPlace | None = None
     upsert: Upsert | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    create: bool = False
+    evolve: bool = False
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
 
     def open(self, schema: pa.Schema) -> MySqlSink:
-        """See Sink. One connection, a few queries. Raises TargetError, SinkUnavailableError."""
-        opened = self._compared(schema)
+        """See Sink. One connection, a few queries, and what the spec wants made. Raises TargetError,
+        SinkUnavailableError."""
+        opened = self._compared(schema, run=True)
         if opened.log is None and opened.partitioning.one_writer:
             _log.warning("sink %s, table %s: %s; %s", self.name, self.table, opened.partitioning, REMEDY)
         return opened
 
-    def _compared(self, schema: pa.Schema) -> MySqlSink:
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink."""
+        names, _ = self._seen(schema, run=False)
+        return self._with_order(names)
+
+    def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[Target, Fit[ColumnPlan]] | None]:
+        """The columns that are written, and the table that takes them; None: a start is to make it.
+
+        `run`: make what is missing, where the spec says so; else take it for made.
+        """
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
-            target = read_target(session, self.table)
-        rows = schema
-        if self.upsert is not None:
-            check_upsert(self.name, self.upsert, schema)
-            rows = self.upsert.of_table(schema, (column.name for column in target.columns))
-        plans, complaints = plan_columns(rows, target)
-        if target.engine.lower() != "innodb":
-            complaints.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
-        if self.upsert is not None:
-            columns = {plan.name: plan.column for plan in plans}
-            kinds = {plan.column: schema.field(plan.name).type for plan in plans}
-            complaints += merging.problems(target, [columns.get(name, name) for name in self.upsert.key], kinds)
-        if complaints:
+            maker = self._maker(session, schema)
+            seen = maker.make(session) if run else maker.foresee()
+            if seen is None and (run or not self.create):
+                raise missing(session, self.table, maker.remedy())
+            names = maker.columns(seen)
+        if seen is not None and seen[1].complaints:
+            target, fit = seen
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
-            raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
+            raise TargetError(message + "\n  - ".join(fit.complaints), remedy=remedy)
+        return names, seen
+
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> MySqlSink:
+        """The sink as it is opened, of a table that exists or that `run` lets it make."""
+        _, seen = self._seen(schema, run=run)
+        assert seen is not None
+        target, fit = seen
         if self.upsert is not None:
-            self._rehearse(plans, self.upsert)
+            self._rehearse(fit.plans, self.upsert)
         return replace(
             self,
             log=self.log and self.log.on_driver(),
-            plans=plans,
-            partitioning=partitioning(target, {plan.name: schema.field(plan.name).type for plan in plans}),
+            plans=fit.plans,
+            partitioning=partitioning(
+                target, {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
+            ),
             target=target.quoted,
         )
+
+    def _maker(self, session: Session, schema: pa.Schema) -> Maker[Target, ColumnPlan]:
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
+
+        def look() -> tuple[Target, Fit[ColumnPlan]] | None:
+            target = find_target(session, self.table)
+            return None if target is None else (target, self._fit(target, rows))
+
+        key = () if self.upsert is None else self.upsert.key
+        return Maker(self.name, self.create, self.evolve, types_of(session.dialect), self.table, rows, key, look)
+
+    def _ahead(self, schema: pa.Schema | None, session: Session) -> Iterator[Finding]:
+        """What a run would make."""
+        if schema is not None:
+            yield from self._maker(session, schema).findings("target")
+        elif self.create and find_target(session, self.table) is None:
+            yield Finding("target", True, f"{self.table} is missing; will be created for the rows of the job")
+
+    def _fit(self, target: Target, rows: tuple[RowColumn, ...]) -> Fit[ColumnPlan]:
+        fit = plan_columns(rows, target)
+        wrong = list(fit.wrong)
+        if target.engine.lower() != "innodb":
+            wrong.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
+        if self.upsert is not None:
+            given = {row.name: row.type for row in rows}
+            kinds = {plan.column: given[plan.name] for plan in fit.plans}
+            wrong += merging.problems(target, fit.columns_of(self.upsert.key), kinds)
+        return replace(fit, wrong=tuple(wrong))
 
     def _rehearse(self, plans: tuple[ColumnPlan, ...], upsert: Upsert) -> None:
         """What the user may not do would be found only when rows are decided."""
@@ -99,9 +151,10 @@ class MySqlSink:
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        planned = tuple(plan.name for plan in self.plans)
-        more = () if self.upsert is None else self.upsert.columns
-        return (*planned, *(each for each in more if each not in planned))
+        return self._with_order([plan.name for plan in self.plans])
+
+    def _with_order(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names) if self.upsert is None else self.upsert.after(names)
 
     @property
     def partition_by(self) -> Sequence[str] | None:
@@ -127,8 +180,9 @@ class MySqlSink:
         compare = None if schema is None else lambda: self._compared(schema).partitioning
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
+        foresee = partial(self._ahead, schema)
         kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
-        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, connections, **kind)]
+        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, foresee, connections, **kind)]
 
 
 def _columns(target: Target) -> str:

@@ -31,7 +31,7 @@ class Stored:
         columns = [texts(plan, batch.column(plan.name), first_row) for plan in self.plans]
         for plan, column in zip(self.plans, columns, strict=True):
             if plan.length is not None:
-                check_length(plan.name, column, plan.length, first_row)
+                check_length(plan.name, column, plan.length, first_row, in_hex=plan.form is Form.BYTES)
             if plan.bits is not None:
                 check_integers(plan.name, column, *integer_range(plan.bits, unsigned=plan.unsigned), first_row)
         return pa.record_batch(columns, schema=self.schema)

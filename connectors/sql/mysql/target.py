@@ -31,6 +31,11 @@ class TargetColumn:
     fraction: int = 0  # digits of a second's fraction
 
     @property
+    def required(self) -> bool:
+        """NOT NULL, and nothing fills it in where the rows do not give it."""
+        return not (self.nullable or self.filled or self.generated)
+
+    @property
     def unsigned(self) -> bool:
         """Of an integer."""
         return "unsigned" in self.declared
@@ -72,7 +77,15 @@ class Target:
 
 
 def read_target(session: Session, name: str) -> Target:
-    """Read the table `name`, which may begin with a schema. Raises TargetError if there is none, else ServerError."""
+    """As find_target. Raises TargetError where there is none."""
+    found = find_target(session, name)
+    if found is None:
+        raise missing(session, name, "create it, or correct `table`")
+    return found
+
+
+def find_target(session: Session, name: str) -> Target | None:
+    """Read the table `name`, which may begin with a schema. None: there is no such table. Raises ServerError."""
     current = session.execute("SELECT DATABASE()")[0][0]
     possible = max(name, default="") <= _LAST_CHARACTER
     for schema, table in _readings(name, str(current) if current else None) if possible else ():
@@ -84,7 +97,7 @@ def read_target(session: Session, name: str) -> Target:
         if rows:
             schema, table, engine = (str(part) for part in rows[0])
             return Target(schema, table, engine, _columns(session, schema, table), _unique(session, schema, table))
-    raise _missing(session, name, str(current) if current else None)
+    return None
 
 
 def _readings(name: str, current: str | None) -> list[tuple[str, str]]:
@@ -138,7 +151,9 @@ def _unique(session: Session, schema: str, table: str) -> tuple[UniqueIndex, ...
     return tuple(UniqueIndex(name, tuple(parts)) for name, parts in indexes.items())
 
 
-def _missing(session: Session, name: str, current: str | None) -> TargetError:
+def missing(session: Session, name: str, remedy: str) -> TargetError:
+    """That there is no such table, with the nearest name."""
+    current = session.execute("SELECT DATABASE()")[0][0]
     schema = name.partition(".")[0] if current is None else current
     if max(name, default="") > _LAST_CHARACTER:
         message = f"there is no table {name!r}: names hold no characters beyond U+FFFF on these servers"
@@ -152,4 +167,4 @@ def _missing(session: Session, name: str, current: str | None) -> TargetError:
     near = difflib.get_close_matches(name.rpartition(".")[2] or name, [str(row[0]) for row in rows], n=3)
     hint = f"; nearest: {', '.join(near)}" if near else ""
     message = f"there is no table {name!r} in database {schema}{hint}"
-    return TargetError(message, remedy="create the table first; the framework never creates or alters a target")
+    return TargetError(message, remedy=remedy)

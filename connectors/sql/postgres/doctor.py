@@ -13,10 +13,12 @@ from connectors.sql.log import slots
 from connectors.sql.postgres.address import masked, parse
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
-from connectors.sql.postgres.target import Target, read_target
+from connectors.sql.postgres.target import Target, find_target, missing
 from connectors.sql.postgres.transactions import listed
 from connectors.sql.two_phase import permits
 from twophase.errors import ConnectorError
+
+Ahead = Callable[[Session], Iterator[Finding]]
 
 _OLDEST: Final = 130000
 _LOCAL_HOSTS: Final = (None, "", "localhost", "127.0.0.1", "::1")
@@ -30,6 +32,7 @@ def check(
     url: str,
     table: str,
     compare: Callable[[], str] | None,
+    ahead: Ahead,
     writers: int | None,
     *,
     two_phase: bool,
@@ -43,6 +46,7 @@ def check(
         table: the target.
         compare: compares the rows with the table, where the rows are known, and says how they are shared out; raises
             ConnectorError.
+        ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
         two_phase: whether they prepare transactions; else they apply a log.
         merged: whether rows of the log are merged, so that the table's one key refuses none.
@@ -64,7 +68,7 @@ def check(
         "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
         "connections": lambda: _connections(session, writers),
         "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
-        "target": lambda: _target(session, table, compare, late=not two_phase and not merged),
+        "target": lambda: _target(session, table, compare, ahead, late=not two_phase and not merged),
     }
     with session:
         reachable = Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {where}")
@@ -143,8 +147,16 @@ def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
     yield Finding("max_connections", limit - used >= needed, detail, remedy, fatal=limit < needed)
 
 
-def _target(session: Session, table: str, compare: Callable[[], str] | None, *, late: bool) -> Iterator[Finding]:
-    target = read_target(session, table)
+def _target(
+    session: Session, table: str, compare: Callable[[], str] | None, ahead: Ahead, *, late: bool
+) -> Iterator[Finding]:
+    made = list(ahead(session))
+    yield from made
+    target = find_target(session, table)
+    if target is None:
+        if not made:
+            raise missing(session, table, "create it, or let a run do so: create: if-missing")
+        return
     remedy = f"ALTER TABLE {target.quoted.replace('%%', '%')} SET LOGGED"
     kind = {"p": "logged", "u": "unlogged", "t": "temporary"}.get(target.persistence, target.persistence)
     yield Finding("target", target.persistence == "p", f"{target}, {kind}", remedy)

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 from pyarrow import types
 
 from connectors.formats.json_text import supported
-from connectors.sql.kinds import METADATA, is_bytes, is_nested, is_text
+from connectors.sql.fitting import Fit, RowColumn, fit
+from connectors.sql.kinds import is_bytes, is_nested, is_text
+from connectors.sql.postgres.engine import quote
 from connectors.sql.postgres.target import Target, TargetColumn
+from connectors.sql.postgres.types import TYPES
 
 _BITS: Final = {"int2": 16, "int4": 32, "int8": 64}
 
@@ -47,44 +51,35 @@ class ColumnPlan:
     bits: int | None = None  # of an integer
 
 
-def plan_columns(schema: pa.Schema, target: Target) -> tuple[tuple[ColumnPlan, ...], list[str]]:
-    """The columns to write, in the order of the rows, and everything that does not fit."""
-    columns = {column.name: column for column in target.columns}
-    folded = {column.name.lower(): column.name for column in target.columns}
-    complaints: list[str] = []
-    plans: list[ColumnPlan] = []
-    for field in schema:
-        column = columns.pop(field.name if field.name in columns else folded.get(field.name.lower(), field.name), None)
-        if column is None:
-            if field.name not in METADATA:
-                complaints.append(f"column {field.name!r} of the rows is missing in the table")
-            continue
-        plan = _plan(field, column)
-        if isinstance(plan, str):
-            complaints.append(plan)
-        else:
-            plans.append(plan)
-    complaints.extend(
-        f"column {column.name!r} of the table is NOT NULL without a default, and the rows do not give it"
-        for column in columns.values()
-        if not (column.nullable or column.filled or column.generated)
-    )
-    if not plans and not complaints:
-        complaints.append("the rows have no column of the table")
-    return tuple(plans), complaints
+def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
+    """The columns to write, and everything that does not fit."""
+    return fit(rows, target.columns, partial(_plan, target))
 
 
-def _plan(field: pa.Field, column: TargetColumn) -> ColumnPlan | str:
+def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | str:
     if column.generated:
         return f"column {column.name!r} of the table is generated and cannot be written"
-    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    kind = row.kind
     choose = _BY_TYPE.get(column.type)
     if choose is None:
         return f"column {column.name!r} is of type {column.declared}, which is not supported"
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
-        return f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
-    return ColumnPlan(field.name, column.name, form, column.length, column.fraction, _BITS.get(column.type))
+        problem = (
+            f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
+        )
+        return problem + _or_change(target, row, column)
+    return ColumnPlan(row.name, column.name, form, column.length, column.fraction, _BITS.get(column.type))
+
+
+def _or_change(target: Target, row: RowColumn, column: TargetColumn) -> str:
+    """What a run never does: it could change values that are there, or take hours."""
+    in_key = column.name in (name for index in target.unique for name in index.columns)
+    better = TYPES.of(row.type, in_key=in_key)
+    if better is None:
+        return ""
+    statement = f"ALTER TABLE {target.quoted} ALTER COLUMN {quote(column.name)} TYPE {better}"
+    return f", or change the table: {statement % ()}"
 
 
 def _boolean(kind: pa.DataType, _column: TargetColumn) -> Form | None:

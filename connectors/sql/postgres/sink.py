@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -14,8 +14,10 @@ from connectors.contracts import Finding, Writer
 from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, check_upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
+from connectors.sql.fitting import Fit, RowColumn, row_columns
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.merging import check_key
+from connectors.sql.making import Maker
 from connectors.sql.postgres import doctor
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
@@ -24,7 +26,8 @@ from connectors.sql.postgres.keys import EXACT_TYPES, is_exact, partition_column
 from connectors.sql.postgres.server import postgres_committer
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.stored import Stored
-from connectors.sql.postgres.target import Target, read_target
+from connectors.sql.postgres.target import Target, find_target, missing
+from connectors.sql.postgres.types import TYPES
 from connectors.sql.postgres.writer import PostgresWriter
 from connectors.sql.statements import translated
 from twophase.errors import TargetError
@@ -44,6 +47,9 @@ class PostgresSink:
         log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
         upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
         table: its name, which may begin with a schema.
+        renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
+        create: at a start, the table where there is none.
+        evolve: at a start, by columns of the rows that the table lacks.
     """
 
     name: str
@@ -51,40 +57,84 @@ class PostgresSink:
     table: str
     log: LogPlace | None = None
     upsert: Upsert | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    create: bool = False
+    evolve: bool = False
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partition_by: tuple[str, ...] | None = field(default=None, repr=False)
     target: str = field(default="", repr=False)  # quoted
 
     def open(self, schema: pa.Schema) -> PostgresSink:
-        """See Sink. One connection, a few queries. Raises TargetError, SinkUnavailableError."""
-        opened = self._compared(schema)
+        """See Sink. One connection, a few queries, and what the spec wants made. Raises TargetError,
+        SinkUnavailableError."""
+        opened = self._compared(schema, run=True)
         if opened.partition_by == ():
             _log.warning("sink %s, table %s: one task writes all rows, for its unique keys", self.name, self.table)
         return opened
 
-    def _compared(self, schema: pa.Schema) -> PostgresSink:
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink."""
+        names, _ = self._seen(schema, run=False)
+        return self._with_order(names)
+
+    def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[Target, Fit[ColumnPlan]] | None]:
+        """The columns that are written, and the table that takes them; None: a start is to make it.
+
+        `run`: make what is missing, where the spec says so; else take it for made.
+        """
         with translated(f"sink {self.name} at {masked(self.url)}, table {self.table}"), Session(self.url) as session:
-            target = read_target(session, self.table)
-        rows = schema
-        if self.upsert is not None:
-            check_upsert(self.name, self.upsert, schema)
-            rows = self.upsert.of_table(schema, (column.name for column in target.columns))
-        plans, complaints = plan_columns(rows, target)
-        if target.persistence != "p":
-            complaints.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
-        if self.upsert is not None:
-            complaints += _merging(target, plans, schema, self.upsert)
-        if complaints:
+            maker = self._maker(session, schema)
+            seen = maker.make(session) if run else maker.foresee()
+            if seen is None and (run or not self.create):
+                raise missing(session, self.table, maker.remedy())
+            names = maker.columns(seen)
+        if seen is not None and seen[1].complaints:
+            target, fit = seen
             message = f"sink {self.name}: table {target} at {masked(self.url)} does not take the rows:\n  - "
             remedy = f"change the table or the transforms; the table has {_columns(target)}"
-            raise TargetError(message + "\n  - ".join(complaints), remedy=remedy)
+            raise TargetError(message + "\n  - ".join(fit.complaints), remedy=remedy)
+        return names, seen
+
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> PostgresSink:
+        """The sink as it is opened, of a table that exists or that `run` lets it make."""
+        _, seen = self._seen(schema, run=run)
+        assert seen is not None
+        target, fit = seen
         if self.upsert is not None:
-            self._rehearse(plans, self.upsert)
-        kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in plans}
+            self._rehearse(fit.plans, self.upsert)
+        kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
         # A log locks no key before its decision; but of one key the newest row can only be found in one place.
         by = partition_columns(target, kinds) if self.log is None or self.upsert is not None else None
         log = self.log and self.log.on_driver()
-        return replace(self, log=log, plans=plans, partition_by=by, target=target.quoted)
+        return replace(self, log=log, plans=fit.plans, partition_by=by, target=target.quoted)
+
+    def _maker(self, session: Session, schema: pa.Schema) -> Maker[Target, ColumnPlan]:
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
+
+        def look() -> tuple[Target, Fit[ColumnPlan]] | None:
+            target = find_target(session, self.table)
+            return None if target is None else (target, self._fit(target, rows))
+
+        key = () if self.upsert is None else self.upsert.key
+        return Maker(self.name, self.create, self.evolve, TYPES, self.table, rows, key, look)
+
+    def _ahead(self, schema: pa.Schema | None, session: Session) -> Iterator[Finding]:
+        """What a run would make."""
+        if schema is not None:
+            yield from self._maker(session, schema).findings("target")
+        elif self.create and find_target(session, self.table) is None:
+            yield Finding("target", True, f"{self.table} is missing; will be created for the rows of the job")
+
+    def _fit(self, target: Target, rows: tuple[RowColumn, ...]) -> Fit[ColumnPlan]:
+        fit = plan_columns(rows, target)
+        wrong = list(fit.wrong)
+        if target.persistence != "p":
+            wrong.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
+        if self.upsert is not None:
+            wrong += _merging(target, fit, self.upsert)
+        return replace(fit, wrong=tuple(wrong))
 
     def _rehearse(self, plans: tuple[ColumnPlan, ...], upsert: Upsert) -> None:
         """What the user may not do would be found only when rows are decided."""
@@ -96,9 +146,10 @@ class PostgresSink:
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        planned = tuple(plan.name for plan in self.plans)
-        more = () if self.upsert is None else self.upsert.columns
-        return (*planned, *(each for each in more if each not in planned))
+        return self._with_order([plan.name for plan in self.plans])
+
+    def _with_order(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names) if self.upsert is None else self.upsert.after(names)
 
     def writer(self, transaction: TransactionId) -> Writer:
         """See Sink."""
@@ -119,14 +170,15 @@ class PostgresSink:
         compare = None if schema is None else lambda: _spread(self._compared(schema).partition_by)
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None else self.log.slots
+        foresee = partial(self._ahead, schema)
         kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
-        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, connections, **kind)]
+        return [*of_log, *doctor.check(self.name, self.url, self.table, compare, foresee, connections, **kind)]
 
 
-def _merging(target: Target, plans: Sequence[ColumnPlan], schema: pa.Schema, upsert: Upsert) -> list[str]:
+def _merging(target: Target, fit: Fit[ColumnPlan], upsert: Upsert) -> list[str]:
     """What keeps rows from being merged."""
-    columns = {plan.name: plan.column for plan in plans}
-    kinds = {plan.column: schema.field(plan.name).type for plan in plans}
+    given = {row.name: row.type for row in fit.rows}
+    kinds = {plan.column: given[plan.name] for plan in fit.plans}
     unique = {index.name: index.columns if index.exact and index.arbiter else (None,) for index in target.unique}
     exact = {
         column.name
@@ -134,7 +186,7 @@ def _merging(target: Target, plans: Sequence[ColumnPlan], schema: pa.Schema, ups
         # In the log all UUIDs are written alike; only Spark may see two in one.
         if column.type == "uuid" or is_exact(column, kinds.get(column.name, pa.null()))
     }
-    return check_key([columns.get(name, name) for name in upsert.key], unique, exact, EXACT_TYPES)
+    return check_key(fit.columns_of(upsert.key), unique, exact, EXACT_TYPES)
 
 
 def _spread(partition_by: tuple[str, ...] | None) -> str:

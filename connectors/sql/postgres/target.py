@@ -28,6 +28,11 @@ class TargetColumn:
     scale: int = 0
     fraction: int = 6  # digits of a second's fraction
 
+    @property
+    def required(self) -> bool:
+        """NOT NULL, and nothing fills it in where the rows do not give it."""
+        return not (self.nullable or self.filled or self.generated)
+
 
 @dataclass(frozen=True, slots=True)
 class UniqueIndex:
@@ -59,7 +64,18 @@ class Target:
 
 
 def read_target(session: Session, name: str) -> Target:
-    """Read the table `name`, which may begin with a schema. Raises TargetError if there is none, else ServerError."""
+    """As find_target. Raises TargetError where there is none."""
+    found = find_target(session, name)
+    if found is None:
+        raise missing(session, name, "create it, or correct `table`")
+    return found
+
+
+def find_target(session: Session, name: str) -> Target | None:
+    """Read the table `name`, which may begin with a schema. None: there is no such table.
+
+    Raises TargetError for a name of something else, ServerError.
+    """
     for schema, table in _readings(name):
         rows = session.execute(
             "SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relpersistence::text FROM pg_class c"
@@ -73,7 +89,7 @@ def read_target(session: Session, name: str) -> Target:
                 message = f"{schema}.{table} is no table that rows can be copied into (relkind {kind})"
                 raise TargetError(message, remedy="write to a table")
             return Target(str(schema), str(table), persistence, _columns(session, oid), _unique(session, oid))
-    raise _missing(session, name)
+    return None
 
 
 def _readings(name: str) -> list[tuple[str | None, str]]:
@@ -131,11 +147,12 @@ def _unique(session: Session, oid: int) -> tuple[UniqueIndex, ...]:
     return tuple(UniqueIndex(str(name), tuple(columns), exact, arbiter) for name, columns, exact, arbiter in rows)
 
 
-def _missing(session: Session, name: str) -> TargetError:
+def missing(session: Session, name: str, remedy: str) -> TargetError:
+    """That there is no such table, with the nearest name."""
     rows = session.execute(
         "SELECT c.relname FROM pg_class c WHERE c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)"
         " AND c.relname NOT LIKE 'pg\\_%%' AND c.relname NOT LIKE 'eos\\_%%'"
     )
     near = difflib.get_close_matches(name, [str(table) for (table,) in rows], 3)
     message = f"table {name} does not exist" + (f"; nearest: {', '.join(near)}" if near else "")
-    return TargetError(message, remedy="create it, or correct `table`")
+    return TargetError(message, remedy=remedy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,10 +13,12 @@ from sqlalchemy import Connection, inspect
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql.sqlite.database import Database
-from connectors.sql.sqlite.target import read_table
+from connectors.sql.sqlite.target import find_table, missing
 from twophase.errors import ConnectorError
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem
+
+_Ahead = Callable[[Connection], Iterator[Finding]]
 
 _OLDEST: Final = (3, 31, 0)  # the pragma that lists generated columns
 _KEYS: Final = ("a primary key", "unique constraints", "unique indexes")
@@ -24,66 +26,77 @@ _DURABLE: Final = ("delete", "truncate", "persist", "wal")
 
 
 def findings(
-    path: Path, table: str, compare: Callable[[], Sequence[str]] | None, *, merged: bool = False
+    path: Path,
+    table: str,
+    compare: Callable[[], Sequence[str]] | None,
+    ahead: _Ahead,
+    *,
+    merged: bool = False,
 ) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run.
 
     Args:
         path: of the database.
         table: the target.
-        compare: compares the rows with the table, where the rows are known, and says which columns they have there;
-            raises ConnectorError.
+        compare: compares the rows with the table, where they are known; returns what is written, raises ConnectorError.
+        ahead: what a run would make.
         merged: whether rows are merged, so that the table's one key refuses none.
     """
-    checks: dict[str, Callable[[], Finding]] = {
+    checks: dict[str, Callable[[], Iterator[Finding]]] = {
         "SQLite version": _version,
         "database location": partial(_location, path),
         "database": partial(_database, path),
-        "target table": partial(_target, path, table, compare),
+        "target table": partial(_target, path, table, compare, ahead),
         "constraints": partial(_constraints, path, table, merged=merged),
     }
-    found = []
+    found: list[Finding] = []
     for name, check in checks.items():
         try:
-            found.append(check())
+            found.extend(check())
         except (ConnectorError, WalError) as error:
             found.append(Finding(name, ok=False, detail=error.message, remedy=error.remedy))
     return found
 
 
-def _version() -> Finding:
+def _version() -> Iterator[Finding]:
     ok = sqlite3.sqlite_version_info >= _OLDEST
     remedy = "" if ok else f"use a Python with SQLite {'.'.join(map(str, _OLDEST))} or newer"
-    return Finding("SQLite version", ok, sqlite3.sqlite_version, remedy)
+    yield Finding("SQLite version", ok, sqlite3.sqlite_version, remedy)
 
 
-def _location(path: Path) -> Finding:
+def _location(path: Path) -> Iterator[Finding]:
     refuse_network_filesystem(path)
-    return Finding("database location", ok=True, detail=f"{path} is on a local disk")
+    yield Finding("database location", ok=True, detail=f"{path} is on a local disk")
 
 
-def _database(path: Path) -> Finding:
+def _database(path: Path) -> Iterator[Finding]:
     with Database(path).writing() as connection:  # the lock shows that the file can be written
         mode = str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one())
     ok = mode in _DURABLE
     remedy = "" if ok else "PRAGMA journal_mode=WAL, or DELETE: without a journal a crash leaves half a checkpoint"
-    return Finding("database", ok, f"{path} can be written; journal mode {mode}", remedy)
+    yield Finding("database", ok, f"{path} can be written; journal mode {mode}", remedy)
 
 
-def _target(path: Path, table: str, compare: Callable[[], Sequence[str]] | None) -> Finding:
-    if compare is not None:
-        return Finding("target table", ok=True, detail=f"{table} takes {', '.join(compare())}")
+def _target(path: Path, table: str, compare: Callable[[], Sequence[str]] | None, ahead: _Ahead) -> Iterator[Finding]:
     with Database(path).reading() as connection:
-        found = read_table(connection, table, None)
-    return Finding("target table", ok=True, detail=f"{table} has {len(found.columns)} columns")
+        made = list(ahead(connection))
+        found = find_table(connection, table)
+        if found is None and compare is None and not made:
+            raise missing(connection, table, "create it, or let a run do so: create: if-missing")
+    yield from made
+    if found is None and made:
+        return
+    takes = f"{table} has {len(found.columns)} columns" if found is not None else ""
+    if compare is not None:
+        takes = f"{table} takes {', '.join(compare())}"
+    yield Finding("target table", ok=True, detail=takes)
 
 
-def _constraints(path: Path, table: str, *, merged: bool) -> Finding:
+def _constraints(path: Path, table: str, *, merged: bool) -> Iterator[Finding]:
     with Database(path).reading() as connection:
         kinds = [kind for kind in _constraint_kinds(connection, table) if not (merged and kind in _KEYS)]
-    if not kinds:
-        return Finding("constraints", ok=True, detail=f"{table} has none that could refuse a row")
-    return late_refusal(kinds)
+    none = Finding("constraints", ok=True, detail=f"{table} has none that could refuse a row")
+    yield late_refusal(kinds) if kinds else none
 
 
 def _constraint_kinds(connection: Connection, table: str) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-_EXACT_DIGITS: Final = 15  # decimal digits that survive a REAL
-_INT64_DIGITS: Final = 18  # decimal digits that always fit a signed 64-bit integer
+EXACT_DIGITS: Final = 15  # decimal digits that survive a REAL
+INT64_DIGITS: Final = 18  # decimal digits that always fit a signed 64-bit integer
 
 
 class Affinity(Enum):
@@ -46,7 +46,7 @@ class TargetColumn:
     name: str
     declared: str
     nullable: bool
-    required: bool  # NOT NULL, and nothing fills it in
+    required: bool  # NOT NULL, and nothing fills it in where the rows do not give it
     generated: bool = False
 
     @property
@@ -68,7 +68,8 @@ class TargetColumn:
 class Binding:
     """One column of the rows, bound to one of the table. Made on the driver, used in tasks."""
 
-    column: str
+    name: str  # in the rows
+    column: str  # in the table
     type: pa.DataType
     form: Form
     nullable: bool
@@ -116,19 +117,6 @@ def _integer(kind: pa.DataType, affinity: Affinity) -> Form | None:
 def _decimal(kind: pa.Decimal128Type, affinity: Affinity) -> Form | None:
     if affinity in _STRING:
         return Form.LEXICAL
-    if kind.scale == 0 and affinity is not Affinity.REAL and kind.precision <= _INT64_DIGITS:
+    if kind.scale == 0 and affinity is not Affinity.REAL and kind.precision <= INT64_DIGITS:
         return Form.INTEGER
-    return Form.LEXICAL if kind.precision <= _EXACT_DIGITS else None  # SQLite makes the number of it
-
-
-def suggested_type(kind: pa.DataType) -> str:
-    """A declared type that takes `kind`, for the CREATE TABLE of a message."""
-    for declared, affinity in (
-        ("INTEGER", Affinity.INTEGER),
-        ("DOUBLE", Affinity.REAL),
-        ("TEXT", Affinity.TEXT),
-        ("BLOB", Affinity.BLOB),
-    ):
-        if form_of(kind, affinity) is not None:
-            return declared
-    return "TEXT"
+    return Form.LEXICAL if kind.precision <= EXACT_DIGITS else None  # SQLite makes the number of it

@@ -6,25 +6,31 @@ Segments lie in a folder that tasks and driver share, so the tasks run on the dr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+from sqlalchemy import Connection
 
 from connectors.contracts import Finding
 from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, check_upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
+from connectors.sql.fitting import Fit, RowColumn, row_columns
 from connectors.sql.log.ledger import LogTarget, SqlLedger
+from connectors.sql.making import Maker
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
-from connectors.sql.sqlite.target import bind, check_unique, read_table
+from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, missing
+from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
+from connectors.sql.statements import translated
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from wal.errors import WalError
@@ -37,34 +43,90 @@ class SqliteSink:
 
     name: str
     path: Path  # of the database, which exists
-    table: str  # exists, too
+    table: str
     log: LogPlace
     upsert: Upsert | None = None  # None: rows are added
+    renamed: Mapping[str, str] = field(default_factory=dict)  # by column of the table, that of the rows
+    create: bool = False  # the table, at a start that finds none
+    evolve: bool = False  # it, by columns that it lacks
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
-        """See Sink. Creates nothing, not even the file. Raises TargetError, SinkUnavailableError."""
+        """See Sink. Never creates the file. Raises TargetError, SinkUnavailableError."""
+        _, bindings = self._compared(schema, run=True)
+        self.log.open()
+        return replace(self, log=self.log.on_driver(), bindings=bindings)
+
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink."""
+        names, _ = self._compared(schema)
+        return self._with_order(names)
+
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> tuple[list[str], tuple[Binding, ...]]:
+        """The columns that are written, and how they are bound, if only to what there is.
+
+        `run`: make what is missing, where the spec says so; else take it for made.
+        """
+        self._check_file()
+        with Database(self.path).reading() as connection:
+            maker = self._maker(connection, schema)
+            seen = self._made(maker) if run else maker.foresee()
+            if seen is None and (run or not self.create):
+                raise missing(connection, self.table, maker.remedy())
+            names = maker.columns(seen)
+        if seen is None:
+            return names, ()
+        table, fit = seen
+        if fit.complaints:
+            message = f"the rows do not fit table {table.name}: " + "; ".join(fit.complaints)
+            raise TargetError(message, remedy="change the table, or the columns in a transform")
+        return names, fit.plans
+
+    def _check_file(self) -> None:
         if not self.path.is_file():
             message = f"SQLite database {self.path} does not exist"
-            raise TargetError(message, remedy="create it with its table, or set `path` right")
+            raise TargetError(message, remedy="create it, or set `path` right")
         try:
             refuse_network_filesystem(self.path)
         except WalError as error:
             raise TargetError(error.message, remedy=error.remedy) from error
-        self.log.open()
-        with Database(self.path).reading() as connection:
-            table = read_table(connection, self.table, schema)
-            bindings = bind(table, schema if self.upsert is None else self.upsert.of_table(schema, table.columns))
-            if self.upsert is not None:
-                check_upsert(self.name, self.upsert, schema)
-                check_unique(connection, table, bindings, self.upsert.key)
-        return replace(self, log=self.log.on_driver(), bindings=bindings)
+
+    def _made(self, maker: Maker[Table, Binding]) -> tuple[Table, Fit[Binding]] | None:
+        with translated(f"sink {self.name}"), closing(SqliteStore(self.path)) as store:
+            return maker.make(store)
+
+    def _maker(self, connection: Connection, schema: pa.Schema) -> Maker[Table, Binding]:
+        rows = row_columns(self.name, schema, self.renamed, self.upsert)
+        if self.upsert is not None:
+            check_upsert(self.name, self.upsert, schema)
+
+        def look() -> tuple[Table, Fit[Binding]] | None:
+            table = find_table(connection, self.table)
+            return None if table is None else (table, self._fit(connection, table, rows))
+
+        key = () if self.upsert is None else self.upsert.key
+        return Maker(self.name, self.create, self.evolve, TYPES, self.table, rows, key, look)
+
+    def _fit(self, connection: Connection, table: Table, rows: tuple[RowColumn, ...]) -> Fit[Binding]:
+        fit = bind(table, rows)
+        if self.upsert is None:
+            return fit
+        return replace(fit, wrong=(*fit.wrong, *key_problems(connection, table, fit, self.upsert.key)))
+
+    def _ahead(self, schema: pa.Schema | None, connection: Connection) -> Iterator[Finding]:
+        """What a run would make."""
+        if schema is not None:
+            yield from self._maker(connection, schema).findings("target table")
+        elif self.create and find_table(connection, self.table) is None:
+            yield Finding("target table", True, f"{self.table} is missing; will be created for the rows of the job")
 
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        bound = tuple(each.column for each in self.bindings)
-        return bound if self.upsert is None else (*bound, *(each for each in self.upsert.columns if each not in bound))
+        return self._with_order([each.name for each in self.bindings])
+
+    def _with_order(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names) if self.upsert is None else self.upsert.after(names)
 
     @property
     def partition_by(self) -> Sequence[str] | None:
@@ -85,5 +147,6 @@ class SqliteSink:
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        compare = None if schema is None else lambda: [each.column for each in self.open(schema).bindings]
-        return [*self.log.check(), *findings(self.path, self.table, compare, merged=self.upsert is not None)]
+        foresee, merged = partial(self._ahead, schema), self.upsert is not None
+        compare = None if schema is None else lambda: self._compared(schema)[0]
+        return [*self.log.check(), *findings(self.path, self.table, compare, foresee, merged=merged)]

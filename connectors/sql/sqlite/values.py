@@ -46,16 +46,17 @@ class Stored:
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
         """See Form."""
-        arrays = [_column(f"table {self.table}", each, batch.column(each.column), first_row) for each in self.bindings]
+        arrays = [_column(f"table {self.table}", each, batch.column(each.name), first_row) for each in self.bindings]
         return pa.record_batch(arrays, schema=self.schema)
 
     def only(self, names: Sequence[str]) -> Stored:
         """See KeyedForm."""
-        return Stored(self.table, tuple(each for each in self.bindings if each.column in names))
+        return Stored(self.table, tuple(each for each in self.bindings if each.name in names))
 
     def stored(self, names: Sequence[str]) -> tuple[str, ...]:
-        """See KeyedForm. SQLite's names know no case: the rows' own will do."""
-        return tuple(names)
+        """See KeyedForm."""
+        columns = {each.name: each.column for each in self.bindings}
+        return tuple(columns[name] for name in names)
 
 
 def _column(table: str, binding: Binding, array: pa.Array, first_row: int) -> pa.Array:
@@ -113,5 +114,5 @@ def _first(mask: pa.Array) -> int:
 
 def _bad(table: str, binding: Binding, reason: str, row: int | None) -> BadRowError:
     where = f"row {row}, " if row is not None else ""
-    message = f"{table}, {where}column {binding.column}: {reason}"
+    message = f"{table}, {where}column {binding.name}: {reason}"
     return BadRowError(message, remedy="filter or convert such rows in a transform, or change the column")

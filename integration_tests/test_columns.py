@@ -1,0 +1,93 @@
+"""`columns:` of a sink, on real servers: rows whose columns the table calls otherwise, by every commit variant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from connectors.contracts import Sink
+from connectors.log.place import LogPlace
+from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.postgres.sink import PostgresSink
+from connectors.testing.life import Life
+from connectors.testing.target import Change, Row
+from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
+from twophase.errors import TargetError
+
+VARIANTS = ("two-phase", "write-ahead-log", "upsert")
+_TABLE = "compliance"
+_RENAMED = {"text": "n", "n": "text", "at offset": "_offset"}  # two of them change places
+
+
+@dataclass
+class _Renamed(DatabaseTarget):
+    """See Target. The number is in column `text`, the text in column `n`, and the record's offset stays."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.execute(f"DROP TABLE {_TABLE}")
+        quote = "`" if isinstance(self, MySqlTarget) else '"'
+        key = "PRIMARY KEY" if self.keyed else ""
+        self.execute(f"CREATE TABLE {_TABLE} (text BIGINT {key}, n {self.text}, {quote}at offset{quote} BIGINT)")
+
+    def rows(self) -> Counter[Row]:
+        return Counter((int(str(n)), str(text)) for n, text in self.execute(f"SELECT text, n FROM {_TABLE}"))
+
+
+class _MySql(_Renamed, MySqlTarget):
+    def sink(self, name: str) -> Sink:
+        return MySqlSink(name, self.url, _TABLE, self.log, self.upsert, _RENAMED)
+
+
+class _Postgres(_Renamed, PostgresTarget):
+    def sink(self, name: str) -> Sink:
+        return PostgresSink(name, self.url, _TABLE, self.log, self.upsert, _RENAMED)
+
+
+@contextmanager
+def _living(kind: type[_Renamed], url: str, folder: Path, variant: str) -> Iterator[Life]:
+    log = None if variant == "two-phase" else LogPlace(folder / "log", slots=2)
+    life = Life(kind(url, log, keyed=variant == "upsert"))
+    life.start()
+    yield life
+    life.close()
+
+
+def _check(life: Life) -> None:
+    life.checkpoint(0, [(1, "one"), (2, "two")], [(3, "three")])
+    assert life.target.rows() == Counter({(1, "one"): 1, (2, "two"): 1, (3, "three"): 1})
+    assert isinstance(life.target, _Renamed)
+    assert life.target.execute(f"SELECT COUNT(DISTINCT {_quoted(life)}) FROM {_TABLE}") == [(3,)]
+    if life.target.keyed:
+        assert life.sink.partition_by == ("n",)
+        life.checkpoint(1, [Change(1, "uno"), Change(3, gone=True)])
+        assert life.target.rows() == Counter({(1, "uno"): 1, (2, "two"): 1})
+
+
+def _quoted(life: Life) -> str:
+    return "`at offset`" if isinstance(life.target, _MySql) else '"at offset"'
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_mysql(database: str, tmp_path: Path, variant: str) -> None:
+    with _living(_MySql, database, tmp_path, variant) as life:
+        _check(life)
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_postgres(postgres_database: str, tmp_path: Path, variant: str) -> None:
+    with _living(_Postgres, postgres_database, tmp_path, variant) as life:
+        _check(life)
+
+
+def test_a_key_by_its_name_in_the_table_is_a_mistake(database: str, tmp_path: Path) -> None:
+    target = _MySql(database, LogPlace(tmp_path / "log"), keyed=True)
+    target.execute(f"ALTER TABLE {_TABLE} DROP PRIMARY KEY, ADD UNIQUE (n(9))")
+    with pytest.raises(TargetError, match="no unique index is on text and nothing else"):
+        Life(target)
