@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.settings import Connection
+from connectors.kafka.sink.place import Place
+from connectors.kafka.sink.producer import TransactionalProducer
+from connectors.kafka.sink.target import BATCH
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
@@ -157,7 +162,7 @@ def test_what_kafka_would_refuse_is_found_before_the_decision(pipeline: KafkaPip
     (step,) = pipeline.spec["transforms"]
     whole = step["sql"]
     step["sql"] = "SELECT id, word, repeat('x', IF(id = 7, 2000000, 1)) AS payload FROM incoming"
-    pipeline.start().fail("column 'value': a message of some 2,000,", "where Kafka takes 1,047,564")
+    pipeline.start().fail("column 'value': a message of some 2,000,", "where Kafka takes 1,046,516")
     step["sql"] = f"SELECT *, IF(id = 7, 'nowhere', '{pipeline.target}') AS destination FROM incoming"
     pipeline.sink["topic_column"] = pipeline.sink.pop("topic") and "destination"
     pipeline.start().fail("column 'destination': ", "topic nowhere does not exist")
@@ -196,6 +201,25 @@ def test_the_broker_killed_in_the_middle_of_a_transaction(killable: Services, pi
         killable.start_kafka()
     process.succeed()
     pipeline.assert_exact(at_least=_RECORDS)
+
+
+@pytest.mark.timeout(120)
+def test_a_producer_is_given_up_while_the_brokers_are_away(killable: Services, topic: TopicFactory) -> None:
+    """Whatever failed is tried again by the restart strategy, which a hang would never reach."""
+    place = Place(Connection(killable.kafka_bootstrap, "eos-test"), name := topic(), markers=topic(8))
+    producer = TransactionalProducer(place, f"eos.{name}", BATCH)
+    producer.begin()
+    producer.produce(lambda handle: handle.produce(name, b"given up"), 1, 1 << 30)  # returns when it is there
+    killable.kill_kafka()
+    closing = threading.Thread(target=producer.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    hung = closing.is_alive()
+    killable.start_kafka()
+    closing.join(30)
+    assert not hung
+    TransactionalProducer(place, f"eos.{name}", BATCH).close()
+    assert drain(killable.kafka_bootstrap, name) == []
 
 
 @pytest.mark.timeout(600)

@@ -34,7 +34,8 @@ from twophase.values import CommitOutcome, Committable
 from wal.segment import read_segment
 from wal.storage import Storage
 
-_ROWS: Final = 20_000  # handed to the producer at once
+_ROWS: Final = 20_000  # handed to the producer at once, at most
+_BYTES: Final = 2 * 1024 * 1024  # of them, about
 _MOST_SLOTS: Final = 64  # that a spec can ask for
 _SHARE_OF_TIMEOUT: Final = 0.25  # after which a transaction is committed with as much as it has
 
@@ -170,7 +171,7 @@ class KafkaLedger:
         digest, rows, began = _digest(share.committables), before.rows, time.monotonic()
         slot.producer.begin()
         for batch in batches:
-            slot.producer.produce(sender(batch), batch.nbytes)
+            slot.producer.produce(sender(batch), batch.num_rows, batch.nbytes)
             rows += batch.num_rows
             if time.monotonic() - began > self._place.transaction_timeout_s * _SHARE_OF_TIMEOUT:
                 slot.commit(replace(before, begun=digest, rows=rows))
@@ -256,8 +257,9 @@ def _batches(storage: Storage, share: Share, skip: int) -> Iterator[pa.RecordBat
         for batch in read_segment(storage, ref) if ref is not None else ():
             passed = min(skip, batch.num_rows)
             skip -= passed
-            for start in range(passed, batch.num_rows, _ROWS):
-                yield batch.slice(start, _ROWS)
+            rows = max(1, min(_ROWS, batch.num_rows * _BYTES // max(batch.nbytes, 1)))
+            for start in range(passed, batch.num_rows, rows):
+                yield batch.slice(start, rows)
 
 
 def _slots_of(each: Committable) -> int:

@@ -7,6 +7,7 @@ librdkafka (0.8 million a second and more: its own call for batches is slower, a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -63,6 +64,7 @@ class Messages:
         schema = self.schema
         arrays = [parts[field.name](batch, first_row).cast(field.type) for field in schema]
         messages = pa.record_batch(arrays, schema=schema)
+        self._check_keys(batch, messages, first_row)
         self._check_sizes(batch, messages, first_row)
         return messages
 
@@ -96,9 +98,19 @@ class Messages:
         name = self.layout.timestamp
         column = batch.column(name)
         stamps = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-        if pc.any(pc.less(stamps, 0)).as_py():
-            at = pc.index(pc.less(stamps, 0), True).as_py()
-            raise bad_value(str(name), first_row + at, "Kafka has no time before 1970")
+        now_ms = time.time_ns() // 1_000_000
+        refused = [(pc.less_equal(stamps, 0), "a message has no time before 1970-01-01 00:00:00.001")]
+        for topic, rows in self._by_topic(batch):
+            facts = self.topics.of(topic)
+            if facts.before_ms is not None:
+                reason = f"topic {topic} takes no message older than {facts.before_ms:,} ms"
+                refused.append((pc.and_(rows, pc.less(stamps, now_ms - facts.before_ms)), reason))
+            if facts.after_ms is not None:
+                reason = f"topic {topic} takes no message from later than in {facts.after_ms:,} ms"
+                refused.append((pc.and_(rows, pc.greater(stamps, now_ms + facts.after_ms)), reason))
+        for wrong, reason in refused:
+            if pc.any(wrong).as_py():
+                raise bad_value(str(name), first_row + pc.index(wrong, True).as_py(), reason)
         return stamps
 
     def _key(self, batch: pa.RecordBatch, first_row: int) -> pa.Array:
@@ -141,6 +153,16 @@ class Messages:
         entries = pa.StructArray.from_arrays([names, values.take(pa.array(order))], fields=list(HEADERS.value_type))
         ends = pa.array(np.arange(0, (rows + 1) * count, count), pa.int32())
         return pa.ListArray.from_arrays(ends, entries)
+
+    def _check_keys(self, batch: pa.RecordBatch, messages: pa.RecordBatch, first_row: int) -> None:
+        for topic, rows in self._by_topic(batch):
+            if not self.topics.of(topic).compacted:
+                continue
+            keyless = pc.and_(rows, pc.is_null(messages.column("key"))) if self.layout.key else rows
+            if pc.any(keyless).as_py():
+                reason = f"topic {topic} is compacted, and takes no message without a key"
+                at = first_row + pc.index(keyless, True).as_py()
+                raise bad_value(self.layout.key[0] if self.layout.key else "key", at, reason)
 
     def _check_sizes(self, batch: pa.RecordBatch, messages: pa.RecordBatch, first_row: int) -> None:
         frame = _ROOM + sum(len(header.encode()) + _HEADER_ROOM for header in self.layout.headers)

@@ -30,6 +30,7 @@ class Place:
             "linger.ms": 5,
             **dict(self.connection.properties),
             "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 2_147_483_647,  # what is on the way is bounded by who hands it over
             "bootstrap.servers": self.connection.bootstrap_servers,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,

@@ -30,11 +30,14 @@ _FOR_GOOD: Final = frozenset(
         KafkaError.INVALID_TRANSACTION_TIMEOUT,
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.TOPIC_EXCEPTION,
         KafkaError.POLICY_VIOLATION,
     }
 )
 _QUEUE: Final = 200_000  # messages on the way at once
-_QUEUE_BYTES: Final = 64 * 1024 * 1024
+_QUEUE_BYTES: Final = 8 * 1024 * 1024  # of them, so that a commit need not wait long for what is on the way
+_GIVING_UP_S: Final = 2.0  # for the brokers to hear of it
 
 _log: Final = logging.getLogger("eos.sink")
 
@@ -54,7 +57,6 @@ class TransactionalProducer:
         self._place = place
         self._id = transactional_id
         self._complaints: deque[KafkaError] = deque(maxlen=8)
-        self._waiting_bytes = 0
         settings = place.producer(transactional_id, batch_bytes)
         callbacks: dict[str, Any] = {"error_cb": self._complaints.append, "on_delivery": self._refused}
         self._handle = self._made(lambda: Producer({**settings, **callbacks}, logger=QuietLogger()))
@@ -65,15 +67,15 @@ class TransactionalProducer:
         self._complaints.clear()
         self._call("beginning a transaction", self._handle.begin_transaction)
 
-    def produce(self, send: Callable[[Producer], None], count_bytes: int) -> None:
-        """Have `send` hand over messages of so many bytes, and wait until there is room for more."""
+    def produce(self, send: Callable[[Producer], None], count: int, count_bytes: int) -> None:
+        """Have `send` hand over so many messages, and wait until there is room for as many more.
+
+        Without a limit of its own: what brokers do not take within the transaction's timeout fails.
+        """
         self._call("writing", lambda: send(self._handle))
-        self._waiting_bytes += count_bytes
-        while len(self._handle) > _QUEUE:
+        most = min(_QUEUE, _QUEUE_BYTES * count // max(count_bytes, 1))
+        while len(self._handle) > most:
             self._handle.poll(0.01)
-        if self._waiting_bytes > _QUEUE_BYTES:
-            self._call("writing", lambda: self._handle.flush(self._place.transaction_timeout_s))
-            self._waiting_bytes = 0
 
     def commit(self, key: str, partition: int, value: Mapping[str, object]) -> None:
         """End the transaction, with this record in the topic of the markers. All of it is visible then, or nothing.
@@ -84,15 +86,18 @@ class TransactionalProducer:
         topic = self._place.markers
         self._call("marking", lambda: self._handle.produce(topic, record, key.encode(), partition))
         self._call("committing", lambda: self._handle.commit_transaction(self._place.transaction_timeout_s))
-        self._waiting_bytes = 0
 
     def close(self) -> None:
-        """Give up what is open, and disconnect. Never raises: what stays open is ended by the next one of this id."""
+        """Give up what is open, and disconnect. Never raises: what stays open is ended by the next one of this id.
+
+        Not by the client's own `close`: it gives a transaction up without a limit, so that it would wait for brokers
+        that are away. A handle that nobody holds disconnects at once.
+        """
         try:
-            self._handle.purge()
-            self._handle.close()
-        except (KafkaException, RuntimeError) as error:
+            self._handle.abort_transaction(_GIVING_UP_S)
+        except KafkaException as error:  # mostly that there is none
             _log.debug("closing %s: %s", self._id, error)
+        del self._handle
 
     def _refused(self, error: KafkaError, message: Message) -> None:
         """Why a message was not taken; the transaction's own error does not say it."""

@@ -3,7 +3,8 @@ names its topic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +32,11 @@ BATCH: Final = 1_000_000
 
 _MARKERS: Final = {"cleanup.policy": "compact", "segment.bytes": str(4 * 1024 * 1024)}  # so that little is to be read
 _FRAME: Final = 1_024  # of them, for what surrounds the messages
+_ENOUGH: Final = 1_024 * 1_024  # for BATCH, whatever comes with it
+_GROWTH: Final = 1_000  # one byte more of so many, where the brokers compress what cannot be compressed
+_EVER_MS: Final = 2**62  # more than a timestamp can be off
+_ANY_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_KAFKAS_OWN: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,14 @@ class Facts:
     partitions: int
     max_bytes: int  # of a request: the topic's max.message.bytes
     replication: int
+    compacted: bool = False  # takes no message without a key
+    before_ms: int | None = None  # that a message's time may be before the broker's; None: any
+    after_ms: int | None = None
+
+    @property
+    def batch_bytes(self) -> int:
+        """Of a request, so that it is taken also when the brokers compress it anew."""
+        return self.max_bytes - _FRAME - self.max_bytes // _GROWTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +62,27 @@ class Topics:
 
     connection: Connection
     only: Facts | None  # of the sink's one topic; None: rows name theirs
+    markers: str  # where no row may go
 
     @classmethod
     def of_sink(cls, sink: str, place: Place) -> Topics:
         """Ask the cluster for the sink's one topic. Raises TargetError, SinkUnavailableError."""
         if place.topic is None:
-            return cls(place.connection, only=None)
+            return cls(place.connection, None, place.markers)
+        if reason := _unfit(place.topic, place.markers):
+            raise TargetError(f"sink {sink}: {reason}", remedy="name another topic")
         with in_sink_words(f"sink {sink}"), shared_admin(place.connection) as admin:
-            return cls(place.connection, facts_of(admin, place.topic))
+            return cls(place.connection, facts_of(admin, place.topic), place.markers)
 
     @property
     def max_bytes(self) -> int:
         """A message may have at most, its frame included."""
-        return min(self.batch_bytes, self.only.max_bytes if self.only else BATCH)
+        return self.only.batch_bytes if self.only else BATCH
 
     @property
     def batch_bytes(self) -> int:
-        """A request may have at most: the broker refuses a batch as a whole."""
-        return BATCH if self.only is None else self.only.max_bytes - _FRAME
+        """A request may have at most, unless it is one message: the broker refuses a batch as a whole."""
+        return min(BATCH, self.max_bytes)
 
     def of(self, topic: str) -> Facts:
         """Facts of a topic that `refusal` has nothing against."""
@@ -78,14 +95,24 @@ class Topics:
         """
         if topic is None:
             return "NULL is not a topic"
+        if reason := _unfit(topic, self.markers):
+            return reason
         try:
             with in_sink_words(f"topic {topic}"):
                 facts = _facts(self.connection, topic)
         except TargetError as error:
             return error.message
-        if facts.max_bytes < BATCH + _FRAME:
-            return f"topic {topic} takes {facts.max_bytes:,} bytes: set its max.message.bytes to {BATCH + _FRAME:,}"
+        if facts.batch_bytes < BATCH:
+            return f"topic {topic} takes {facts.max_bytes:,} bytes: set its max.message.bytes to {_ENOUGH:,}"
         return ""
+
+
+def _unfit(topic: str, markers: str) -> str:
+    if not _ANY_NAME.fullmatch(topic):
+        return f"'{topic:.80}' is not a topic's name"
+    if topic == markers:
+        return f"topic {topic} tells how far pipelines are: no rows go there"
+    return f"topic {topic} is Kafka's own" if topic in _KAFKAS_OWN else ""
 
 
 @cache
@@ -97,20 +124,37 @@ def _facts(connection: Connection, topic: str) -> Facts:
 def facts_of(admin: Client, topic: str) -> Facts:
     """Ask the cluster. Raises UnknownTopicError, SourceError."""
     (found,) = describe(admin, [topic])
-    max_bytes = _config(admin, ConfigResource(ConfigResource.Type.TOPIC, topic), "max.message.bytes")
-    return Facts(len(found.partitions), int(max_bytes), found.replication)
+    settings = _settings(admin, ConfigResource(ConfigResource.Type.TOPIC, topic))
+    return Facts(
+        len(found.partitions),
+        int(settings["max.message.bytes"]),
+        found.replication,
+        "compact" in settings["cleanup.policy"],
+        _limit_ms(settings, "before"),
+        _limit_ms(settings, "after"),
+    )
+
+
+def _limit_ms(settings: Mapping[str, str], side: str) -> int | None:
+    """How far the time of a message may be off."""
+    if settings.get("message.timestamp.type") != "CreateTime":
+        return None  # the broker's own is taken
+    names = (f"message.timestamp.{side}.max.ms", "message.timestamp.difference.max.ms")  # the second until Kafka 3.9
+    limit_ms = min(int(settings[name]) for name in names if name in settings)
+    return limit_ms if limit_ms < _EVER_MS else None
 
 
 def longest_transaction_s(admin: Client) -> float:
     """What the cluster allows: transaction.max.timeout.ms. Raises SourceError."""
     brokers = metadata(admin, "the cluster's brokers").brokers
     broker = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(brokers))))
-    return int(_config(admin, broker, "transaction.max.timeout.ms")) / 1000
+    return int(_settings(admin, broker)["transaction.max.timeout.ms"]) / 1000
 
 
-def _config(admin: Client, resource: ConfigResource, name: str) -> str:
+def _settings(admin: Client, resource: ConfigResource) -> Mapping[str, str]:
     (future,) = admin.handle.describe_configs([resource]).values()
-    return str(admin.result_of(future, f"setting {name}")[name].value)
+    found = admin.result_of(future, f"settings of {resource.name}")
+    return {name: str(each.value) for name, each in found.items()}
 
 
 def check_markers(admin: Client, topic: str) -> bool:
@@ -119,7 +163,7 @@ def check_markers(admin: Client, topic: str) -> bool:
         (found,) = describe(admin, [topic])
     except UnknownTopicError:
         return False
-    policy = _config(admin, ConfigResource(ConfigResource.Type.TOPIC, topic), "cleanup.policy")
+    policy = _settings(admin, ConfigResource(ConfigResource.Type.TOPIC, topic))["cleanup.policy"]
     if policy != "compact" or len(found.partitions) < PARTITIONS:
         message = f"topic {topic} has cleanup.policy={policy} and {len(found.partitions)} partitions"
         remedy = f"markers need compact and {PARTITIONS}: alter it, or name another topic as `markers`"
