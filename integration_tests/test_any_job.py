@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from integration_tests.conftest import TopicFactory
+from integration_tests.harness.drain import drain
 from integration_tests.harness.jobs import EXAMPLES, FILES, ROWS, Jobs, write_files
 from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline_process import PROJECT
-from integration_tests.harness.workload import Workload
+from integration_tests.harness.workload import Row, Workload
 from integration_tests.services import Services
 from twophase.codec import decode_head
 from twophase.local_head import LocalHead
@@ -47,6 +50,33 @@ def test_killed_at_every_point(jobs: Jobs, database: str, tmp_path: Path, job: s
     head = decode_head(read.value)
     assert (head.epoch, head.committed) == (epochs, FILES - 1)
     assert table.prepared(head.incarnation) == []
+
+
+@pytest.mark.timeout(900)
+def test_into_kafka_as_a_format_killed_at_every_point(
+    jobs: Jobs, services: Services, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """One process plans a batch and claims the sink, another one commits it: each with producers of its own."""
+    target = topic(partitions=3)
+    entry = {"name": "out", "connector": "kafka", "bootstrap_servers": services.kafka_bootstrap, "topic": target}
+    spec = {"pipeline": target, "checkpoint": {"location": "./checkpoints"}, "sinks": [entry]}
+    (tmp_path / "sink.yaml").write_text(json.dumps(spec))
+    expected = write_files(tmp_path / "files")
+    arguments = (EXAMPLES / "files_to_table.py", str(tmp_path / "files"))
+    for stem in ("before-decide@0", "applying@1", "between-commits@2", "after-commits@3", "closed@4"):
+        process = jobs.start(*arguments, arm=[stem])
+        process.await_point(stem)
+        assert compare(expected, _messages(services, target)).clean, stem
+        process.kill()
+    jobs.start(*arguments).succeed()
+    verdict = compare(expected, _messages(services, target))
+    assert verdict.exact, str(verdict)
+    assert verdict.in_sink == FILES * ROWS
+
+
+def _messages(services: Services, topic: str) -> Counter[Row]:
+    values = [record.json for record in drain(services.kafka_bootstrap, topic)]
+    return Counter((each["id"], each["word"], each["payload"]) for each in values)
 
 
 @pytest.mark.timeout(600)

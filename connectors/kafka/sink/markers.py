@@ -72,7 +72,9 @@ class Markers:
     """
 
     def __init__(self, connection: Connection, topic: str) -> None:
-        self._connection = replace(connection, isolation_level="read_committed")
+        # The end of a transaction is no record: only an empty answer tells that it is read, and is not to be held back.
+        quick = (*connection.properties, ("fetch.wait.max.ms", "1"))
+        self._connection = replace(connection, isolation_level="read_committed", properties=quick)
         self._to_the_end = replace(connection, isolation_level="read_uncommitted")
         self._topic = topic
         self._lock = threading.Lock()
