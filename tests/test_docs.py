@@ -81,6 +81,27 @@ def test_every_example_is_a_valid_spec(path: Path) -> None:
     load_spec(path, {"KAFKA": "k:1", "WAREHOUSE": url, "SINK_URL": url, "DATABASE": file})
 
 
+def _fragments() -> list[tuple[str, str]]:
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    return [
+        (page.name, block) for page in pages for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
+
+
+@pytest.mark.parametrize(("page", "fragment"), _fragments())
+def test_every_part_of_a_spec_in_the_docs_fits_into_the_example(page: str, fragment: str, tmp_path: Path) -> None:
+    del page
+    spec = (ROOT / "examples" / "orders" / "orders.yaml").read_text()
+    for section in re.findall(r"^(\w+):", fragment, re.MULTILINE):
+        spec = re.sub(rf"^{section}:.*?(?=^\w|\Z)", "", spec, flags=re.MULTILINE | re.DOTALL)
+    path = tmp_path / "spec.yaml"
+    path.write_text(spec + fragment)
+    url = "postgresql+psycopg://u:p@h/d"
+    load_spec(
+        path, {"KAFKA": "k:1", "WAREHOUSE": "mysql+pymysql://u:p@h/d", "SINK_URL": url, "KEY": "k", "SECRET": "s"}
+    )
+
+
 def test_the_beginnings_that_the_readme_names() -> None:
     (line,) = re.findall(r"`eos reset SPEC --to (\w+)` \(or `(\w+)`, or `([^`]+)`\)", README)
     assert [parse(each) for each in line] == ["earliest", "latest", {"orders/0": 17, "orders/1": 4}]
