@@ -198,6 +198,7 @@ class KafkaTarget:
         return leave_in_log(self.log.open())
 
 
+@pytest.mark.xdist_group("kafka-log")  # transactional ids are of the cluster: side by side they would fence each other
 class TestKafkaLog(SinkCompliance):
     """Kafka by transactional producers."""
 
