@@ -41,6 +41,7 @@ def test_a_wrong_spec_is_told_all_at_once(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.any_server
 def test_a_failed_run_says_why_and_goes_on_after_the_fix(pipeline: Pipeline, eos: CommandLine) -> None:
     """One pipeline meets one obstacle after another; each fix brings it to the next one."""
     pipeline.spec["restart"] = {"strategy": "none"}

@@ -19,6 +19,8 @@ import pytest
 
 from integration_tests.harness import session
 
+pytestmark = pytest.mark.any_server
+
 _PROJECT = Path(__file__).resolve().parents[1]
 _KEYS = ["produced", "in_sink", "lost", "duplicated", "unexpected", "restarts"]
 _END_S = 900.0

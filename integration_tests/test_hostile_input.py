@@ -15,6 +15,8 @@ from integration_tests.harness.command_line import CommandLine, Ended
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.services import Services
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 1000
 _MB = 2**20
 

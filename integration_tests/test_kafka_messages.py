@@ -13,14 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
+from connectors.kafka.settings import Connection
 from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.markers import Markers
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.place import LogPlace
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import Record, drain
 from integration_tests.services import Services
-from twophase.errors import BadRowError, TargetError
+from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
@@ -144,3 +147,22 @@ def test_more_than_a_producer_holds_at_once(write: Callable[..., Written]) -> No
     written = write({"queue.buffering.max.kbytes": "1024"})
     values = [b"x" * 1_000] * 20_000
     assert len(written(partial(Layout, written.topic, format="raw"), {"value": values})) == len(values)
+
+
+@pytest.mark.timeout(120)
+def test_an_open_transaction_among_the_markers_is_waited_for_and_said(
+    write: Callable[..., Written], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of another pipeline that was cut off. The brokers end it."""
+    written = write()
+    settings = {"transactional.id": f"other.{written.topic}", "transaction.timeout.ms": 5000}
+    other = Producer({"bootstrap.servers": written.brokers, **settings})
+    other.init_transactions(30)
+    other.begin_transaction()
+    other.produce(written.markers, b"{}", b"other", 0)
+    assert other.flush(30) == 0
+    markers = Markers(Connection(written.brokers, "eos-test", read_timeout_s=0.5), written.markers)
+    with pytest.raises(SinkUnavailableError, match="a transaction is open there from offset 0"):
+        markers.claim("mine")
+    assert len(written(partial(Layout, written.topic), {"k": [1, 2]})) == 2
+    assert caplog.text.count("waiting until it ends") == 1

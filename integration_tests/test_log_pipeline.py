@@ -30,6 +30,7 @@ def assert_exact(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.any_server
 def test_a_driver_frozen_in_the_middle_of_a_transaction_gives_way(logged: Pipeline) -> None:
     """Its slot stays locked while it is stopped. The next one ends its connection, and applies the same checkpoint."""
     logged.workload.produce(_RECORDS)
@@ -45,6 +46,7 @@ def test_a_driver_frozen_in_the_middle_of_a_transaction_gives_way(logged: Pipeli
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.any_server
 def test_another_number_of_slots(logged: Pipeline) -> None:
     """What is decided is applied by the slots that it was written for; the next checkpoint has others."""
     logged.workload.produce(_RECORDS)
@@ -61,6 +63,7 @@ def test_another_number_of_slots(logged: Pipeline) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.any_server
 def test_a_table_that_refuses_a_decided_row_stops_the_pipeline_until_it_takes_it(logged: Pipeline) -> None:
     logged.workload.produce(_RECORDS)
     logged.spec["sinks"][0]["slots"] = 1  # of several, the others go on

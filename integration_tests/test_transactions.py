@@ -10,6 +10,8 @@ import pytest
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 3 * CHECKPOINT_RECORDS
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
+pytestmark = pytest.mark.any_server
+
 _RECORDS = 8 * CHECKPOINT_RECORDS
 
 

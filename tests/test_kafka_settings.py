@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
 from connectors.formats import RawFormat, format_of
 from connectors.kafka import KafkaSource
 from connectors.kafka.settings import REFUSED
+from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.sink import KafkaSink
 from connectors.kafka.splits import parse_split, split_name
+from connectors.log.place import LogPlace
 from twophase.errors import SpecError
 
 SECRET = "s3cret-value"
@@ -24,6 +28,12 @@ def test_settings_that_are_not_the_users(name: str) -> None:
     with pytest.raises(SpecError, match=f"properties: {name} ") as refused:
         source(properties={name: SECRET})
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["stats_cb", "oauth_cb", "default.topic.config", "logger"])
+def test_settings_of_a_sink_that_take_code(name: str) -> None:
+    with pytest.raises(SpecError, match=f"properties: {name} takes code"):
+        KafkaSink("s", "h:1", Layout("t"), LogPlace(Path("log"), slots=1), properties={name: SECRET})
 
 
 @pytest.mark.parametrize(

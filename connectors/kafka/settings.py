@@ -24,7 +24,7 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 """Settings of librdkafka that are not the user's to set, each with what to do instead."""
 
-_CALLBACK: Final = re.compile(r"_cb$|^on_|^logger$|^plugin\.library\.paths$|^partitioner")
+_CALLBACK: Final = re.compile(r"_cb$|^on_|^logger$|^plugin\.library\.paths$|^partitioner|^default\.topic\.config$")
 _SECRET: Final = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config", re.IGNORECASE)
 
 _TUNING: Final[Mapping[str, str | int]] = {
@@ -78,10 +78,10 @@ class Connection:
         return text
 
 
-def check_properties(properties: Mapping[str, object]) -> None:
+def check_properties(properties: Mapping[str, object], refused: Mapping[str, str] = REFUSED) -> None:
     """Refuse, as SpecError by its name, a property that would override what correctness rests on. Pure."""
     for name in properties:
-        if name in REFUSED:
-            raise SpecError(f"properties: {name} may not be set: {REFUSED[name]}", remedy=f"remove {name}")
+        if name in refused:
+            raise SpecError(f"properties: {name} may not be set: {refused[name]}", remedy=f"remove {name}")
         if _CALLBACK.search(name):
             raise SpecError(f"properties: {name} takes code, which a spec cannot give", remedy=f"remove {name}")

@@ -36,6 +36,7 @@ from wal.storage import Storage
 
 _ROWS: Final = 20_000  # handed to the producer at once, at most
 _BYTES: Final = 2 * 1024 * 1024  # of them, about
+_CLAIM_S: Final = 10.0  # for the transaction of a claim
 _MOST_SLOTS: Final = 64  # that a spec can ask for
 _SHARE_OF_TIMEOUT: Final = 0.25  # after which a transaction is committed with as much as it has
 
@@ -227,7 +228,9 @@ class KafkaLedger:
             producer.commit(self._names.claim, partition_of_claim(), claim.record())
 
         try:
-            producer = TransactionalProducer(self._place, self._names.claim, BATCH)
+            # Cut off, it holds up all pipelines that have their claims there.
+            place = replace(self._place, transaction_timeout_s=min(_CLAIM_S, self._place.transaction_timeout_s))
+            producer = TransactionalProducer(place, self._names.claim, BATCH)
             try:
                 yield change, self._claim()
             finally:

@@ -9,7 +9,9 @@ Claims are alone in partition 0, which is read at each checkpoint; the markers o
 from __future__ import annotations
 
 import json
+import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -21,11 +23,16 @@ from connectors.kafka.ranges import messages
 from connectors.kafka.settings import Connection
 from connectors.kafka.splits import split_name
 from connectors.owner import Owner
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.values import OffsetRange
 
 PARTITIONS: Final = 8
 """Of the topic; a further one is not used, so that a key never moves."""
+
+_PAUSE_S: Final = 0.002  # the first: mostly a transaction is just being closed
+_LONG_S: Final = 1.0
+
+_log: Final = logging.getLogger("eos.sink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ class Markers:
             raise IdentityError(message, remedy="see what the target topics hold; then `eos reset`")
         if end == start:
             return
+        self._await_stable(split, end)
         with borrowed_consumer(self._connection) as client:
             for chunk in messages(client, OffsetRange(split, start, end)):
                 for record in chunk:
@@ -117,3 +125,22 @@ class Markers:
                     if key is not None and value is not None:
                         self._values[partition, key.decode()] = json.loads(value)
         self._read[split] = end
+
+    def _await_stable(self, split: str, end: int) -> None:
+        """Until every transaction below `end` is over: one of another pipeline, cut off, ends by its timeout."""
+        began, pause_s = time.monotonic(), _PAUSE_S
+        while True:
+            with shared_admin(self._connection) as admin:
+                stable = latest(admin, [split])[split]
+            if stable >= end:
+                return
+            waiting = f"{split}: a transaction is open there from offset {stable} on, which may be another pipeline's"
+            if time.monotonic() - began > self._connection.read_timeout_s:
+                remedy = (
+                    "the brokers end it by its timeout, and it is tried again; else: kafka-transactions find-hanging"
+                )
+                raise SinkUnavailableError(waiting, remedy=remedy)
+            if pause_s < _LONG_S <= 2 * pause_s:
+                _log.warning("%s: waiting until it ends, by its timeout at the latest", waiting)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONG_S)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from connectors.contracts import Finding
-from connectors.kafka.settings import Connection
+from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.sink.doctor import findings
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.ledger import KafkaLedger
@@ -39,6 +39,10 @@ class KafkaSink:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     rows: pa.Schema | None = None  # of an opened sink
     topics: Topics | None = None  # of an opened sink
+
+    def __post_init__(self) -> None:
+        """Raises SpecError for a property that takes code; what else may not be set, the spec has refused."""
+        check_properties(self.properties, {})
 
     @property
     def connection(self) -> Connection:
