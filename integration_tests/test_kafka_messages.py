@@ -23,7 +23,7 @@ from connectors.log.place import LogPlace
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import Record, drain
 from integration_tests.services import Services
-from twophase.errors import BadRowError, SinkUnavailableError, TargetError
+from twophase.errors import BadRowError, IdentityError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
@@ -166,3 +166,16 @@ def test_an_open_transaction_among_the_markers_is_waited_for_and_said(
         markers.claim("mine")
     assert len(written(partial(Layout, written.topic), {"k": [1, 2]})) == 2
     assert caplog.text.count("waiting until it ends") == 1
+
+
+def test_foreign_records_among_the_markers_are_left_alone(services: Services, topic: TopicFactory) -> None:
+    """But for one under a key of ours: it cannot be ours, and nothing is assumed of it."""
+    name = topic(8, **{"cleanup.policy": "compact"})
+    markers = Markers(Connection(services.kafka_bootstrap, "g"), name)
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    producer.produce(name, b"\xff\x00", b"\xff\xfe", 0)
+    producer.produce(name, b"not json", b"eos.mine.claim", 0)
+    assert producer.flush(30) == 0
+    assert markers.claim("eos.other.claim") is None
+    with pytest.raises(IdentityError, match="is not one of ours"):
+        markers.claim("eos.mine.claim")

@@ -86,7 +86,7 @@ class Markers:
         self._topic = topic
         self._lock = threading.Lock()
         self._read: dict[str, int] = {}  # split -> everything below is in `_values`
-        self._values: dict[tuple[int, str], Mapping[str, Any]] = {}
+        self._values: dict[tuple[int, bytes], bytes] = {}  # by partition and key; others may write there as well
 
     def claim(self, key: str) -> Claim | None:
         """None: nobody has ever claimed it."""
@@ -105,7 +105,18 @@ class Markers:
     def _find(self, partition: int, keys: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         with self._lock:
             self._catch_up(partition)
-            return {key: self._values[partition, key] for key in keys if (partition, key) in self._values}
+            found = {key: self._values.get((partition, key.encode())) for key in keys}
+        return {key: self._parsed(key, value) for key, value in found.items() if value is not None}
+
+    def _parsed(self, key: str, value: bytes) -> Mapping[str, Any]:
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            message = f"the record {key!r} of topic {self._topic} is not one of ours"
+            raise IdentityError(message, remedy="see who writes to that topic; nobody else may")
+        return parsed
 
     def _catch_up(self, partition: int) -> None:
         split = split_name(self._topic, partition)
@@ -123,7 +134,7 @@ class Markers:
                 for record in chunk:
                     key, value = record.key(), record.value()
                     if key is not None and value is not None:
-                        self._values[partition, key.decode()] = json.loads(value)
+                        self._values[partition, key] = value
         self._read[split] = end
 
     def _await_stable(self, split: str, end: int) -> None:
