@@ -37,7 +37,13 @@ _LATER_CHECKPOINTS = (
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("kills", [_FIRST_CHECKPOINT, _LATER_CHECKPOINTS], ids=["first", "later"])
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(_FIRST_CHECKPOINT, id="first"),
+        pytest.param(_LATER_CHECKPOINTS, id="later", marks=pytest.mark.any_server),
+    ],
+)
 def test_killed_at_every_point(pipeline: Pipeline, kills: tuple[Kill, ...]) -> None:
     pipeline.workload.produce(_RECORDS)
     for kill in kills:
