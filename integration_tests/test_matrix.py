@@ -74,7 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _marks(case: str) -> list[pytest.MarkDecorator]:
-    """A second server of MySQL's kind has something new to say of its log alone: test_kill_matrix has two-phase commit."""
+    """A second server of MySQL's kind tells something new of the log alone: test_kill_matrix has two-phase commit."""
     return [] if case in {"mysql write-ahead-log", "mysql upsert"} else [pytest.mark.any_server]
 
 
