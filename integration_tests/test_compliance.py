@@ -199,7 +199,6 @@ class KafkaTarget:
 
 
 @pytest.mark.any_server
-@pytest.mark.xdist_group("kafka-log")  # transactional ids are of the cluster: side by side they would fence each other
 class TestKafkaLog(SinkCompliance):
     """Kafka by transactional producers."""
 

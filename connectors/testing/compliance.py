@@ -161,7 +161,7 @@ class SinkCompliance:
 
     def test_another_life_is_refused_unless_it_takes_over(self, life: Life) -> None:
         life.checkpoint(0, rows(0, 5))
-        other = Life(life.target, incarnation=new_incarnation())
+        other = Life(life.target, life.pipeline, incarnation=new_incarnation())
         with pytest.raises(IdentityError):
             other.start()
         other.start(take_over=True)
@@ -172,7 +172,7 @@ class SinkCompliance:
         other.close()
 
     def test_two_pipelines_and_two_sinks_share_a_place(self, life: Life) -> None:
-        others = [Life(life.target, pipeline="payments"), Life(life.target, name="second")]
+        others = [Life(life.target), Life(life.target, life.pipeline, name="second")]
         for other in others:
             other.start()
         mine = life.prepare(life.permit(0), *rows(0, 2))

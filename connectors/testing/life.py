@@ -29,7 +29,9 @@ class Life:
     """One life of a pipeline with one sink; `start` begins each of its epochs."""
 
     target: Target
-    pipeline: str = "compliance"
+    pipeline: str = field(
+        default_factory=lambda: f"compliance-{secrets.token_hex(4)}"
+    )  # one server may serve many runs
     name: str = "target"
     incarnation: str = field(default_factory=new_incarnation)
     epoch: int = 0
