@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 
 import pyarrow as pa
@@ -16,13 +15,6 @@ import pyarrow as pa
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 from twophase.values import Committable, OffsetRange, Positions, StartingPoint
-
-
-class Commit(Enum):
-    """The commit variants of the spec's `commit:` key."""
-
-    TWO_PHASE = "two-phase"
-    WRITE_AHEAD_LOG = "write-ahead-log"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from integration_tests.conftest import TopicFactory
-from integration_tests.harness.drain import drain
+from integration_tests.harness.drain import drained_rows
 from integration_tests.harness.jobs import EXAMPLES, FILES, ROWS, Jobs, write_files
 from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline_process import PROJECT
-from integration_tests.harness.workload import Row, Workload
+from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
 from twophase.codec import decode_head
 from twophase.local_head import LocalHead
@@ -64,17 +63,12 @@ def test_into_kafka_as_a_format_and_killed(jobs: Jobs, services: Services, topic
     for stem in ("before-decide@0", "between-commits@1", "closed@2"):
         process = jobs.start(*arguments, arm=[stem])
         process.await_point(stem)
-        assert compare(expected, _messages(services, target)).clean, stem
+        assert compare(expected, drained_rows(services.kafka_bootstrap, target)).clean, stem
         process.kill()
     jobs.start(*arguments).succeed()
-    verdict = compare(expected, _messages(services, target))
+    verdict = compare(expected, drained_rows(services.kafka_bootstrap, target))
     assert verdict.exact, str(verdict)
     assert verdict.in_sink == FILES * ROWS
-
-
-def _messages(services: Services, topic: str) -> Counter[Row]:
-    values = [record.json for record in drain(services.kafka_bootstrap, topic)]
-    return Counter((each["id"], each["word"], each["payload"]) for each in values)
 
 
 @pytest.mark.timeout(600)

@@ -164,7 +164,11 @@ def test_columns_that_are_missing_generated_or_have_a_default(pipeline: Pipeline
     _table(pipeline, columns, "id BIGINT, word STRING", "id, id AS twice, id AS nowhere")
     _produce(pipeline, [b'{"id": %d}' % n for n in range(_RECORDS)])
     _fails(
-        pipeline, eos, "'nowhere' of the rows is missing", "'twice' of the table is generated", "'needed' of the table"
+        pipeline,
+        eos,
+        "column 'nowhere' is missing in the table",
+        "'twice' of the table is generated",
+        "'needed' of the table",
     )
     pipeline.table.execute("ALTER TABLE records ALTER needed SET DEFAULT 7")
     pipeline.spec["transforms"][0]["sql"] = "SELECT id, word FROM incoming"

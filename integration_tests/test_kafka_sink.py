@@ -20,7 +20,7 @@ from connectors.kafka.sink.target import BATCH
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
-from integration_tests.harness.drain import Record, drain
+from integration_tests.harness.drain import Record, drain, drained_rows
 from integration_tests.harness.oracle import Verdict, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.workload import Row
@@ -55,8 +55,7 @@ class KafkaPipeline(Pipeline):
 
     def rows(self) -> Counter[Row]:
         """The same, decoded."""
-        values = [record.json for record in self.messages()]
-        return Counter((each["id"], each["word"], each["payload"]) for each in values)
+        return drained_rows(self.brokers, self.target)
 
     def verdict(self) -> Verdict:
         """See Pipeline."""

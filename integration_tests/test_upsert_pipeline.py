@@ -7,30 +7,18 @@ from collections import Counter
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.harness.workload import Row
+from integration_tests.harness.targets import KEYS, STEPS, newest
 
 _RECORDS = 8 * CHECKPOINT_RECORDS
-_KEYS = 300  # of one parity each, and so of one partition
 
 
 @pytest.fixture
 def merged(pipeline: Pipeline) -> Pipeline:
     (step,), (sink,) = pipeline.spec["transforms"], pipeline.spec["sinks"]
-    step["sql"] = f"SELECT id % {_KEYS} AS id, word, payload, id % 7 = 0 AS gone, _partition, _offset FROM incoming"
+    step["sql"] = STEPS["changes"]
     sink.update(commit="upsert", key=["id"], deleted="gone")
     pipeline.table.execute(f"ALTER TABLE `{pipeline.table.name}` ADD PRIMARY KEY (id)")
     return pipeline
-
-
-def newest(produced: Counter[Row]) -> Counter[Row]:
-    """What is left when records are merged in their order."""
-    table: dict[int, Row] = {}
-    for number, word, payload in sorted(produced):
-        if number % 7 == 0:
-            table.pop(number % _KEYS, None)
-        else:
-            table[number % _KEYS] = (number % _KEYS, word, payload)
-    return Counter(table.values())
 
 
 @pytest.mark.timeout(900)
@@ -43,7 +31,7 @@ def test_killed_at_every_point(merged: Pipeline) -> None:
         process.await_point(stem)
         process.kill()
     merged.catch_up()
-    assert _KEYS * 0.8 < expected.total() < _KEYS
+    assert KEYS * 0.8 < expected.total() < KEYS
     assert merged.table.rows() == expected
     assert merged.head.committed >= _RECORDS // CHECKPOINT_RECORDS - 1
     assert not list((merged.location / "log").iterdir())

@@ -82,6 +82,7 @@ class _KeyedEntry(Strict):
 class _ServerEntry(_KeyedEntry):
     """A table of a database server."""
 
+    url: Annotated[Url, database_url(_MYSQL_URL)]  # each kind of server says which it takes
     commit: Literal["two-phase", "write-ahead-log", "upsert"]
     """How rows become visible. `two-phase`: they wait in the database, as prepared transactions, which are committed
     once the checkpoint is decided. `write-ahead-log`: they wait in a log (`checkpoint.log`), and are applied in one
@@ -98,8 +99,20 @@ class _ServerEntry(_KeyedEntry):
             )
         return self
 
-    def _place(self, checkpoint: CheckpointSettings) -> dict[str, object]:
-        return {"log": None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)}
+    @property
+    def where(self) -> str:
+        """For people; the password is masked."""
+        return f"{self.url}, table {self.table}"
+
+    @property
+    def servers(self) -> list[str]:
+        """Addresses that tasks connect to, as URLs. Contains the password."""
+        return [self.url.reveal()]
+
+    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+        """What the connector is built with. Contains the password, and the credentials of an object store."""
+        log = None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)
+        return {**self._table(), "url": self.url.reveal(), "log": log}
 
 
 class MySqlEntry(_ServerEntry):
@@ -110,25 +123,11 @@ class MySqlEntry(_ServerEntry):
     """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`."""
 
     @property
-    def where(self) -> str:
-        """For people; the password is masked."""
-        return f"{self.url}, table {self.table}"
-
-    @property
-    def servers(self) -> list[str]:
-        """Addresses that tasks connect to, as URLs. Contains the password."""
-        return [self.url.reveal()]
-
-    @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
         parts = urlsplit(self.url.reveal())
         database, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 3306, database or parts.path.strip("/"), table)
-
-    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
-        """What the connector is built with. Contains the password, and the credentials of an object store."""
-        return {**self._table(), "url": self.url.reveal(), **self._place(checkpoint)}
 
 
 class PostgresEntry(_ServerEntry):
@@ -139,25 +138,11 @@ class PostgresEntry(_ServerEntry):
     """`postgresql+psycopg://user:password@host:5432/database`; best as `${env:NAME}`."""
 
     @property
-    def where(self) -> str:
-        """For people; the password is masked."""
-        return f"{self.url}, table {self.table}"
-
-    @property
-    def servers(self) -> list[str]:
-        """Addresses that tasks connect to, as URLs. Contains the password."""
-        return [self.url.reveal()]
-
-    @property
     def target(self) -> tuple[object, ...]:
         """Equal for two sinks of one table, as far as the spec tells."""
         parts = urlsplit(self.url.reveal())
         schema, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or 5432, parts.path.strip("/"), schema or "public", table)
-
-    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
-        """What the connector is built with. Contains the password, and the credentials of an object store."""
-        return {**self._table(), "url": self.url.reveal(), **self._place(checkpoint)}
 
 
 class SqliteEntry(_KeyedEntry):

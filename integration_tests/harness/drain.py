@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from integration_tests.harness.workload import Row
 
 _SECONDS: Final = 60
 
@@ -60,6 +63,12 @@ def drain(brokers: str, topic: str) -> list[Record]:
         return sorted(records, key=lambda record: record[:2])
     finally:
         consumer.close()
+
+
+def drained_rows(brokers: str, topic: str) -> Counter[Row]:
+    """The same as rows, where each value has the columns of one."""
+    values = [record.json for record in drain(brokers, topic)]
+    return Counter((each["id"], each["word"], each["payload"]) for each in values)
 
 
 def _record(message: Any) -> Record:

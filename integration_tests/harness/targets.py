@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from integration_tests.harness.drain import drain
+from integration_tests.harness.drain import drained_rows
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.harness.workload import Row
 
@@ -47,8 +47,11 @@ class Target(Protocol):
 
 def expected(target: Target, produced: Counter[Row]) -> Counter[Row]:
     """What is there in the end: all rows, or what is left when they are merged in their order."""
-    if target.commit != "upsert":
-        return produced
+    return newest(produced) if target.commit == "upsert" else produced
+
+
+def newest(produced: Counter[Row]) -> Counter[Row]:
+    """What is left when the changes of STEPS are merged in their order."""
     table: dict[int, Row] = {}
     for number, word, payload in sorted(produced):
         if number % 7 == 0:
@@ -123,8 +126,7 @@ class KafkaTarget:
 
     def rows(self) -> Counter[Row]:
         """See Target."""
-        values = [record.json for record in drain(self.brokers, self.topic)]
-        return Counter((each["id"], each["word"], each["payload"]) for each in values)
+        return drained_rows(self.brokers, self.topic)
 
     def left(self, incarnation: str) -> list[str]:
         """See Target: an open transaction ends with the next start."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -18,41 +19,47 @@ from twophase.errors import ConnectorError
 
 def findings(sink: str, place: Place, layout: Layout, schema: pa.Schema | None) -> Sequence[Finding]:
     """Check one sink. Blocks for a few times `connect_timeout_s` at most; raises nothing that the cluster causes."""
-    found: list[Finding] = []
     try:
         with in_sink_words(f"{sink}: reachable"), shared_admin(place.connection) as admin:
-            found.extend(_of_cluster(place, admin))
+            metadata(admin, f"cluster at {place.connection.bootstrap_servers}")
+            found = [Finding("reachable", True, place.connection.bootstrap_servers)]
+            if place.topic is not None:
+                found.append(_tried(f"topic {place.topic}", partial(_topic, admin, place.topic)))
+            found.append(_tried("transactions", partial(_transactions, admin, place)))
+            found.append(_tried("markers", partial(_markers, admin, place.markers)))
     except ConnectorError as error:
         return [_failed("reachable", error)]
     if schema is not None:
-        try:
-            layout.check(sink, schema)
-            found.append(Finding("columns", True, f"the value has {', '.join(layout.value_columns(schema))}"))
-        except ConnectorError as error:
-            found.append(_failed("columns", error))
+        found.append(_tried("columns", partial(_columns, sink, layout, schema)))
     return found
 
 
-def _of_cluster(place: Place, admin: Client) -> Iterator[Finding]:
-    metadata(admin, f"cluster at {place.connection.bootstrap_servers}")
-    yield Finding("reachable", True, place.connection.bootstrap_servers)
-    if place.topic is not None:
-        try:
-            facts = facts_of(admin, place.topic)
-            words = f"{facts.partitions} partitions, replication {facts.replication}"
-            yield Finding(f"topic {place.topic}", True, f"{words}, messages up to {facts.max_bytes:,} bytes")
-        except ConnectorError as error:
-            yield _failed(f"topic {place.topic}", error)
+def _topic(admin: Client, topic: str) -> str:
+    facts = facts_of(admin, topic)
+    words = f"{facts.partitions} partitions, replication {facts.replication}"
+    return f"{words}, messages up to {facts.max_bytes:,} bytes"
+
+
+def _transactions(admin: Client, place: Place) -> str:
+    check_timeout(admin, place)
+    return f"of {place.transaction_timeout_s:g} s at most"
+
+
+def _markers(admin: Client, topic: str) -> str:
+    return f"topic {topic} {'is there' if check_markers(admin, topic) else 'will be created'}"
+
+
+def _columns(sink: str, layout: Layout, schema: pa.Schema) -> str:
+    layout.check(sink, schema)
+    return f"the value has {', '.join(layout.value_columns(schema))}"
+
+
+def _tried(check: str, call: Callable[[], str]) -> Finding:
+    """What `call` says where all is well, or why it is not."""
     try:
-        check_timeout(admin, place)
-        yield Finding("transactions", True, f"of {place.transaction_timeout_s:g} s at most")
+        return Finding(check, True, call())
     except ConnectorError as error:
-        yield _failed("transactions", error)
-    try:
-        there = check_markers(admin, place.markers)
-        yield Finding("markers", True, f"topic {place.markers} {'is there' if there else 'will be created'}")
-    except ConnectorError as error:
-        yield _failed("markers", error)
+        return _failed(check, error)
 
 
 def _failed(check: str, error: ConnectorError) -> Finding:

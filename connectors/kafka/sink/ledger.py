@@ -10,7 +10,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.kafka.pool import shared_admin
-from connectors.kafka.sink.markers import Claim, Marker, Markers, partition_of_claim, partition_of_marker
+from connectors.kafka.sink.markers import CLAIMS, Claim, Marker, Markers, partition_of_marker
 from connectors.kafka.sink.messages import sender
 from connectors.kafka.sink.place import Names, Place
 from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
@@ -80,13 +80,9 @@ class KafkaLedger:
     def entries(self, incarnation: str, asked: Iterable[Committable]) -> Entries:
         """See Ledger. What was applied while there were more slots than now is told by theirs."""
         asked = list(asked)
-        with self._asking("reading how far it is"):
-            claim = self._markers.claim(self._names.claim)
-            in_use = claim.slots if claim and claim.owner.incarnation == incarnation else _MOST_SLOTS
-            slots = range(max([in_use, *map(_slots_of, asked)]))
-            keys = {self._names.marker(incarnation, slot): slot for slot in slots}
-            found = self._markers.markers(list(keys))
-        applied = {keys[key]: marker.applied for key, marker in found.items()}
+        claim = self._claim()
+        in_use = claim.slots if claim and claim.owner.incarnation == incarnation else _MOST_SLOTS
+        applied = self._applied(incarnation, max([in_use, *map(_slots_of, asked)]))
         current = {slot: checkpoint_id for slot, checkpoint_id in applied.items() if slot < in_use}
         seen = {each.transaction for each in asked if _is_applied(each, _slots_of(each) or len(current), applied)}
         return Entries(claim.owner if claim else None, current, seen)
@@ -109,11 +105,11 @@ class KafkaLedger:
         found = self._claim()
         if found is None or found.owner != owner:
             raise fenced(self._sink, found.owner if found else None, owner)
-        applied = self.entries(scope.incarnation, ()).slots
+        applied = self._applied(scope.incarnation, found.slots)
         for slot in range(self.slots):
             if applied.get(slot) == before:
                 continue
-            if slot < found.slots and slot in applied:
+            if slot in applied:
                 message = (
                     f"slot {slot} stands at checkpoint {applied[slot]}, and everything up to {before} was committed"
                 )
@@ -225,7 +221,7 @@ class KafkaLedger:
 
         def change(claim: Claim) -> None:
             producer.begin()
-            producer.commit(self._names.claim, partition_of_claim(), claim.record())
+            producer.commit(self._names.claim, CLAIMS, claim.record())
 
         try:
             # Cut off, it holds up all pipelines that have their claims there.
@@ -239,6 +235,13 @@ class KafkaLedger:
             message = f"sink {self._sink}: another driver claims it at this moment"
             raise SinkUnavailableError(message, remedy="it is tried again") from None
 
+    def _applied(self, incarnation: str, slots: int) -> dict[int, int]:
+        """The newest applied checkpoint of each of so many slots, but for those without a marker."""
+        keys = {self._names.marker(incarnation, slot): slot for slot in range(slots)}
+        with self._asking("reading how far it is"):
+            found = self._markers.markers(list(keys))
+        return {keys[key]: marker.applied for key, marker in found.items()}
+
     def _claim(self) -> Claim | None:
         with self._asking("asking whose it is"):
             return self._markers.claim(self._names.claim)
@@ -247,10 +250,8 @@ class KafkaLedger:
         claim = self._claim()
         check_applier(self._sink, claim.owner if claim else None, incarnation, epoch)
 
-    @contextmanager
-    def _asking(self, doing: str) -> Iterator[None]:
-        with in_sink_words(f"sink {self._sink}, {doing}"):
-            yield
+    def _asking(self, doing: str) -> AbstractContextManager[None]:
+        return in_sink_words(f"sink {self._sink}, {doing}")
 
 
 def _batches(storage: Storage, share: Share, skip: int) -> Iterator[pa.RecordBatch]:

@@ -29,6 +29,9 @@ from twophase.values import OffsetRange
 PARTITIONS: Final = 8
 """Of the topic; a further one is not used, so that a key never moves."""
 
+CLAIMS: Final = 0
+"""Partition of all claims."""
+
 _PAUSE_S: Final = 0.002  # the first: mostly a transaction is just being closed
 _LONG_S: Final = 1.0
 
@@ -61,11 +64,6 @@ class Marker:
         return {"applied": self.applied, "of": self.of, "begun": self.begun, "rows": self.rows}
 
 
-def partition_of_claim() -> int:
-    """Where claims are."""
-    return 0
-
-
 def partition_of_marker(key: str) -> int:
     """Where the marker of this key is."""
     return 1 + crc32(key.encode()) % (PARTITIONS - 1)
@@ -90,7 +88,7 @@ class Markers:
 
     def claim(self, key: str) -> Claim | None:
         """None: nobody has ever claimed it."""
-        found = self._find(partition_of_claim(), [key]).get(key)
+        found = self._find(CLAIMS, [key]).get(key)
         if found is None:
             return None
         return Claim(Owner(str(found["incarnation"]), int(found["epoch"])), int(found["slots"]))

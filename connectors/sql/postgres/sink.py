@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
 from connectors.log.committer import LogCommitter
-from connectors.log.keyed import Upsert, check_upsert, key_of, log_writer, segment_schema
+from connectors.log.keyed import Upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
-from connectors.sql.fitting import Fit, RowColumn, row_columns
+from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.merging import check_key
 from connectors.sql.making import Maker
@@ -30,6 +30,7 @@ from connectors.sql.postgres.target import Target, find_target, missing
 from connectors.sql.postgres.types import TYPES
 from connectors.sql.postgres.writer import PostgresWriter
 from connectors.sql.statements import translated
+from connectors.sql.wanted import ahead, maker_of, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -75,7 +76,7 @@ class PostgresSink:
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink."""
         names, _ = self._seen(schema, run=False)
-        return self._with_order(names)
+        return with_order(self.upsert, names)
 
     def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[Target, Fit[ColumnPlan]] | None]:
         """The columns that are written, and the table that takes them; None: a start is to make it.
@@ -109,23 +110,12 @@ class PostgresSink:
         return replace(self, log=log, plans=fit.plans, partition_by=by, target=target.quoted)
 
     def _maker(self, session: Session, schema: pa.Schema) -> Maker[Target, ColumnPlan]:
-        rows = row_columns(self.name, schema, self.renamed, self.upsert)
-        if self.upsert is not None:
-            check_upsert(self.name, self.upsert, schema)
-
-        def look() -> tuple[Target, Fit[ColumnPlan]] | None:
-            target = find_target(session, self.table)
-            return None if target is None else (target, self._fit(target, rows))
-
-        key = () if self.upsert is None else self.upsert.key
-        return Maker(self.name, self.create, self.evolve, TYPES, self.table, rows, key, look)
+        return maker_of(self, schema, TYPES, partial(find_target, session, self.table), self._fit)
 
     def _ahead(self, schema: pa.Schema | None, session: Session) -> Iterator[Finding]:
         """What a run would make."""
-        if schema is not None:
-            yield from self._maker(session, schema).findings("target")
-        elif self.create and find_target(session, self.table) is None:
-            yield Finding("target", True, f"{self.table} is missing; will be created for the rows of the job")
+        maker = None if schema is None else partial(self._maker, session, schema)
+        return ahead(self, "target", partial(find_target, session, self.table), maker)
 
     def _fit(self, target: Target, rows: tuple[RowColumn, ...]) -> Fit[ColumnPlan]:
         fit = plan_columns(rows, target)
@@ -146,10 +136,7 @@ class PostgresSink:
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        return self._with_order([plan.name for plan in self.plans])
-
-    def _with_order(self, names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(names) if self.upsert is None else self.upsert.after(names)
+        return with_order(self.upsert, [plan.name for plan in self.plans])
 
     def writer(self, transaction: TransactionId) -> Writer:
         """See Sink."""

@@ -17,10 +17,10 @@ from sqlalchemy import Connection
 
 from connectors.contracts import Finding
 from connectors.log.committer import LogCommitter
-from connectors.log.keyed import Upsert, check_upsert, log_writer
+from connectors.log.keyed import Upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
-from connectors.sql.fitting import Fit, RowColumn, row_columns
+from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.making import Maker
 from connectors.sql.sqlite.check import findings
@@ -31,6 +31,7 @@ from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, 
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translated
+from connectors.sql.wanted import ahead, maker_of, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from wal.errors import WalError
@@ -60,7 +61,7 @@ class SqliteSink:
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink."""
         names, _ = self._compared(schema)
-        return self._with_order(names)
+        return with_order(self.upsert, names)
 
     def _compared(self, schema: pa.Schema, *, run: bool = False) -> tuple[list[str], tuple[Binding, ...]]:
         """The columns that are written, and how they are bound, if only to what there is.
@@ -96,16 +97,8 @@ class SqliteSink:
             return maker.make(store)
 
     def _maker(self, connection: Connection, schema: pa.Schema) -> Maker[Table, Binding]:
-        rows = row_columns(self.name, schema, self.renamed, self.upsert)
-        if self.upsert is not None:
-            check_upsert(self.name, self.upsert, schema)
-
-        def look() -> tuple[Table, Fit[Binding]] | None:
-            table = find_table(connection, self.table)
-            return None if table is None else (table, self._fit(connection, table, rows))
-
-        key = () if self.upsert is None else self.upsert.key
-        return Maker(self.name, self.create, self.evolve, TYPES, self.table, rows, key, look)
+        fit = partial(self._fit, connection)
+        return maker_of(self, schema, TYPES, partial(find_table, connection, self.table), fit)
 
     def _fit(self, connection: Connection, table: Table, rows: tuple[RowColumn, ...]) -> Fit[Binding]:
         fit = bind(table, rows)
@@ -115,18 +108,13 @@ class SqliteSink:
 
     def _ahead(self, schema: pa.Schema | None, connection: Connection) -> Iterator[Finding]:
         """What a run would make."""
-        if schema is not None:
-            yield from self._maker(connection, schema).findings("target table")
-        elif self.create and find_table(connection, self.table) is None:
-            yield Finding("target table", True, f"{self.table} is missing; will be created for the rows of the job")
+        maker = None if schema is None else partial(self._maker, connection, schema)
+        return ahead(self, "target table", partial(find_table, connection, self.table), maker)
 
     @property
     def columns(self) -> Sequence[str]:
         """See Sink."""
-        return self._with_order([each.name for each in self.bindings])
-
-    def _with_order(self, names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(names) if self.upsert is None else self.upsert.after(names)
+        return with_order(self.upsert, [each.name for each in self.bindings])
 
     @property
     def partition_by(self) -> Sequence[str] | None:
