@@ -11,6 +11,8 @@ from typing import Final
 from connectors.contracts import Sink
 from connectors.registry import open_head
 from connectors.spec import Spec
+from connectors.spec.settings import MaxBacklog
+from twophase.backlog import NO_LIMITS, Limit
 from twophase.driver import Driver
 from twophase.effects import SparkLog
 from twophase.gather import at_once
@@ -30,6 +32,8 @@ def driver_of(
     session: str,
     follows: HeadValue | None = None,
     commit_back: Callable[[Mapping[str, Positions]], None] = lambda _positions: None,
+    limits: Mapping[str, Limit] = NO_LIMITS,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> Iterator[Driver]:
     """A driver for one epoch, or for a reset; not yet started. Its connections are closed at the end.
 
@@ -41,7 +45,7 @@ def driver_of(
         committers = {sink.name: sink.committer(spec.pipeline) for sink in sinks}
         for committer in committers.values():
             stack.callback(committer.close)
-        yield Driver(
+        driver = Driver(
             pipeline=spec.pipeline,
             head=head,
             committers=committers,
@@ -52,4 +56,20 @@ def driver_of(
             commit_back=commit_back,
             follows=follows,
             gather=at_once,
+            limits=limits,
+            is_stopping=is_stopping,
         )
+        stack.callback(driver.close)  # before its committers
+        yield driver
+
+
+def limits_of(spec: Spec) -> Mapping[str, Limit]:
+    """By sink, how far it may be behind. For a driver that lives as long as the query."""
+    behind = spec.checkpoint.max_concurrent - 1
+    return {entry.name: _limit(entry.max_backlog, behind) for entry in spec.sinks}
+
+
+def _limit(allowed: MaxBacklog | None, behind: int) -> Limit:
+    if allowed is None:
+        return Limit(behind)
+    return Limit(max(behind, allowed.checkpoints), allowed.max_bytes, outlasts_outages=True)

@@ -11,7 +11,9 @@ from typing import Final
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
+from connectors.spec import Spec
 from connectors.spec.mistakes import nearest
+from spark_jobs.driving import limits_of
 from spark_jobs.sink_spec import load_sink_spec
 from spark_jobs.spark_log import local_folder
 from spark_jobs.stream_writer import StreamWriter
@@ -46,9 +48,9 @@ class EosSink(DataSource):
         given = {name.lower(): value for name, value in self.options.items()}
         _check_options(given)
         partitioned_by = {name.strip() for name in given.get("repartitioned_by", "").split(",")} - {""}
-        return StreamWriter(
-            load_sink_spec(given["spec"]), local_folder(given["checkpointlocation"]), partitioned_by, schema
-        )
+        spec = load_sink_spec(given["spec"])
+        _check_none_behind(spec)
+        return StreamWriter(spec, local_folder(given["checkpointlocation"]), partitioned_by, schema)
 
 
 def _check_options(given: Mapping[str, str]) -> None:
@@ -62,3 +64,9 @@ def _check_options(given: Mapping[str, str]) -> None:
     if "checkpointlocation" not in given:
         message = "option checkpointLocation is missing: what Spark has planned is compared with what was decided"
         raise SpecError(message, remedy="give the query one with option(), not through Spark's configuration")
+
+
+def _check_none_behind(spec: Spec) -> None:
+    if any(limit.checkpoints for limit in limits_of(spec).values()):
+        message = 'max_concurrent and max_backlog are not for format("eos"), where each batch has a process of its own'
+        raise SpecError(message, remedy="remove them, or use foreachBatch(ExactlyOnce(spec))")

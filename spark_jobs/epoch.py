@@ -54,6 +54,7 @@ class Epoch:
         self.query = self._start()
         try:
             self._wait(self.query)
+            self.driver.drain()
         except (PySparkException, Py4JError, ConnectionError) as error:
             self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
             self.failure = self.failure or translate(error, "the query")
@@ -63,6 +64,7 @@ class Epoch:
     def _wait(self, query: StreamingQuery) -> None:
         try:
             while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
+                self.driver.check()
                 if self.control.is_stopping():
                     self.control.wait_until_idle()
                     break

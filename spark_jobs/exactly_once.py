@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import secrets
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,7 @@ from spark_jobs.batch import SparkBatch
 from spark_jobs.branches import Flow, branches_of
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.columns import check_hashable
-from spark_jobs.driving import driver_of
+from spark_jobs.driving import driver_of, limits_of
 from spark_jobs.query import Query, query_of, run_of
 from spark_jobs.report import LogListener
 from spark_jobs.shipping import ship
@@ -41,6 +42,8 @@ class ExactlyOnce:
         """Reads the spec, and touches no service. Raises SpecError with all mistakes."""
         self._spec: Spec = load_sink_spec(spec)
         self._run: _Run | None = None
+        if any(limit.checkpoints for limit in limits_of(self._spec).values()):
+            atexit.register(self.close)
 
     def __call__(self, frame: DataFrame, checkpoint_id: int) -> None:
         """One batch. Called by Spark; blocks until the checkpoint is committed."""
@@ -48,15 +51,22 @@ class ExactlyOnce:
             raise SpecError("ExactlyOnce needs Spark's classic Python API", remedy="do not use Spark Connect")
         with masked(self._spec):
             if self._run is None or self._run.query.run_id != run_of(frame):
-                self.close()
+                if self._run is not None:
+                    self._run.close()  # what it has decided, the new one's start commits
                 self._run = _Run(self._spec, frame)
             self._run.complete(frame, checkpoint_id)
 
     def close(self) -> None:
-        """Let go of connections. What is decided stays decided; the next batch opens what it needs."""
+        """Wait for sinks that are behind, and let go of connections; the next batch opens what it needs.
+
+        Called at the end of the process as well. Raises what a sink raises that cannot commit: the next start does.
+        """
         if self._run is not None:
-            self._run.close()
-            self._run = None
+            run, self._run = self._run, None
+            try:
+                run.drain()
+            finally:
+                run.close()
 
 
 class _Run:
@@ -71,7 +81,8 @@ class _Run:
         with ExitStack() as stack:
             log = JobSparkLog(self.query.checkpoint)
             session = f"{secrets.token_hex(8)}.0"
-            driver = stack.enter_context(driver_of(spec, sinks, log, session=session))
+            driver = stack.enter_context(driver_of(spec, sinks, log, session=session, limits=limits_of(spec)))
+            self._driver = driver
             driver.start()  # before a sink is opened, which may change its table: nothing older is prepared then (R3)
             self._flow = Flow(spec, tuple(branches_of("", frame, sinks)))
             if self.query.stateful:
@@ -87,6 +98,9 @@ class _Run:
         batch = SparkBatch(frame, checkpoint_id, self._flow, self.query.stateful, self._spec.checkpoint.timeout_s)
         self._checkpoints.complete(batch)
         self._newest = checkpoint_id
+
+    def drain(self) -> None:
+        self._driver.drain()
 
     def close(self) -> None:
         self._close.close()

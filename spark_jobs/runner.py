@@ -16,7 +16,7 @@ from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from spark_jobs.control import StopControl
-from spark_jobs.driving import driver_of
+from spark_jobs.driving import driver_of, limits_of
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
 from spark_jobs.pipeline import build
@@ -88,6 +88,8 @@ class Runner:
             session=session,
             follows=self._held,
             commit_back=lambda positions: _commit_back(sources, positions),
+            limits=limits_of(self.spec),
+            is_stopping=self.control.is_stopping,
         ) as driver:
             self._held = driver.start()
             began = starting_points(driver, sources, log)

@@ -93,7 +93,7 @@ SINGLE = [
         "checkpoint.min_pause",
         "not built yet: any value but the default; allowed: 0s",
     ),
-    ("interval: 2s", "max_concurrent: 2", 4, "checkpoint.max_concurrent", "not built yet"),
+    ("interval: 2s", "max_concurrent: 0", 4, "checkpoint.max_concurrent", "too small: 0; allowed: at least 1"),
     ("interval: 2s", "tolerable_failures: 1", 4, "checkpoint.tolerable_failures", "not built yet"),
     ("interval: 2s", "max_records_per_checkpoint: 0", 4, "checkpoint.max_records_per_checkpoint", "too small: 0"),
     ("interval: 2s", "head: nowhere", 4, "checkpoint.head", "'nowhere' is not a database URL"),

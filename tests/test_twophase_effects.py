@@ -35,6 +35,7 @@ class MemorySink:
     """A sink in memory that keeps the rules and a list of its calls."""
 
     name: str = "warehouse"
+    permits_once: bool = False
     claimed: tuple[str, int] | None = None
     waiting: set[TransactionId] = field(default_factory=set)
     visible: set[TransactionId] = field(default_factory=set)

@@ -28,9 +28,18 @@ def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retaine
     Called once for each call of `foreachBatch`. Returning means that Spark may write `commits/N`; raising means that it
     must not (R8: N is never skipped).
     """
+    is_new = begin.checkpoint_id > owned.head.completed
+    record = yield from decide(owned, begin, sinks)
+    if is_new or owned.head.committed < record.checkpoint_id:
+        yield from _finish(owned, record, retained)
+    return record
+
+
+def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[CheckpointRecord]:
+    """The first half: completed, or aborted. Whoever calls this alone commits it as well (`backlog`)."""
     scope = _scope(owned.head, begin.checkpoint_id)
     if scope is None:
-        return (yield from _replay(owned, begin, retained))
+        return (yield from _replay(owned, begin))
     ranges = _ranges(owned.head, begin)
     if not begin.permitted:
         yield messages.Permit(scope)
@@ -46,7 +55,6 @@ def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retaine
     yield messages.PutRecord(ref, record)
     yield from owned.swap(Complete(record, ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
-    yield from _finish(owned, record, retained)
     return record
 
 
@@ -73,17 +81,39 @@ def _scope(head: HeadValue, number: int) -> Scope | None:
 
 def _finish(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None]:
     """R7 and R9: commit, close, and only then say so."""
+    yield from show(owned, record)
+    yield from say(owned, record, retained)
+
+
+def show(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
+    """R7 and R9, in the sinks whose committables the record has: commit and close."""
     yield from commit_everywhere(owned, record)
     yield from _close(owned.head, record.scope)
+
+
+def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None]:
+    """R9: every sink has committed up to this checkpoint. What is not retained any more is pruned."""
     before = owned.head.records
     yield from owned.swap(Committed(record.checkpoint_id, retained), "committed")
-    yield messages.CommitBack(owned.head.positions)
+    yield messages.CommitBack(_positions_after(owned.head, record))
     dropped = tuple(ref for ref in before if ref not in owned.head.records)
     if dropped:
         yield messages.Prune(owned.head.incarnation, dropped, below=dropped[-1].checkpoint_id + 1)
 
 
-def _replay(owned: Ownership, begin: Begin, retained: int) -> Steps[CheckpointRecord]:
+def forget(owned: Ownership, below: int) -> Steps[None]:
+    """R9, in a sink that was not asked by `say`: witnesses of checkpoints that head let go of are dropped."""
+    yield messages.Prune(owned.head.incarnation, (), below)
+
+
+def _positions_after(head: HeadValue, record: CheckpointRecord) -> Mapping[str, Mapping[str, int]]:
+    """Head has those after its newest checkpoint; of an older one, those of the splits that it moved."""
+    if head.completed == record.checkpoint_id:
+        return head.positions
+    return {source: {each.split: each.end for each in ranges} for source, ranges in record.ranges.items()}
+
+
+def _replay(owned: Ownership, begin: Begin) -> Steps[CheckpointRecord]:
     """R4: the decision exists. Nothing is prepared; what Spark re-runs must be what was decided."""
     number = begin.checkpoint_id
     ref = owned.head.record_of(number)
@@ -97,8 +127,6 @@ def _replay(owned: Ownership, begin: Begin, retained: int) -> Steps[CheckpointRe
     rows: Mapping[str, tuple[int, int]] | None = yield messages.Discard(number)
     if rows is not None:
         _check_same(record, rows)
-    if owned.head.committed < number:
-        yield from _finish(owned, record, retained)
     return record
 
 

@@ -1,16 +1,19 @@
 """Runs the protocol of one epoch: takes each action from the pure steps, has it carried out, and sends the answer back.
 
-One driver is one epoch. It is used from one thread at a time; every method may block on head and on the sinks.
+One driver is one epoch. It is used from one thread at a time; every method may block on head and on the sinks. Where
+sinks may be behind, threads of its own commit in them (`backlog`).
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from twophase.checkpoint import permit, run_checkpoint
+from twophase.backlog import Backlog, Limit
+from twophase.checkpoint import decide, permit, run_checkpoint
 from twophase.effects import Batch, Effects, SparkLog
 from twophase.gather import Gather, one_by_one
 from twophase.head import HeadStore
@@ -26,6 +29,9 @@ from twophase.transitions import SetPositions, SetQuery
 from twophase.values import CheckpointRecord, StartingPoint
 
 T = TypeVar("T")
+
+_STOP_S: Final = 10.0
+"""How long a pipeline that stops waits for sinks that are behind; the next start commits there."""
 
 
 @dataclass(slots=True)
@@ -43,8 +49,17 @@ class Driver:
     commit_back: Callable[[Mapping[str, Mapping[str, int]]], None] = lambda _positions: None
     gather: Gather = one_by_one  # over the sinks
     follows: HeadValue | None = None  # head as this run's driver before this one held it: see startup.start
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # by sink; none: none may be behind
+    is_stopping: Callable[[], bool] = lambda: False  # nobody waits then for a sink that is behind
     durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by kind of action
     _owned: Ownership | None = None
+    _backlog: Backlog | None = None
+    _turns: dict[str, threading.Lock] = field(init=False)
+    _permitted: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """A committer serves one thread at a time."""
+        self._turns = {sink: threading.Lock() for sink in self.committers}
 
     @property
     def owned(self) -> HeadValue:
@@ -61,6 +76,8 @@ class Driver:
         sinks = tuple(self.committers)
         steps = start(self.pipeline, sinks, self.session, self.incarnation, self.retained, self.follows)
         self._owned = self._carry_out(steps)
+        if any(limit.checkpoints for limit in self.limits.values()):
+            self._backlog = Backlog(self._owned, self.limits, self._carry_out_behind, self.retained)
         return self.owned
 
     def take_up(self, version: int) -> HeadValue:
@@ -100,10 +117,35 @@ class Driver:
         return self._carry_out(permit(self._ownership, checkpoint_id))
 
     def checkpoint(self, begin: Begin, batch: Batch) -> CheckpointRecord:
-        """R4-R9 for one batch. Returning: it is committed everywhere. Raising: Spark must not mark it done."""
+        """R4-R9 for one batch. Returning: it is committed everywhere, or where a sink may be behind, by and by.
+
+        Raising: Spark must not mark it done.
+        """
         self.durations_s = {}
-        steps = run_checkpoint(self._ownership, begin, tuple(self.committers), self.retained)
-        return self._carry_out(steps, batch)
+        owned, sinks = self._ownership, tuple(self.committers)
+        if self._backlog is None:
+            return self._carry_out(run_checkpoint(owned, begin, sinks, self.retained), batch)
+        self.check()
+        known = owned.head.completed
+        record = self._carry_out(decide(owned, begin, sinks), batch)
+        if record.checkpoint_id > known:
+            self._backlog.add(record, self.is_stopping)
+        return record
+
+    def check(self) -> None:
+        """Raise what has ended a thread that commits. Never blocks; may be called from any thread."""
+        if self._backlog is not None and self._backlog.error is not None:
+            raise self._backlog.error
+
+    def drain(self) -> None:
+        """Block until every sink has committed everything; for some seconds only while the pipeline stops."""
+        if self._backlog is not None:
+            self._backlog.drain(self.is_stopping, _STOP_S)
+
+    def close(self) -> None:
+        """End the threads that commit; committers and head are the caller's."""
+        if self._backlog is not None:
+            self._backlog.close()
 
     @property
     def _ownership(self) -> Ownership:
@@ -113,7 +155,25 @@ class Driver:
         return self._owned
 
     def _carry_out(self, steps: Steps[T], batch: Batch | None = None) -> T:
-        effects = Effects(self.head, self.committers, self.spark, self.patience, self.commit_back, self.gather)
+        return self._run(steps, self.committers, self.durations_s, batch)
+
+    def _carry_out_behind(self, steps: Steps[None], sink: str) -> None:
+        committers = {sink: self.committers[sink]} if sink else {}
+        self._run(steps, committers, {}, None)
+
+    def _run(
+        self, steps: Steps[T], committers: Mapping[str, Committer], durations_s: dict[str, float], batch: Batch | None
+    ) -> T:
+        effects = Effects(
+            head=self.head,
+            committers=committers,
+            spark=self.spark,
+            patience=self.patience,
+            commit_back=self.commit_back,
+            gather=self.gather,
+            turns=self._turns,
+            permitted=self._permitted,
+        )
         answer: object = None
         while True:
             try:
@@ -124,4 +184,4 @@ class Driver:
             before = time.monotonic()
             answer = effects.perform(action, batch)
             kind = type(action).__name__
-            self.durations_s[kind] = self.durations_s.get(kind, 0.0) + time.monotonic() - before
+            durations_s[kind] = durations_s.get(kind, 0.0) + time.monotonic() - before

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -67,6 +68,8 @@ class Effects:
     patience: Patience
     commit_back: Callable[[Mapping[str, Mapping[str, int]]], None]
     gather: Gather
+    turns: Mapping[str, AbstractContextManager[object]]  # by sink: held for each call, since threads share a committer
+    permitted: set[str]  # sinks that were asked for a permit in this epoch
 
     def perform(self, action: Action, batch: Batch | None) -> object:
         """Carry out one action and give its answer (`messages` has the table)."""
@@ -95,7 +98,7 @@ class Effects:
                 incarnation, epoch, take_over = action.incarnation, action.epoch, action.take_over
                 self._at_each("claim", lambda sink: sink.claim(incarnation, epoch, take_over=take_over))
             case messages.Permit():
-                self._at_each("permit", lambda sink: sink.permit(action.scope))
+                self._permit(action.scope)
             case messages.Revoke():
                 self._at_each("revoke permits", lambda sink: sink.revoke(action.scope))
             case messages.AbortPrepared():
@@ -118,8 +121,27 @@ class Effects:
 
     def _at(self, calls: Mapping[str, Callable[[], T]], what: str) -> dict[str, T]:
         """Each call at the sink of its name, again where that is away."""
+
+        def in_turn(name: str, call: Callable[[], T]) -> T:
+            with self.turns[name]:
+                return call()
+
         patient = self.patience.call
-        return self.gather({name: partial(patient, f"{what} at sink {name}", call) for name, call in calls.items()})
+        return self.gather(
+            {
+                name: partial(patient, f"{what} at sink {name}", partial(in_turn, name, call))
+                for name, call in calls.items()
+            }
+        )
+
+    def _permit(self, scope: Scope) -> None:
+        asked = {
+            name: partial(sink.permit, scope)
+            for name, sink in self.committers.items()
+            if not (sink.permits_once and name in self.permitted)
+        }
+        self._at(asked, "permit")
+        self.permitted.update(asked)
 
     def _read_head(self) -> Seen | None:
         read = self.head.read()
@@ -135,14 +157,15 @@ class Effects:
 
     def _swap(self, action: messages.Swap) -> bool | None:
         before, after = _POINTS.get(action.point, (None, None))
+        number = action.value.committed if action.point == "committed" else action.value.completed
         if before is not None:
-            faults.point(before, action.value.completed)
+            faults.point(before, number)
         try:
             landed = self.head.swap(action.version, encode_head(action.value))
         except HeadUnknownError:
             return None
         if after is not None:
-            faults.point(after, action.value.completed)
+            faults.point(after, number)
         return landed
 
     def _inspect(self, action: messages.Inspect) -> Inspected:

@@ -1,6 +1,6 @@
 """The head register: the one place that decides (R1, R6). This is its contract; `local_head` keeps it in files.
 
-Called by the driver from one thread at a time; every call may block on the disk or the network. Two processes may
+Called from several threads at once; every call may block on the disk or the network. Two processes may
 use the same register at once: that is what it is for.
 """
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import threading
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from twophase import messages
@@ -18,17 +19,31 @@ _ROUNDS: Final = 8
 
 @dataclass(slots=True)
 class Ownership:
-    """Head as this driver last wrote or saw it. Changed by `swap` alone."""
+    """Head as this driver last wrote or saw it. Changed by `swap` alone, which several threads may run at once."""
 
     session: str  # random, unique to this driver: the first half of every nonce
-    version: int
-    head: HeadValue  # head.epoch is this driver's own, from the claim on
+    version: int  # never goes back
+    head: HeadValue  # of that version; head.epoch is this driver's own, from the claim on
     swaps: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def stamped(self, head: HeadValue) -> HeadValue:
         """`head` with a nonce of its own."""
-        self.swaps += 1
-        return replace(head, nonces=(*head.nonces, f"{self.session}.{self.swaps}")[-_NONCES_KEPT:])
+        with self._lock:
+            self.swaps += 1
+            nonce = f"{self.session}.{self.swaps}"
+        return replace(head, nonces=(*head.nonces, nonce)[-_NONCES_KEPT:])
+
+    def take(self, version: int, head: HeadValue) -> None:
+        """Head was seen at this version; a thread that has seen a newer one came first."""
+        with self._lock:
+            if version > self.version:
+                self.version, self.head = version, head
+
+    def held(self) -> tuple[int, HeadValue]:
+        """Version and head, of one moment."""
+        with self._lock:
+            return self.version, self.head
 
     def swap(self, transition: Transition, point: str) -> Steps[None]:
         """Change head by `transition`, whatever happens to the answers.
@@ -38,25 +53,27 @@ class Ownership:
         to what it left. Head unchanged: the same value is sent again, under the same nonce, so that it lands once
         whichever copy arrives.
         """
-        value = self.stamped(transition.apply(self.head))
+        version, head = self.held()
+        value = self.stamped(transition.apply(head))
         for _ in range(_ROUNDS):
-            landed = yield messages.Swap(self.version, value, point)
+            landed = yield messages.Swap(version, value, point)
             if landed:
-                self.version, self.head = self.version + 1, value
+                self.take(version + 1, value)
                 return
             seen = yield messages.ReadHead()
             if seen is None:
                 message = f"head of pipeline {value.pipeline} has vanished while it was running"
                 raise IdentityError(message, remedy="restore the checkpoint location from a backup, or `eos reset`")
             found = value.nonces[-1] in seen.head.nonces
-            if seen.head.epoch != (value if found else self.head).epoch:
-                raise fenced(self.head, seen.head)  # also where it landed: who came after carries it to its end
+            if seen.head.epoch != (value if found else head).epoch:
+                raise fenced(head, seen.head)  # also where it landed: who came after carries it to its end
             if found:
-                self.version, self.head = seen.version, seen.head
+                self.take(seen.version, seen.head)
                 return
-            if seen.version != self.version:
-                self.version, self.head = seen.version, seen.head
-                value = self.stamped(transition.apply(self.head))
+            if seen.version != version:
+                (version, head) = seen.version, seen.head
+                self.take(version, head)
+                value = self.stamped(transition.apply(head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
         raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
 

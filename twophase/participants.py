@@ -32,6 +32,13 @@ class Committer(Protocol):
 
     name: str
 
+    @property
+    def permits_once(self) -> bool:
+        """True: only the first permit of an epoch matters, before which everything is committed.
+
+        A sink that may be behind says so: it is then not asked for a permit while it commits an earlier checkpoint.
+        """
+
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
         """Read claim row, highest witness of `incarnation`, and which of `expected` lack a visible witness.
 

@@ -188,4 +188,4 @@ def _be_born(owned: Ownership) -> Steps[None]:
         if seen is None or value.nonces[-1] not in seen.head.nonces:
             message = "another driver of this pipeline has started at the same moment"
             raise FencedError(message, remedy="stop it, then reset")
-    owned.version, owned.head = owned.version + 1, value
+    owned.take(owned.version + 1, value)

@@ -80,7 +80,7 @@ def _claim_head(
             landed: Seen | None = yield messages.ReadHead()
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
-        owned.version, owned.head = owned.version + 1, value
+        owned.take(owned.version + 1, value)
         return owned
     message = f"head of pipeline {pipeline} did not take or answer a claim in {_ROUNDS} rounds"
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")

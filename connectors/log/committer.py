@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 from connectors.log import belonging
 from connectors.log.ledger import Ledger, Share
@@ -26,6 +27,8 @@ class LogCommitter:
 
     Permits are not needed: what an older epoch may still seal has a name that no decision mentions.
     """
+
+    permits_once: Final = True
 
     def __init__(self, name: str, ledger: Ledger, storage: Storage) -> None:
         self.name = name
@@ -59,7 +62,8 @@ class LogCommitter:
             self._log(incarnation).collect(applied)
 
     def permit(self, scope: Scope) -> None:
-        """See Committer. Everything before this checkpoint is applied by now: the time for another number of slots."""
+        """See Committer. Everything before this checkpoint is applied, since it is the first one of a start: the time
+        for another number of slots."""
         self._ledger.share_out(scope)
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:

@@ -90,6 +90,29 @@ def is_duration(schema: Mapping[str, object]) -> bool:
     return schema.get("examples") == _DURATION_EXAMPLES
 
 
+_SIZE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?([KMGT]i?B|B)", re.ASCII)
+_UNITS_BYTES: Final = {"B": 1, **{f"{p}B": 1000**n for n, p in enumerate("KMGT", 1)}} | {
+    f"{p}iB": 1024**n for n, p in enumerate("KMGT", 1)
+}
+
+
+def _size(value: object) -> int:
+    """Bytes from `1GiB`. A number without a unit is refused, as for durations."""
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise wrong(f"{shown(value)} is not a size", "a number and a unit: 500KB, 64MiB, 1GiB")
+    number, unit = match.groups()
+    return int(float(number) * _UNITS_BYTES[unit])
+
+
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?([KMGT]i?B|B)$"}, _REFERENCE]}),
+]
+"""Bytes."""
+
+
 def matching(pattern: str, what: str) -> AfterValidator:
     """Text of a certain form."""
     compiled = re.compile(pattern)

@@ -19,7 +19,7 @@ from connectors.spec.fields import (
     without,
 )
 from connectors.spec.model import Strict, refuse, wrong
-from connectors.spec.settings import CheckpointSettings
+from connectors.spec.settings import CheckpointSettings, MaxBacklog
 
 _NO_TWO_PHASE: Final = (
     "a Kafka transaction cannot be committed by another process than the one that began it, so that 'two-phase' cannot "
@@ -84,6 +84,8 @@ class KafkaSinkEntry(Strict):
     """How messages become visible: they wait in a log, and each slot writes its share in one Kafka transaction."""
     slots: Slots = SLOTS
     """How many producers write a checkpoint at once."""
+    max_backlog: MaxBacklog | None = None
+    """Checkpoints go on while Kafka is slow or away, until so much waits. It then catches up in order."""
     transaction_timeout_s: Annotated[PositiveDuration, AfterValidator(_a_second)] = Field(
         60.0, alias="transaction_timeout"
     )

@@ -18,6 +18,7 @@ from connectors.spec.fields import (
     NonEmpty,
     PositiveDuration,
     Share,
+    Size,
     as_written,
     database_url,
     without,
@@ -86,8 +87,10 @@ class CheckpointSettings(Strict):
     """Bounds memory, transactions and recovery after an outage; without it a checkpoint takes all that is there."""
     min_pause_s: Annotated[Duration, only(0.0, "0s")] = Field(0.0, alias="min_pause")
     """Reserved."""
-    max_concurrent: Annotated[Count, only(1, "1")] = 1
-    """Reserved."""
+    max_concurrent: Annotated[AtLeastOne, Field(le=100)] = 1
+    """How many checkpoints may be under way. With more than 1 the next one is written while sinks still commit those
+    before it, in order; what a crash leaves decided is committed at the next start. A sink's `max_backlog` lets it be
+    further behind."""
     tolerable_failures: Annotated[Count, only(0, "0")] = 0
     """Reserved."""
 
@@ -111,6 +114,15 @@ class CheckpointSettings(Strict):
         if self._log_at is not None:
             return self._log_at
         return self.log if isinstance(self.log, Path) else self.location / _LOG
+
+
+class MaxBacklog(Strict):
+    """`max_backlog`: how far a sink with a log may be behind; then the pipeline waits for it."""
+
+    checkpoints: Annotated[AtLeastOne, Field(le=10_000)]
+    """That are decided, and not yet visible there."""
+    max_bytes: Size | None = Field(None, alias="bytes")
+    """Of these in the log, such as `1GiB`; without it, only checkpoints count."""
 
 
 class NoRestartSettings(Strict):

@@ -13,7 +13,7 @@ from connectors.spec.fields import SLOTS, NonEmpty, Slots, Title, database_url
 from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.model import Strict, refuse, wrong
 from connectors.spec.secrets import Url
-from connectors.spec.settings import CheckpointSettings, LocalPath
+from connectors.spec.settings import CheckpointSettings, LocalPath, MaxBacklog
 
 _MYSQL_URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
@@ -48,6 +48,9 @@ class _KeyedEntry(Strict):
     deleted: NonEmpty | None = None
     """With `commit: upsert`: a boolean column, as the rows name it, true where its key is to be deleted; NULL is
     false."""
+    max_backlog: MaxBacklog | None = None
+    """With a log: checkpoints go on while this sink is slow or away, until so much waits. It then catches up in
+    order."""
 
     @model_validator(mode="after")
     def _each_column_once(self) -> Self:
@@ -97,6 +100,13 @@ class _ServerEntry(_KeyedEntry):
             raise wrong(
                 f"{self.slots} slots: only a log has them", "commit: write-ahead-log", "commit: upsert", at="slots"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _backlog_of_a_log(self) -> Self:
+        if self.max_backlog is not None and self.commit == "two-phase":
+            found = "rows that wait as prepared transactions keep their locks in the database"
+            raise wrong(found, "commit: write-ahead-log", "checkpoint.max_concurrent", at="max_backlog")
         return self
 
     @property

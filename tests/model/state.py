@@ -22,6 +22,7 @@ class Bounds:
     repeats: int = 0  # tasks that Spark runs twice
     failures: int = 0  # of a whole job
     aborters: int = 0  # other processes of an epoch that abort what it is just deciding
+    behind: int = 0  # decided checkpoints whose commits a driver leaves to a thread of its own while it goes on
     turns: int = 1  # how often a process goes on while another one could
 
 
@@ -61,6 +62,7 @@ class Process(NamedTuple):
     swapping: tuple[str, str] = ("", "")  # the swap under way, and the step after it
     tries: int = 0
     is_aborter: bool = False
+    leader: int = -1  # of a thread that commits what this driver has decided; -1: it is a process
 
 
 class World(NamedTuple):

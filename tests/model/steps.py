@@ -5,7 +5,7 @@ A label is (process, what, which): a trace of them can be followed by the simula
 
 from __future__ import annotations
 
-from tests.model.state import Bounds, Label, Moves, Process, World, enter
+from tests.model.state import ENDS, Bounds, Label, Moves, Process, World, enter
 from tests.model.swaps import SWAPS, look, swap
 from tests.model.tasks import job
 
@@ -13,12 +13,30 @@ from tests.model.tasks import job
 def moves(world: World, index: int, bounds: Bounds, broken: str) -> Moves:
     """All that one process may do next."""
     me = world.processes[index]
+    if is_waiting(world, index, bounds, broken):
+        return
     if me.step in SWAPS:
-        yield from swap(world, index, me, broken)
+        yield from swap(world, index, me, bounds, broken)
     elif me.step == "task":
         yield from job(world, index, me, bounds, broken)
     else:
         yield _plain(world, index, me, bounds, broken)
+
+
+def is_waiting(world: World, index: int, bounds: Bounds, broken: str) -> bool:
+    """A driver is so many checkpoints ahead of its threads at most; these take their turns (R7)."""
+    me = world.processes[index]
+    if me.leader >= 0:
+        older = [each for each in world.processes[:index] if each.leader == me.leader and each.step not in ENDS]
+        return bool(older) and broken != "checkpoints are committed out of order (R7)"
+    behind = sum(each.leader == index and each.step not in ENDS for each in world.processes)
+    if me.step == "next":  # all are waited for at the end
+        return behind > 0 and world.done >= bounds.checkpoints
+    return me.step == "mark" and behind > bounds.behind
+
+
+def _has_a_failed_thread(world: World, index: int) -> bool:
+    return any(each.leader == index and each.step in ENDS and each.step != "ended" for each in world.processes)
 
 
 def _plain(world: World, index: int, me: Process, bounds: Bounds, broken: str) -> tuple[Label, World]:
@@ -27,7 +45,7 @@ def _plain(world: World, index: int, me: Process, bounds: Bounds, broken: str) -
         case "read":
             return label, world.put(index, step="claim", head=world.head)
         case "look":
-            return label, look(world, index, me, broken)
+            return label, look(world, index, me, bounds, broken)
         case "recover-commit" | "commit":  # R3, R7
             if me.todo:
                 return (index, "commit", me.todo[0]), _commit(world, index, me, broken)
@@ -62,8 +80,12 @@ def _plain(world: World, index: int, me: Process, bounds: Bounds, broken: str) -
             kept = frozenset(x for x in world.witnesses if x.number >= me.number)
             what = "prune" if kept != world.witnesses else "nothing to prune"
             return (index, what), world._replace(witnesses=kept).put(index, step="mark")
+        case "mark" if me.leader >= 0:  # its driver does that
+            return label, world.put(index, step="ended")
         case "mark":
-            return label, world._replace(done=max(world.done, me.number)).put(index, step="next")
+            step = "failed" if _has_a_failed_thread(world, index) else "next"
+            done = max(world.done, me.number) if step == "next" else world.done
+            return label, world._replace(done=done).put(index, step=step)
     raise AssertionError(me.step)
 
 
@@ -135,12 +157,16 @@ def _list(world: World, index: int, me: Process, broken: str) -> World:
             return world._replace(prepared=world.prepared - found).put(index, step="recovered", todo=())
         return world.put(index, step="roll-back", todo=tuple(sorted(found)))
     found = {x for x in world.prepared if (x.epoch, x.number) == (me.head.epoch, me.number)}
+    if broken == "a close takes in what is newer (R9)":
+        found = {x for x in world.prepared if x.epoch == me.head.epoch}
     if broken == "an aborted try is not closed (R8)":
         found = {x for x in found if x.attempt == me.attempt}
     return world.put(index, step="close", todo=tuple(sorted(found)))
 
 
 def _next(world: World, index: int, me: Process, bounds: Bounds, broken: str) -> World:
+    if _has_a_failed_thread(world, index):
+        return world.put(index, step="failed")
     number = world.done + 1
     if number > bounds.checkpoints:
         return world.put(index, step="done")

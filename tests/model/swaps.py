@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.model.state import Head, Moves, Process, World
+from tests.model.state import Bounds, Head, Moves, Process, World
 
 SWAPS = {"claim": "recover-commit", "decide": "commit", "abort": "revoke", "said": "prune"}
 """Swaps of head, and the step after each."""
@@ -23,17 +23,17 @@ def _changed(me: Process, index: int, point: str) -> Head:
     return head._replace(committed=max(head.committed, me.number), nonces=nonces)
 
 
-def swap(world: World, index: int, me: Process, broken: str) -> Moves:
+def swap(world: World, index: int, me: Process, bounds: Bounds, broken: str) -> Moves:
     """R6: one swap of head, answered, or landed without an answer, or still on the wire."""
     point = me.step
     new = _changed(me, index, point)
     if point == "abort" and broken == "abort without a swap of its own (H2)":
-        yield (index, "skip"), landed(world, index, me.head, point, broken)
+        yield (index, "skip"), landed(world, index, me.head, point, bounds, broken)
         return
     matches = world.head == me.head or broken == "swap without compare"
     looks = {"step": "look", "swapping": (point, "")}
     if matches:
-        yield (index, point), landed(world._replace(head=new, wire=frozenset()), index, new, point, broken)
+        yield (index, point), landed(world._replace(head=new, wire=frozenset()), index, new, point, bounds, broken)
     else:
         yield (index, point), world.put(index, **looks)
     if world.unanswered and point != "claim":
@@ -42,23 +42,27 @@ def swap(world: World, index: int, me: Process, broken: str) -> Moves:
         late = spent._replace(wire=spent.wire | {(me.head, new)})
         gone = spent._replace(head=new, wire=frozenset())
         for what, after in (("late", late), *((("unanswered", gone),) if matches else ())):
-            went = landed(after, index, new, point, broken) if believes else after.put(index, **looks)
+            went = landed(after, index, new, point, bounds, broken) if believes else after.put(index, **looks)
             yield (index, point, what), went
 
 
-def landed(world: World, index: int, head: Head, point: str, broken: str) -> World:
+def landed(world: World, index: int, head: Head, point: str, bounds: Bounds, broken: str) -> World:
     """The process has seen that its swap landed."""
     me = world.processes[index]
     step = SWAPS[point]
     todo: tuple[Any, ...] = ()
     if point == "claim":
         pending = head.completed[head.committed :]
+        if broken == "a start commits only the newest decision (R3)":
+            pending = pending[-1:]
         todo = tuple(sorted(x for decided in pending for x in decided))
         if broken == "abort before commit":
             stale = frozenset(x for x in world.prepared if x.epoch < head.epoch)
             world = world._replace(prepared=world.prepared - stale)
     elif point == "decide":
         todo = () if broken == "commit before decide" else tuple(sorted(me.accepted))
+        if bounds.behind:
+            world, step, todo = _left_to_a_thread(world, index, head, todo), "mark", ()
     elif point == "abort":
         todo = tuple(range(len(world.claims)))
         if broken == "an aborted try is not closed (R8)":
@@ -70,7 +74,7 @@ def landed(world: World, index: int, head: Head, point: str, broken: str) -> Wor
     return world.put(index, step=step, head=head, todo=todo, swaps=me.swaps + 1)
 
 
-def look(world: World, index: int, me: Process, broken: str) -> World:
+def look(world: World, index: int, me: Process, bounds: Bounds, broken: str) -> World:
     """After a swap that was refused or not answered: read head again."""
     point, seen = me.swapping[0], world.head
     if point == "claim":
@@ -79,7 +83,7 @@ def look(world: World, index: int, me: Process, broken: str) -> World:
     if seen.epoch != me.head.epoch and broken != "a fenced driver decides on the head that it finds (H5)":
         return world.put(index, step="fenced")
     if found:
-        return landed(world, index, seen, point, broken)
+        return landed(world, index, seen, point, bounds, broken)
     forgiving = broken in (
         "a decision of an aborted try lands by merge and retry (H2)",
         "a fenced driver decides on the head that it finds (H5)",
@@ -89,3 +93,10 @@ def look(world: World, index: int, me: Process, broken: str) -> World:
     if point in ("decide", "abort") and len(seen.completed) >= me.number:
         return world.put(index, step="ended" if me.is_aborter else "stopped")
     return world.put(index, step=point, head=seen)
+
+
+def _left_to_a_thread(world: World, index: int, head: Head, todo: tuple[Any, ...]) -> World:
+    """The driver goes on, and a thread of its own commits what it has decided."""
+    me = world.processes[index]
+    thread = Process("commit", head, todo, me.number, me.attempt, me.accepted, leader=index)
+    return world._replace(processes=(*world.processes, thread))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.model import lives
 from tests.model.search import explore
-from tests.model.variants import HOLDS, VARIANTS
+from tests.model.variants import BEHIND, HOLDS, VARIANTS
 from tests.simulation.mutants import MUTANTS
 
 STATES = 60_000
@@ -25,6 +25,11 @@ def test_the_protocol_holds(name: str) -> None:
 @pytest.mark.parametrize("broken", VARIANTS)
 def test_a_broken_variant_is_caught(broken: str) -> None:
     assert explore(VARIANTS[broken], broken).violation
+
+
+@pytest.mark.parametrize("broken", BEHIND)
+def test_a_broken_variant_of_commits_behind_is_caught(broken: str) -> None:
+    assert explore(BEHIND[broken], broken).violation
 
 
 def test_the_protocol_holds_over_several_lives() -> None:

@@ -15,6 +15,8 @@ _REPEATS = Bounds(drivers=1, repeats=1)
 _FAILING = Bounds(drivers=1, tries=2, repeats=1, failures=1)
 _ABORTED = Bounds(drivers=1, aborters=1, unanswered=1, turns=2)
 _SWAPS = Bounds(drivers=1, unanswered=2)
+_BEHIND = Bounds(drivers=1, checkpoints=3, behind=1, turns=4)
+_MORE_BEHIND = Bounds(drivers=1, checkpoints=3, behind=2, turns=4)
 
 HOLDS = {
     "two drivers, two checkpoints": (Bounds(turns=2, checkpoints=2), 8_000),
@@ -24,6 +26,10 @@ HOLDS = {
     "jobs that fail, and a further try": (Bounds(drivers=1, checkpoints=2, tries=2, repeats=1, failures=1), 500),
     "swaps without an answer": (Bounds(unanswered=2), 5_000),
     "aborted by another process": (_ABORTED, 500),
+    "commits one checkpoint behind": (_BEHIND, 500),
+    "commits two checkpoints behind": (_MORE_BEHIND, 500),
+    "commits behind, among two drivers": (Bounds(checkpoints=2, behind=1, turns=2), 500),
+    "commits behind, swaps without an answer": (Bounds(drivers=1, checkpoints=2, behind=1, unanswered=1, turns=3), 500),
 }
 """Name: bounds, and how many worlds there must be at least."""
 
@@ -61,3 +67,11 @@ VARIANTS = {
     "an unanswered swap is taken for refused (H20)": _SWAPS,
     "an unanswered swap is taken for landed": _SWAPS,
 }
+
+BEHIND = {
+    "checkpoints are committed out of order (R7)": _MORE_BEHIND,
+    "a close takes in what is newer (R9)": _BEHIND,
+    "a start commits only the newest decision (R3)": _MORE_BEHIND,
+    "committed is said before the close (R9)": Bounds(drivers=1, checkpoints=2, behind=1, repeats=1, turns=3),
+}
+"""Of drivers that go on while their threads commit."""

@@ -21,9 +21,8 @@ _REPLAY = """    if number <= head.completed:
 _CLOSE = """    yield messages.Revoke(scope)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
 """
-_FINISH = """    yield from _close(owned.head, record.scope)
-    before = owned.head.records
-    yield from owned.swap(Committed(record.checkpoint_id, retained), "committed")
+_SHOWN = """    yield from show(owned, record)
+    yield from say(owned, record, retained)
 """
 
 _RAISES = "        yield from _abort(owned, scope)\n        raise error\n"
@@ -86,9 +85,9 @@ MUTANTS: dict[str, Mutant] = {
         (
             Patch(
                 "checkpoint",
-                _FINISH,
-                "    before = owned.head.records\n"
-                '    yield from owned.swap(Committed(record.checkpoint_id, retained), "committed")\n'
+                _SHOWN,
+                "    yield from commit_everywhere(owned, record)\n"
+                "    yield from say(owned, record, retained)\n"
                 "    yield from _close(owned.head, record.scope)\n",
             ),
         ),
@@ -128,6 +127,11 @@ MUTANTS: dict[str, Mutant] = {
         (Patch("transitions", "records=(*head.records, self.ref),", "records=(),"),),
     ),
     "an abort returns to Spark (H13)": Mutant(
-        FAILING, "ends as 'refused'", (Patch("checkpoint", _RAISES, _RAISES.replace("raise error", "return None")),)
+        FAILING,
+        "ends as 'refused'",
+        (
+            Patch("checkpoint", _RAISES, _RAISES.replace("raise error", "return None")),
+            Patch("checkpoint", "    if is_new or owned.head", "    if record is not None and owned.head"),
+        ),
     ),
 }

@@ -107,8 +107,8 @@ START_MUTANTS: dict[str, Mutant] = {
         (
             Patch(
                 "ownership",
-                "            if seen.head.epoch != (value if found else self.head).epoch:\n",
-                "            if not found and seen.head.epoch != self.head.epoch:\n",
+                "            if seen.head.epoch != (value if found else head).epoch:\n",
+                "            if not found and seen.head.epoch != head.epoch:\n",
             ),
         ),
     ),
@@ -121,7 +121,7 @@ START_MUTANTS: dict[str, Mutant] = {
         (
             Patch(
                 "ownership",
-                "            if seen.head.epoch != (value if found else self.head).epoch:\n",
+                "            if seen.head.epoch != (value if found else head).epoch:\n",
                 "            if False:\n",
             ),
             Patch("transitions", "        _check_not_aborted(head, self.record)\n", ""),

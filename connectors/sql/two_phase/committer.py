@@ -25,6 +25,8 @@ _ABORT_S: Final = 30.0
 class TwoPhaseCommitter:
     """One kept connection, in autocommit: an open transaction would make the commit fail (H4)."""
 
+    permits_once: Final = False
+
     def __init__(self, name: str, pipeline: str, where: str, connect: Callable[[], Server]) -> None:
         """`where`: the server, for messages, without secrets; `connect`: a new connection each time."""
         self.name = name

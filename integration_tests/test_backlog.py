@@ -1,0 +1,115 @@
+"""Checkpoints go on while sinks still commit those before: `max_concurrent`, and `max_backlog` of a sink with a log."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from integration_tests.harness.oracle import compare
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
+from integration_tests.harness.pipeline_process import PipelineProcess
+from integration_tests.harness.workload import Row
+
+pytestmark = pytest.mark.any_server
+
+_WAIT_S = 120.0
+_BEHIND = 3
+
+
+class _Archived:
+    """The pipeline's own table, by two-phase commit, and a file with the same rows, by a log."""
+
+    def __init__(self, pipeline: Pipeline, file: Path) -> None:
+        self.pipeline = pipeline
+        self.file = file
+        with closing(sqlite3.connect(file)) as archive:
+            archive.execute(f"CREATE TABLE {TABLE} (id INTEGER, word TEXT, payload TEXT)")
+        self.entry = {"name": "archive", "connector": "sqlite", "from": "rows", "path": str(file), "table": TABLE}
+        self.entry["commit"] = "write-ahead-log"
+        pipeline.spec["sinks"].append(self.entry)
+
+    def archived(self) -> Counter[Row]:
+        with closing(sqlite3.connect(self.file)) as archive:
+            return Counter(archive.execute(f"SELECT id, word, payload FROM {TABLE}").fetchall())
+
+    def assert_exact(self, at_least: int) -> None:
+        self.pipeline.assert_exact(at_least)
+        verdict = compare(self.pipeline.workload.expected, self.archived())
+        assert verdict.exact, str(verdict)
+        assert self.pipeline.head.committed == self.pipeline.head.completed
+        assert not list((self.pipeline.location / "log").iterdir())
+
+
+@pytest.fixture
+def both(pipeline: Pipeline, tmp_path: Path) -> _Archived:
+    return _Archived(pipeline, tmp_path / "archive.db")
+
+
+@pytest.mark.timeout(600)
+def test_a_sink_that_is_away_is_waited_for_when_its_backlog_is_full(both: _Archived) -> None:
+    """The other sink's rows are visible meanwhile; killed there, the next start commits what was decided, in order."""
+    pipeline = both.pipeline
+    both.entry["max_backlog"] = {"checkpoints": _BEHIND, "bytes": "1GiB"}  # type: ignore[assignment]
+    pipeline.workload.produce(8 * CHECKPOINT_RECORDS)
+    process = pipeline.start(arm=["before-decide@0"])
+    process.await_point("before-decide@0")
+    with closing(sqlite3.connect(both.file, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        process.release("before-decide@0")
+        # So many wait for the archive, and one more is decided before the pipeline waits.
+        _await_rows(process, pipeline, (_BEHIND + 1) * CHECKPOINT_RECORDS)
+        _await_text(process, "waiting for sink archive: 4 checkpoints")
+        assert (pipeline.head.completed, pipeline.head.committed) == (_BEHIND, -1)
+        assert pipeline.table.count() == (_BEHIND + 1) * CHECKPOINT_RECORDS
+        process.kill()
+        holder.execute("COMMIT")
+    assert both.archived().total() == 0
+    process = pipeline.start(arm=["before-decide@5"])
+    process.await_point("before-decide@5")
+    with closing(sqlite3.connect(both.file, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        process.release("before-decide@5")
+        _await_rows(process, pipeline, 7 * CHECKPOINT_RECORDS)
+        assert both.archived().total() <= 5 * CHECKPOINT_RECORDS
+        holder.execute("COMMIT")
+    process.succeed()
+    both.assert_exact(at_least=8 * CHECKPOINT_RECORDS)
+
+
+@pytest.mark.timeout(900)
+def test_the_next_checkpoint_is_written_while_sinks_commit_and_all_is_killed(both: _Archived) -> None:
+    pipeline = both.pipeline
+    pipeline.spec["checkpoint"]["max_concurrent"] = 2
+    pipeline.workload.produce(8 * CHECKPOINT_RECORDS)
+    process = pipeline.start(arm=["between-commits@1", "prepared@2"])
+    process.await_point("between-commits@1")
+    process.await_point("prepared@2")  # with what the sinks hold locked for checkpoint 1
+    assert (pipeline.head.completed, pipeline.head.committed) == (1, 0)
+    process.kill()
+    for stems in (("after-commits@2", "before-decide@3"), ("between-commits@4", "after-decide@5"), ("closed@6",)):
+        process = pipeline.start(arm=stems)
+        for stem in stems:
+            process.await_point(stem)
+        process.kill()
+        assert compare(pipeline.workload.expected, pipeline.table.rows()).clean
+    pipeline.catch_up()
+    both.assert_exact(at_least=8 * CHECKPOINT_RECORDS)
+
+
+def _await_rows(process: PipelineProcess, pipeline: Pipeline, count: int) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while pipeline.table.count() < count:
+        assert time.monotonic() < deadline, process.output()[-2000:]
+        time.sleep(0.1)
+
+
+def _await_text(process: PipelineProcess, text: str) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while text not in process.output():
+        assert time.monotonic() < deadline, process.output()[-2000:]
+        time.sleep(0.1)

@@ -1,0 +1,206 @@
+"""Checkpoints go on while a sink commits those before: in order, never further behind than allowed, errors told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.test_twophase_effects import MemorySink, Setting
+from tests.twophase_values import record
+from twophase.backlog import Limit
+from twophase.driver import Driver
+from twophase.errors import FencedError, LostCommittableError, PrepareError, SinkUnavailableError
+from twophase.values import CheckpointRecord, CommitOutcome, Committable
+
+_WAIT_S = 10.0
+
+
+@dataclass
+class SlowSink(MemorySink):
+    """Commits when the test lets it, and remembers in which order."""
+
+    permits_once: bool = True
+    gate: threading.Event = field(default_factory=threading.Event)
+    committed: list[int] = field(default_factory=list)
+    answers: list[BaseException | CommitOutcome] = field(default_factory=list)
+
+    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+        assert self.gate.wait(_WAIT_S)
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, BaseException):
+            raise answer
+        if answer is not None:
+            return [answer] * len(committables)
+        self.committed.append(checkpoint_id)
+        return super().commit(checkpoint_id, committables)
+
+
+@dataclass
+class Behind:
+    """A pipeline whose sink may be behind, and a thread that writes its checkpoints."""
+
+    setting: Setting
+    sink: SlowSink
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    drivers: list[Driver] = field(default_factory=list)
+    stopping: bool = False
+
+    def driver(self, limit: Limit, **changes: Any) -> Driver:
+        limits = {"warehouse": limit}
+        driver = self.setting.driver(limits=limits, is_stopping=lambda: self.stopping, **changes)
+        self.drivers.append(driver)
+        driver.start()
+        return driver
+
+    def run(self, driver: Driver, number: int) -> Future[CheckpointRecord]:
+        return self.threads.submit(self.setting.run, driver, number)
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Iterator[Behind]:
+    sink = SlowSink()
+    made = Behind(Setting(tmp_path, sink=sink), sink)
+    yield made
+    sink.gate.set()
+    for driver in made.drivers:
+        driver.close()
+    made.threads.shutdown()
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_checkpoints_go_on_until_so_many_wait_and_are_committed_in_order(behind: Behind) -> None:
+    driver = behind.driver(Limit(2))
+    for number in range(2):
+        behind.run(driver, number).result(_WAIT_S)
+    third = behind.run(driver, 2)
+    _until(lambda: driver.owned.completed == 2)
+    assert not third.done()
+    assert (driver.owned.committed, behind.sink.visible) == (-1, set())
+    behind.sink.gate.set()
+    third.result(_WAIT_S)
+    driver.drain()
+    assert behind.sink.committed == [0, 1, 2]
+    assert driver.owned.committed == 2
+    assert behind.sink.waiting == set()
+
+
+def test_bytes_count_but_never_hold_up_a_single_checkpoint(behind: Behind) -> None:
+    records = [_record(60), _record(60)]
+    limit = Limit(5, max_bytes=100)
+    assert limit.allows(records[:1], "warehouse")
+    assert limit.allows([_record(1000)], "warehouse")
+    assert not limit.allows(records, "warehouse")
+    assert Limit(5, max_bytes=120).allows(records, "warehouse")
+    assert not Limit(1).allows(records, "warehouse")
+
+
+def _record(size: int) -> CheckpointRecord:
+
+    made = record()
+    (each,) = made.committables["warehouse"]
+    return replace(made, committables={"warehouse": (replace(each, bytes=size),)})
+
+
+def test_a_lost_committable_stops_the_pipeline(behind: Behind) -> None:
+    driver = behind.driver(Limit(3))
+    behind.sink.answers = [CommitOutcome.LOST]
+    behind.run(driver, 0).result(_WAIT_S)
+    behind.sink.gate.set()
+    _until(lambda: _raises(driver.check))
+    with pytest.raises(LostCommittableError, match="checkpoint 0 is completed"):
+        behind.run(driver, 1).result(_WAIT_S)
+    with pytest.raises(LostCommittableError):
+        driver.drain()
+    assert driver.owned.completed == 0
+
+
+def _raises(call: Callable[[], None]) -> bool:
+    try:
+        call()
+    except LostCommittableError:
+        return True
+    return False
+
+
+def test_an_outage_is_outlasted_only_where_a_backlog_is_meant_to(behind: Behind) -> None:
+    away = [SinkUnavailableError("away")] * 30
+    behind.sink.gate.set()
+    behind.sink.answers = list(away)
+    impatient = behind.driver(Limit(3))
+    behind.run(impatient, 0).result(_WAIT_S)
+    with pytest.raises(SinkUnavailableError):
+        impatient.drain()
+    impatient.close()
+    behind.sink.answers = []
+    patient = behind.driver(Limit(3, outlasts_outages=True))
+    assert patient.owned.committed == 0  # what the other one has decided
+    behind.sink.answers = list(away)
+    behind.run(patient, 1).result(_WAIT_S)
+    patient.drain()
+    assert behind.sink.committed == [0, 1]
+
+
+def test_who_stops_does_not_wait_for_ever_and_the_next_start_commits(behind: Behind) -> None:
+    driver = behind.driver(Limit(1))
+    behind.run(driver, 0).result(_WAIT_S)
+    held = behind.run(driver, 1)
+    _until(lambda: driver.owned.completed == 1)
+    behind.stopping = True
+    held.result(_WAIT_S)
+    behind.sink.gate.set()
+    driver.close()
+    assert len(behind.sink.committed) <= 1
+    after = behind.driver(Limit(1))
+    assert (after.owned.completed, after.owned.committed) == (1, 1)
+    assert sorted(set(behind.sink.committed)) == [0, 1]
+
+
+def test_an_aborted_checkpoint_touches_none_of_those_that_wait(behind: Behind) -> None:
+    driver = behind.driver(Limit(3))
+    behind.run(driver, 0).result(_WAIT_S)
+    (decided,) = behind.sink.waiting
+    behind.setting.spark.planned = 1
+    failing = behind.threads.submit(behind.setting.run, driver, 1, PrepareError("a task failed"))
+    _until(lambda: driver.owned.aborted_checkpoint == 1)
+    behind.sink.gate.set()
+    with pytest.raises(PrepareError):
+        failing.result(_WAIT_S)
+    driver.drain()
+    assert behind.sink.visible == {decided}
+    assert behind.sink.waiting == set()
+
+
+def test_a_superseded_driver_says_so(behind: Behind) -> None:
+    behind.sink.gate.set()
+    old = behind.driver(Limit(2))
+    behind.run(old, 0).result(_WAIT_S)
+    old.drain()
+    behind.driver(Limit(2))
+    with pytest.raises(FencedError):
+        behind.run(old, 1).result(_WAIT_S)
+
+
+def test_witnesses_and_records_are_pruned_as_ever(behind: Behind) -> None:
+    behind.sink.gate.set()
+    driver = behind.driver(Limit(2), retained=2)
+    for number in range(8):
+        behind.run(driver, number).result(_WAIT_S)
+    driver.drain()
+    assert driver.owned.committed == 7
+    pruned = [call for call in behind.sink.calls if call.startswith("prune")]
+    assert len(driver.owned.records) < 4
+    assert pruned[-1].split() in (["prune", "4"], ["prune", "6"])
+    assert behind.sink.calls.count("permit") == 1
