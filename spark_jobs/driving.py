@@ -18,6 +18,7 @@ from twophase.effects import SparkLog
 from twophase.gather import at_once
 from twophase.head_value import HeadValue
 from twophase.ids import INCARNATION_LENGTH
+from twophase.participants import Committer
 from twophase.values import Positions
 
 _LETTERS: Final = string.ascii_lowercase + string.digits  # of an incarnation: about 100 bits
@@ -43,7 +44,8 @@ def driver_of(
         head = open_head(spec)
         stack.callback(head.close)
         committers = {sink.name: sink.committer(spec.pipeline) for sink in sinks}
-        for committer in committers.values():
+        gates = {sink.name: sink.committer(spec.pipeline) for sink in sinks if _needs_gate(sink, committers, limits)}
+        for committer in (*committers.values(), *gates.values()):
             stack.callback(committer.close)
         driver = Driver(
             pipeline=spec.pipeline,
@@ -57,10 +59,16 @@ def driver_of(
             follows=follows,
             gather=at_once,
             limits=limits,
+            gates=gates,
             is_stopping=is_stopping,
         )
         stack.callback(driver.close)  # before its committers
         yield driver
+
+
+def _needs_gate(sink: Sink, committers: Mapping[str, Committer], limits: Mapping[str, Limit]) -> bool:
+    limit = limits.get(sink.name)
+    return limit is not None and limit.checkpoints > 0 and not committers[sink.name].permits_once
 
 
 def limits_of(spec: Spec) -> Mapping[str, Limit]:

@@ -50,6 +50,7 @@ class Driver:
     gather: Gather = one_by_one  # over the sinks
     follows: HeadValue | None = None  # head as this run's driver before this one held it: see startup.start
     limits: Mapping[str, Limit] = field(default_factory=dict)  # by sink; none: none may be behind
+    gates: Mapping[str, Committer] = field(default_factory=dict)  # for permits, of sinks that may be committing
     is_stopping: Callable[[], bool] = lambda: False  # nobody waits then for a sink that is behind
     durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by kind of action
     _owned: Ownership | None = None
@@ -172,6 +173,7 @@ class Driver:
             commit_back=self.commit_back,
             gather=self.gather,
             turns=self._turns,
+            gates=self.gates,
             permitted=self._permitted,
         )
         answer: object = None

@@ -69,6 +69,7 @@ class Effects:
     commit_back: Callable[[Mapping[str, Mapping[str, int]]], None]
     gather: Gather
     turns: Mapping[str, AbstractContextManager[object]]  # by sink: held for each call, since threads share a committer
+    gates: Mapping[str, Committer]  # by sink: further committers, for permits alone
     permitted: set[str]  # sinks that were asked for a permit in this epoch
 
     def perform(self, action: Action, batch: Batch | None) -> object:
@@ -121,26 +122,26 @@ class Effects:
 
     def _at(self, calls: Mapping[str, Callable[[], T]], what: str) -> dict[str, T]:
         """Each call at the sink of its name, again where that is away."""
+        return self._again(self._in_turn(calls), what)
 
+    def _again(self, calls: Mapping[str, Callable[[], T]], what: str) -> dict[str, T]:
+        patient = self.patience.call
+        return self.gather({name: partial(patient, f"{what} at sink {name}", call) for name, call in calls.items()})
+
+    def _in_turn(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, Callable[[], T]]:
         def in_turn(name: str, call: Callable[[], T]) -> T:
             with self.turns[name]:
                 return call()
 
-        patient = self.patience.call
-        return self.gather(
-            {
-                name: partial(patient, f"{what} at sink {name}", partial(in_turn, name, call))
-                for name, call in calls.items()
-            }
-        )
+        return {name: partial(in_turn, name, call) for name, call in calls.items()}
 
     def _permit(self, scope: Scope) -> None:
-        asked = {
-            name: partial(sink.permit, scope)
-            for name, sink in self.committers.items()
-            if not (sink.permits_once and name in self.permitted)
-        }
-        self._at(asked, "permit")
+        """Where a sink commits an earlier checkpoint at this moment, over a connection of its own (`gates`)."""
+        asked = [name for name, sink in self.committers.items() if not (sink.permits_once and name in self.permitted)]
+        gated: dict[str, Callable[[], None]]
+        gated = {name: partial(self.gates[name].permit, scope) for name in asked if name in self.gates}
+        others = {name: partial(self.committers[name].permit, scope) for name in asked if name not in self.gates}
+        self._again({**gated, **self._in_turn(others)}, "permit")
         self.permitted.update(asked)
 
     def _read_head(self) -> Seen | None:
