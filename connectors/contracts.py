@@ -1,4 +1,5 @@
-"""What a connector is. A new sink is one file: a `Sink`, its `Writer`, its `Committer`; and a line in `registry`.
+"""What a connector is. A new sink is one file: a `Sink`, its `Writer`, its `Committer`; and a line in `registry`. A
+`DirectWriter` beside them writes at-least-once.
 
 Everything that crosses to a Spark task (`Source`, `Sink`, a split) is picklable and holds configuration only;
 connections are opened where they are used.
@@ -101,6 +102,26 @@ class Writer(Protocol):
         what would hide that error."""
 
 
+class DirectWriter(Protocol):
+    """The task-side half of a sink with `checkpoint.mode: at-least-once`. Calls come in the order written here."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send rows.
+
+        Raises BadRowError, PrepareError, SinkUnavailableError; then only `abort` follows.
+        """
+
+    def commit(self) -> Committable:
+        """Make everything written durable and visible, let go of the connection, and say how much it was.
+
+        Blocks until the service has confirmed all of it: nobody looks it up later. Raises like `write`, also where it
+        may have landed: the rows are written again.
+        """
+
+    def abort(self) -> None:
+        """See Writer."""
+
+
 class Sink(Protocol):
     """A target and how it is committed. Configuration only: picklable, opens nothing by itself."""
 
@@ -132,6 +153,9 @@ class Sink(Protocol):
 
     def writer(self, transaction: TransactionId) -> Writer:
         """In a task: a writer for this transaction. It connects at its first row: a task without costs nothing."""
+
+    def direct_writer(self, transaction: TransactionId) -> DirectWriter:
+        """In a task, at-least-once: a writer that commits for itself; it connects at its first row."""
 
     def committer(self, pipeline: str) -> Committer:
         """On the driver: the other half."""

@@ -46,11 +46,11 @@ class SparkBatch:
         """In Spark's thread of the query, whose jobs are one group."""
         self._job_group = job_group(self.frame)
 
-    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
+    def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """One Spark job for all sinks. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
 
         def written(branch: Branch, rows: DataFrame) -> DataFrame:
-            task = WriteTask(scope, branch.shares, len(branch.hashes) if self.stateful else 0, TOKEN)
+            task = WriteTask(scope, branch.shares, len(branch.hashes) if self.stateful else 0, TOKEN, direct)
             return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
 
         try:

@@ -21,8 +21,9 @@ class DoneBatch:
     outcome: Sequence[bytes] | PrepareError  # encoded committables
     sinks: Sequence[str]  # their names
 
-    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
-        """See twophase.effects.Batch."""
+    def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
+        """See twophase.effects.Batch. What tasks have done by now is done: they have prepared."""
+        assert not direct
         if isinstance(self.outcome, PrepareError):
             return Failed(self.outcome)
         return Acknowledged(by_sink(self.sinks, map(decode_committable, self.outcome)), time.time())

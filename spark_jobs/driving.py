@@ -55,6 +55,7 @@ def driver_of(
             session=session,
             incarnation="".join(secrets.choice(_LETTERS) for _ in range(INCARNATION_LENGTH)),
             retained=spec.checkpoint.retained,
+            direct=spec.checkpoint.at_least_once,
             commit_back=commit_back,
             follows=follows,
             gather=at_once,
@@ -72,7 +73,9 @@ def _needs_gate(sink: Sink, committers: Mapping[str, Committer], limits: Mapping
 
 
 def limits_of(spec: Spec) -> Mapping[str, Limit]:
-    """By sink, how far it may be behind. For a driver that lives as long as the query."""
+    """By sink, how far it may be behind. For a driver that lives as long as the query. At-least-once nothing waits."""
+    if spec.checkpoint.at_least_once:
+        return NO_LIMITS
     behind = spec.checkpoint.max_concurrent - 1
     return {entry.name: _limit(entry.max_backlog, behind) for entry in spec.sinks}
 

@@ -31,7 +31,7 @@ class EosSink(DataSource):
 
     For queries without state, in append mode, without speculation; `checkpoint.timeout` does not end a batch. The spec
     is read again for each batch. `foreachBatch(ExactlyOnce(spec))` is faster, takes queries with state, has the
-    timeout, and partitions the rows itself.
+    timeout, partitions the rows itself, and may be at-least-once.
 
     Raises SpecError that names the option.
     """
@@ -50,6 +50,9 @@ class EosSink(DataSource):
         partitioned_by = {name.strip() for name in given.get("repartitioned_by", "").split(",")} - {""}
         spec = load_sink_spec(given["spec"])
         _check_none_behind(spec)
+        if spec.checkpoint.at_least_once:
+            message = f"{given['spec']}: checkpoint.mode is at-least-once, and this format writes exactly-once"
+            raise SpecError(message, remedy="set it to exactly-once, or use foreachBatch(ExactlyOnce(spec))")
         return StreamWriter(spec, local_folder(given["checkpointlocation"]), partitioned_by, schema)
 
 

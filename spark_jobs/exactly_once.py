@@ -29,7 +29,8 @@ class ExactlyOnce:
 
     The spec names `pipeline`, `checkpoint.location` (where decisions are kept) and `sinks`, without `from`; sources and
     steps are the job's own. Any source of Spark's that gives the same records for the same offsets will do. Each run of
-    a query is one epoch: its first batch claims head and sink, so that an earlier run that still lives is fenced.
+    a query is one epoch: its first batch claims head and sink, so that an earlier run that still lives is fenced. With
+    `checkpoint.mode: at-least-once` a batch takes less time, and rows of one that failed may come again.
 
     Call it exactly once for every batch, also for an empty one. The object may serve one query after another, never two
     at once.

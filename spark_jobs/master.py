@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from connectors.spec import Spec
+from connectors.spec import Spec, SqliteEntry
 from twophase.errors import SpecError
 
 _LOCAL: Final = re.compile(r"local(\[.*\])?")
@@ -40,13 +40,19 @@ def worker_python(spec: Spec, environ: Mapping[str, str]) -> str:
 def check_sinks(spec: Spec) -> None:
     """Raise SpecError for a sink whose tasks write to files of their machine, where that is not the driver's.
 
-    The driver would decide over rows that it cannot find. A bucket is the same one from everywhere.
+    The driver would decide over rows that it cannot find. A bucket is the same one from everywhere. At-least-once only
+    a sink that is a file itself is in question.
     """
-    if is_loopback(spec.spark.master) or not isinstance(spec.checkpoint.log_at, Path):
+    checkpoint, master = spec.checkpoint, spec.spark.master
+    if is_loopback(master):
         return
     for index, entry in enumerate(spec.sinks):
-        if entry.commit != "two-phase":
-            message = f"sinks[{index}] ({entry.name}): its rows wait in files at {spec.checkpoint.log_at}, and "
-            message += f"tasks of {spec.spark.master} write them on other machines"
+        here = f"sinks[{index}] ({entry.name})"
+        if checkpoint.at_least_once and isinstance(entry, SqliteEntry):
+            message = f"{here}: at-least-once tasks write to the file itself, and those of {master} are elsewhere"
+            raise SpecError(message, remedy="run it with a local master, or set checkpoint.mode to exactly-once")
+        if not checkpoint.at_least_once and isinstance(checkpoint.log_at, Path) and entry.commit != "two-phase":
+            message = f"{here}: its rows wait in files at {checkpoint.log_at}, and tasks of {master} write them on "
+            message += "other machines"
             remedy = "keep the log in an object store (`checkpoint.log`), run it with a local master, or commit by "
             raise SpecError(message, remedy=remedy + "two-phase where the database can")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from connectors.contracts import Sink
+from connectors.contracts import DirectWriter, Sink, Writer
 from spark_jobs.failures import carried
 from twophase.codec import encode_committable
 from twophase.ids import Scope, TransactionId, sink_key
@@ -44,12 +45,14 @@ class WriteTask:
     shares: Sequence[Share]
     hashes: int  # how many there are behind the rows' columns
     token: str  # see failures.carried
+    direct: bool  # at-least-once
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One attempt of one task. An error undoes what was written, as far as the service still answers."""
         digest = Digest([0] * self.hashes)
         with carried(self.token):
-            written = write_and_prepare(self.scope, self.shares, map(digest.take, batches))
+            write = write_and_commit if self.direct else write_and_prepare
+            written = write(self.scope, self.shares, map(digest.take, batches))
         if self.hashes:
             values = [digest.values[share.digest] for share in self.shares]
             written = [replace(each, digest=value) for each, value in zip(written, values, strict=True)]
@@ -59,15 +62,35 @@ class WriteTask:
 
 def write_and_prepare(scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch]) -> list[Committable]:
     """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share."""
+    writers = [share.sink.writer(_transaction(scope, share)) for share in shares]
+    with _written(shares, writers, batches):
+        return [writer.prepare() for writer in writers]
+
+
+def write_and_commit(scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch]) -> list[Committable]:
+    """At-least-once: the same, and committed there, one sink after another."""
+    writers = [share.sink.direct_writer(_transaction(scope, share)) for share in shares]
+    with _written(shares, writers, batches):
+        return [writer.commit() for writer in writers]
+
+
+def _transaction(scope: Scope, share: Share) -> TransactionId:
+    """Of this attempt of this task."""
     context = TaskContext.get()
     assert context is not None
-    task, attempt = context.partitionId(), context.taskAttemptId()
-    writers = [share.sink.writer(TransactionId(scope, sink_key(share.sink.name), task, attempt)) for share in shares]
+    return TransactionId(scope, sink_key(share.sink.name), context.partitionId(), context.taskAttemptId())
+
+
+@contextmanager
+def _written(
+    shares: Sequence[Share], writers: Sequence[Writer | DirectWriter], batches: Iterable[pa.RecordBatch]
+) -> Iterator[None]:
+    """The block ends the writers, which have been given all rows. An error, there too, undoes what can be undone."""
     try:
         for batch in batches:
             for share, writer in zip(shares, writers, strict=True):
                 writer.write(share.of(batch))
-        return [writer.prepare() for writer in writers]
+        yield
     except BaseException:
         for writer in writers:
             writer.abort()

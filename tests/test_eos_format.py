@@ -228,3 +228,11 @@ def test_a_missing_option_is_named(query: _Query, missing: str) -> None:
 def test_complete_mode_is_refused(query: _Query) -> None:
     with pytest.raises(SpecError, match="output mode complete"):
         EosSink({}).streamWriter(_SCHEMA, overwrite=True)
+
+
+def test_at_least_once_is_refused_by_name(query: _Query) -> None:
+    (query.folder / "spec.yaml").write_text(_SPEC.replace("./memory", "./memory, mode: at-least-once"))
+    options = {"spec": str(query.folder / "spec.yaml"), "checkpointLocation": str(query.folder / "spark")}
+    with pytest.raises(SpecError, match="at-least-once, and this format writes exactly-once") as caught:
+        EosSink(options).streamWriter(_SCHEMA, overwrite=False)
+    assert "foreachBatch(ExactlyOnce(spec))" in caught.value.remedy

@@ -84,7 +84,6 @@ SINGLE = [
     ("interval: 2s", "retained: 0", 4, "checkpoint.retained", "too small: 0; allowed: at least 1"),
     ("interval: 2s", "retained: true", 4, "checkpoint.retained", "wrong type: true (true or false)"),
     ("interval: 2s", "retained: 1.5", 4, "checkpoint.retained", "wrong type: 1.5 (a number)"),
-    ("interval: 2s", "mode: at-least-once", 4, "checkpoint.mode", "not built yet: 'at-least-once'"),
     ("interval: 2s", "mode: exactly-onc", 4, "checkpoint.mode", "did you mean 'exactly-once'?"),
     (
         "interval: 2s",

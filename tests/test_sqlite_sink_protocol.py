@@ -86,7 +86,7 @@ class Job:
     world: World
     fails: bool = False
 
-    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
+    def run_writers(self, scope: Scope, *, direct: bool = False) -> Acknowledged | Failed:
         first = scope.checkpoint_id * ROWS
         self.task(scope, 0, range(first, first + 5))  # prepared, and its acknowledgement lost
         accepted = [self.task(scope, 0, range(first, first + 5))]

@@ -84,6 +84,9 @@ class MemorySink:
     def revoke(self, scope: Scope) -> None:
         self._called("revoke")
 
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+        self._called(f"catch up {checkpoint_id}")
+
     def prune(self, incarnation: str, below: int) -> None:
         self._called(f"prune {below}")
 
@@ -98,7 +101,7 @@ class Batch:
     sink: MemorySink
     error: PrepareError | None = None
 
-    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
+    def run_writers(self, scope: Scope, *, direct: bool = False) -> Acknowledged | Failed:
         mine = committable(scope)
         self.sink.waiting.add(mine.transaction)
         return Failed(self.error) if self.error else Acknowledged({"warehouse": (mine,)}, 2.0)

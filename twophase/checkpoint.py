@@ -18,17 +18,21 @@ from twophase.ids import Scope
 from twophase.messages import Acknowledged, Begin, Failed, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
-from twophase.transitions import Abort, Committed, Complete
+from twophase.transitions import Abort, Committed, Complete, Note
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 
 
-def run_checkpoint(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -> Steps[CheckpointRecord]:
+def run_checkpoint(
+    owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int, *, direct: bool = False
+) -> Steps[CheckpointRecord]:
     """Bring one of Spark's batches to its end: completed and committed, or aborted with the error that caused it.
 
     Called once for each call of `foreachBatch`. Returning means that Spark may write `commits/N`; raising means that it
-    must not (R8: N is never skipped).
+    must not (R8: N is never skipped). `direct`: at-least-once, see `_note`.
     """
     is_new = begin.checkpoint_id > owned.head.completed
+    if direct and is_new:
+        return (yield from _note(owned, begin, sinks, retained))
     record = yield from decide(owned, begin, sinks)
     if is_new or owned.head.committed < record.checkpoint_id:
         yield from _finish(owned, record, retained)
@@ -55,6 +59,28 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     yield messages.PutRecord(ref, record)
     yield from owned.swap(Complete(record, ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
+    return record
+
+
+def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -> Steps[CheckpointRecord]:
+    """At-least-once: tasks commit their rows themselves, and one swap says that all have.
+
+    Whatever ends this before the swap, Spark runs the batch again, and rows that were committed come twice. None is
+    missing: every task has acknowledged before head says so. There is nothing to abort, for nothing is prepared and no
+    decision is on its way.
+    """
+    scope, ranges = _scope(owned.head, begin.checkpoint_id), _ranges(owned.head, begin)
+    assert scope is not None  # it is new
+    answer: Acknowledged | Failed = yield messages.RunWriters(scope, direct=True)
+    if isinstance(answer, Failed):
+        raise answer.error
+    if error := mistake(scope, sinks, answer.committables):
+        raise error
+    record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at, direct=True)
+    ref, before = _reference(record), owned.head.records
+    yield messages.PutRecord(ref, record)
+    yield from owned.swap(Note(Complete(record, ref, begin.began), retained), "note")
+    yield from _tell(owned, record, before)
     return record
 
 
@@ -95,6 +121,11 @@ def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None
     """R9: every sink has committed up to this checkpoint. What is not retained any more is pruned."""
     before = owned.head.records
     yield from owned.swap(Committed(record.checkpoint_id, retained), "committed")
+    yield from _tell(owned, record, before)
+
+
+def _tell(owned: Ownership, record: CheckpointRecord, before: Sequence[RecordRef]) -> Steps[None]:
+    """R9, once head calls it committed: the sources are told, and of the records of `before` old ones are pruned."""
     yield messages.CommitBack(_positions_after(owned.head, record))
     dropped = tuple(ref for ref in before if ref not in owned.head.records)
     if dropped:

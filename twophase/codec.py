@@ -94,6 +94,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
             },
             "started_at": record.started_at,
             "decided_at": record.decided_at,
+            **({"direct": True} if record.direct else {}),
         }
     )
 
@@ -117,6 +118,7 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
             },
             started_at=document["started_at"],
             decided_at=document["decided_at"],
+            direct=document.get("direct", False),
         )
 
 

@@ -45,6 +45,7 @@ class Driver:
     session: str  # random, unique to this driver; `<run>.<number>` where a run starts one after another
     incarnation: str  # random; becomes the pipeline's if it never ran here
     retained: int = 10
+    direct: bool = False  # at-least-once: tasks commit their rows themselves
     patience: Patience = field(default_factory=Patience)
     commit_back: Callable[[Mapping[str, Mapping[str, int]]], None] = lambda _positions: None
     gather: Gather = one_by_one  # over the sinks
@@ -77,7 +78,7 @@ class Driver:
         sinks = tuple(self.committers)
         steps = start(self.pipeline, sinks, self.session, self.incarnation, self.retained, self.follows)
         self._owned = self._carry_out(steps)
-        if any(limit.checkpoints for limit in self.limits.values()):
+        if any(limit.checkpoints for limit in self.limits.values()) and not self.direct:
             self._backlog = Backlog(self._owned, self.limits, self._carry_out_behind, self.retained)
         return self.owned
 
@@ -120,12 +121,12 @@ class Driver:
     def checkpoint(self, begin: Begin, batch: Batch) -> CheckpointRecord:
         """R4-R9 for one batch. Returning: it is committed everywhere, or where a sink may be behind, by and by.
 
-        Raising: Spark must not mark it done.
+        Raising: Spark must not mark it done; what tasks have committed at-least-once is there, and is written again.
         """
         self.durations_s = {}
         owned, sinks = self._ownership, tuple(self.committers)
         if self._backlog is None:
-            return self._carry_out(run_checkpoint(owned, begin, sinks, self.retained), batch)
+            return self._carry_out(run_checkpoint(owned, begin, sinks, self.retained, direct=self.direct), batch)
         self.check()
         known = owned.head.completed
         record = self._carry_out(decide(owned, begin, sinks), batch)

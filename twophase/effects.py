@@ -51,8 +51,8 @@ class SparkLog(Protocol):
 class Batch(Protocol):
     """One batch as Spark hands it over, seen from the protocol. The caller of `Driver.checkpoint` implements it."""
 
-    def run_writers(self, scope: Scope) -> Acknowledged | Failed:
-        """One job: write, prepare, acknowledge. Returns only when the job has ended or was cancelled."""
+    def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
+        """One job: write, prepare (`direct`: commit), acknowledge. Returns only when it has ended or was cancelled."""
 
     def discard(self) -> Mapping[str, tuple[int, int]] | None:
         """Run the batch for its state only: rows and digest by sink; None where there is no state to bring along."""
@@ -85,7 +85,7 @@ class Effects:
                 return self._load_record(action)
             case messages.RunWriters():
                 assert batch is not None
-                return batch.run_writers(action.scope)
+                return batch.run_writers(action.scope, direct=action.direct)
             case messages.Discard():
                 assert batch is not None
                 return batch.discard()
@@ -104,6 +104,9 @@ class Effects:
                 self._at_each("revoke permits", lambda sink: sink.revoke(action.scope))
             case messages.AbortPrepared():
                 self._abort(action.prepared)
+            case messages.CatchUp():
+                at = action.incarnation, action.epoch, action.checkpoint_id
+                self._at_each("catch up", lambda sink: sink.catch_up(*at))
             case messages.CommitBack():
                 self._commit_back(action.positions)
             case messages.Prune():
@@ -221,5 +224,9 @@ def _commit(
         return error
 
 
-_POINTS = {"decide": ("before-decide", "after-decide"), "committed": ("after-commits", "closed")}
+_POINTS = {
+    "decide": ("before-decide", "after-decide"),
+    "committed": ("after-commits", "closed"),
+    "note": ("before-decide", "closed"),
+}
 """Fault points around the swaps that matter (see `faults`)."""

@@ -11,6 +11,7 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `reading` | a source task has read its first batch |
 | `writing` | a writer has sent its first batch to the sink |
 | `prepared` | a writer has prepared and not yet acknowledged |
+| `written` | at-least-once: a writer has committed its rows and not yet acknowledged |
 | `before-decide` | every writer has acknowledged; head is not yet swapped |
 | `after-decide` | head holds the decision; nothing is committed |
 | `applying` | a slot of a log has an open transaction with its rows |
@@ -31,6 +32,7 @@ POINTS: Final = (
     "reading",
     "writing",
     "prepared",
+    "written",
     "before-decide",
     "after-decide",
     "applying",

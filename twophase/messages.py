@@ -5,7 +5,7 @@
 | ReadHead | Seen or None |
 | Inspect | Inspected |
 | Swap | True: landed; False: refused; None: not answered |
-| PutRecord, Claim, Permit, AbortPrepared, Revoke, CommitBack, Prune, Sweep, Abandon | None |
+| PutRecord, Claim, Permit, AbortPrepared, Revoke, CatchUp, CommitBack, Prune, Sweep, Abandon | None |
 | LoadRecord | CheckpointRecord, or the HeadFormatError that says why it cannot be read |
 | Commit | {sink: outcomes}; with `tell_refusals` also {sink: the ConnectorError that says why it cannot} |
 | ListPrepared | {sink: prepared} |
@@ -88,6 +88,7 @@ class RunWriters:
     """Run the tasks that write and prepare. One Spark job."""
 
     scope: Scope
+    direct: bool = False  # at-least-once: they commit instead of preparing
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,15 @@ class Revoke:
     """Delete the permits of this run and of earlier tries; wait for stragglers (R9)."""
 
     scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """Have every sink that counts checkpoints stand at this one: tasks have committed what it has not counted."""
+
+    incarnation: str
+    epoch: int
+    checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +182,7 @@ Action = (
     | ListPrepared
     | AbortPrepared
     | Revoke
+    | CatchUp
     | CommitBack
     | Prune
     | Sweep

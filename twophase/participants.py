@@ -74,6 +74,13 @@ class Committer(Protocol):
     def revoke(self, scope: Scope) -> None:
         """Delete the permits of `scope` and of earlier tries of it; waits for stragglers that hold one (R9)."""
 
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+        """Count every checkpoint up to this one as committed, where the sink counts them; else there is nothing to do.
+
+        Called at a start that follows checkpoints whose tasks committed by themselves, once the sink is claimed.
+        Raises FencedError if it is not this (incarnation, epoch)'s any more. Idempotent.
+        """
+
     def prune(self, incarnation: str, below: int) -> None:
         """Drop witnesses (and segments) of checkpoints below `below`; never above what head calls committed (R9)."""
 

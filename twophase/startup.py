@@ -41,21 +41,23 @@ def start(
         retained: how many checkpoints keep their records.
         follows: head as the driver before this one of the same run held it last; None at the first start of a run.
     """
-    owned = yield from _claim_head(pipeline, sinks, session, incarnation, follows)
+    owned, newest = yield from _claim_head(pipeline, sinks, session, incarnation, follows)
     yield from _commit_decided(owned)
     head = owned.head
     yield messages.Claim(head.incarnation, head.epoch)
     yield from _abort_leftovers(head)
     if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
         yield from owned.swap(Committed(head.completed, retained), "committed")
+    if newest is not None and newest.direct:
+        yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id)
     yield messages.Sweep(owned.head)
     return owned
 
 
 def _claim_head(
     pipeline: str, sinks: Sequence[str], session: str, incarnation: str, follows: HeadValue | None
-) -> Steps[Ownership]:
-    """R1 and R2.
+) -> Steps[tuple[Ownership, CheckpointRecord | None]]:
+    """R1 and R2. Returns head as it is claimed, and the newest completed checkpoint.
 
     Two drivers that start together take turns: who is refused begins again and finds the other's epoch. A restart is
     no such start: it goes on only while nobody else has claimed, or two runs would take over from one another for ever.
@@ -67,7 +69,7 @@ def _claim_head(
         if follows is not None and head is not None and _is_superseded(follows, head, session):
             raise fenced(follows, head)
         try:
-            yield from _compare(pipeline, sinks, head, head.incarnation if head else incarnation)
+            newest = yield from _compare(pipeline, sinks, head, head.incarnation if head else incarnation)
         except (IdentityError, HeadFormatError):
             again: Seen | None = yield messages.ReadHead()
             if again == seen:
@@ -81,7 +83,7 @@ def _claim_head(
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
         owned.take(owned.version + 1, value)
-        return owned
+        return owned, newest
     message = f"head of pipeline {pipeline} did not take or answer a claim in {_ROUNDS} rounds"
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
 
@@ -93,13 +95,16 @@ def _is_superseded(mine: HeadValue, seen: HeadValue, session: str) -> bool:
     return seen.epoch != mine.epoch and not by_this_run
 
 
-def _compare(pipeline: str, sinks: Sequence[str], head: HeadValue | None, incarnation: str) -> Steps[None]:
+def _compare(
+    pipeline: str, sinks: Sequence[str], head: HeadValue | None, incarnation: str
+) -> Steps[CheckpointRecord | None]:
     newest = yield from _record(head, head.completed if head else -1)
     committed = yield from _last_written(head)
     inspected: Inspected = yield messages.Inspect(
         incarnation, {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks}
     )
     verify(pipeline, head, newest, inspected.spark, inspected.sinks)
+    return newest
 
 
 def _newborn(pipeline: str, incarnation: str) -> HeadValue:
@@ -123,6 +128,8 @@ def _last_written(head: HeadValue | None) -> Steps[CheckpointRecord | None]:
     for ref in reversed(head.records):
         if ref.checkpoint_id <= head.committed:
             record = yield from _record(head, ref.checkpoint_id)
+            if record is not None and record.direct:
+                return None  # at-least-once: its rows have no witness
             if record is not None and any(record.committables.values()):
                 return record
     return None

@@ -132,6 +132,21 @@ class Committed:
         return replace(head, committed=max(head.committed, self.checkpoint_id), records=records)
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """At-least-once: the tasks have committed by themselves, so that the checkpoint is completed and committed at once.
+
+    A driver that was superseded learns it here (R1); what its tasks wrote is written again by whoever came after.
+    """
+
+    complete: Complete
+    retained: int
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition."""
+        return Committed(self.complete.record.checkpoint_id, self.retained).apply(self.complete.apply(head))
+
+
 def _check_not_aborted(head: HeadValue, record: CheckpointRecord) -> None:
     """R8: who aborted a try has rolled its branches back; its decision must not land by being applied again."""
     scope = record.scope

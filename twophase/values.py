@@ -79,6 +79,7 @@ class CheckpointRecord:
     committables: Mapping[str, tuple[Committable, ...]]  # by sink name; every sink of the pipeline has an entry
     started_at: float  # seconds since 1970, UTC
     decided_at: float
+    direct: bool = False  # at-least-once: tasks committed their rows themselves, and no sink has a witness of them
 
     @property
     def checkpoint_id(self) -> int:

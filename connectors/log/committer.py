@@ -121,6 +121,10 @@ class LogCommitter:
     def revoke(self, scope: Scope) -> None:
         """See Committer. There are no permits."""
 
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+        """See Committer. Nothing waits in the log any more when this is called."""
+        self._ledger.catch_up(Owner(incarnation, epoch), checkpoint_id)
+
     def prune(self, incarnation: str, below: int) -> None:
         """See Committer. Of the segments only applied ones, whatever `below` says."""
         applied = self._ledger.entries(incarnation, ()).applied

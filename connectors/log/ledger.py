@@ -79,6 +79,12 @@ class Ledger(Protocol):
     ) -> TransactionId | None:
         """Delete each, while nobody can apply them. Returns one that is applied, if there is one, and deletes none."""
 
+    def catch_up(self, owner: Owner, checkpoint_id: int) -> None:
+        """Have no slot stand before this checkpoint: what it lacks was written without the log (at-least-once).
+
+        Raises FencedError if the sink is not this driver's.
+        """
+
     def prune(self, incarnation: str, below: int) -> None:
         """Forget what tells of checkpoints below `below` one by one, but never how far the slots are."""
 

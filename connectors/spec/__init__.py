@@ -1,12 +1,13 @@
 """The YAML spec: what it may say, what is wrong with it, and what follows from it. Touches no service.
 
-`load_spec` reads and validates; `guarantees` says what the pipeline promises; `mask` keeps secrets out of messages.
+`load_spec` reads and validates; `promise` and `guarantees` say what the pipeline promises; `mask` keeps secrets out of
+messages.
 Imports neither Spark nor a database nor pyarrow, so that `eos validate` answers at once.
 """
 
 from __future__ import annotations
 
-from connectors.spec.guarantees import Guarantee, guarantees
+from connectors.spec.guarantees import Guarantee, guarantees, promise
 from connectors.spec.json_schema import json_schema
 from connectors.spec.loader import load_spec
 from connectors.spec.mistakes import Mistake, SpecMistakesError
@@ -34,4 +35,5 @@ __all__ = [
     "json_schema",
     "load_spec",
     "mask",
+    "promise",
 ]

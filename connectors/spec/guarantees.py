@@ -24,13 +24,25 @@ class Guarantee:
     limits: tuple[str, ...]
 
 
+def promise(spec: Spec) -> str:
+    """Of the pipeline as a whole, in a line."""
+    return _AT_LEAST_ONCE if spec.checkpoint.at_least_once else _EXACTLY_ONCE
+
+
+_EXACTLY_ONCE: Final = "exactly-once: every record's rows are in each sink once, whatever is killed and restarted"
+_AT_LEAST_ONCE: Final = (
+    "at-least-once: no record is lost; after a failure the rows of the checkpoint that was under way may come twice"
+)
+
+
 def guarantees(spec: Spec) -> list[Guarantee]:
     """One for each sink, in the order of the spec. Pure; secrets are masked."""
     return [_of_sink(spec, entry) for entry in spec.sinks]
 
 
 def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
-    promise, visible, needs, limits = _BY_KIND[type(entry), entry.commit](spec)
+    words = _BY_KIND[type(entry), entry.commit](spec)
+    promise, visible, needs, limits = _direct(spec, entry, words) if spec.checkpoint.at_least_once else words
     return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), (*limits, *_of_source(spec)))
 
 
@@ -49,6 +61,22 @@ def _of_table(entry: SinkEntry) -> tuple[str, ...]:
 
 
 _Words = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+
+
+def _direct(spec: Spec, entry: SinkEntry, exactly_once: _Words) -> _Words:
+    """At-least-once. What `commit` needs is needed all the same: a start ends what an exactly-once run has left."""
+    own = "a topic that exists" if isinstance(entry, KafkaSinkEntry) else "no unique key that a row could meet again"
+    return (
+        _AT_LEAST_ONCE,
+        f"as soon as a task has written its share of a checkpoint (one begins every {spec.checkpoint.interval_s:g} s)",
+        (own, *(need for need in exactly_once[2] if need != _place(spec) and "read_committed" not in need)),
+        (
+            "what may come twice, and more often if it fails again: rows of the one checkpoint that is not in "
+            "`eos status` when a task, the driver or a service fails, or the run is ended the hard way",
+            "a reader may see some rows of a checkpoint and not yet others, of one sink or of several",
+            "a driver that another one has superseded may still write the rows of one checkpoint",
+        ),
+    )
 
 
 def _mysql(spec: Spec) -> _Words:

@@ -108,10 +108,10 @@ class KafkaSinkEntry(Strict):
         """For people."""
         return f"{self.bootstrap_servers}, {self.topic or f'topics as {self.topic_column} says'}"
 
-    @property
-    def servers(self) -> list[str]:
+    def servers(self, checkpoint: CheckpointSettings) -> list[str]:
         """Addresses that tasks connect to, as URLs."""
-        return [f"//{broker}" for broker in self.bootstrap_servers.split(",")] if self.topic is None else []
+        asked = self.topic is None or checkpoint.at_least_once
+        return [f"//{broker}" for broker in self.bootstrap_servers.split(",")] if asked else []
 
     @property
     def target(self) -> tuple[object, ...]:

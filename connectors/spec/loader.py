@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from connectors.spec.document import Document
 from connectors.spec.graph import check_graph, check_trunk
 from connectors.spec.mistakes import SpecMistakesError
+from connectors.spec.mode import check_mode
 from connectors.spec.reading import read_document
 from connectors.spec.spec import Spec
 from connectors.spec.translate import report_error
@@ -24,6 +25,7 @@ def load_spec(path: Path, environ: Mapping[str, str]) -> Spec:
     document = read_document(path, environ)
     spec = _validate(document)
     check_graph(document)
+    check_mode(document)
     if spec is not None and not document.mistakes:
         check_trunk(document, spec)
     if document.mistakes or spec is None:

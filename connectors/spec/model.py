@@ -91,11 +91,6 @@ def refuse(reasons: Mapping[str, str]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def later(*values: str) -> BeforeValidator:
-    """For a choice: values of the design that are not built yet."""
-    return refuse({value: f"not built yet: '{value}'" for value in values})
-
-
 def only(default: object, shown: str) -> AfterValidator:
     """For a setting of a feature that is not built yet: its default and nothing else."""
 

@@ -23,7 +23,7 @@ from connectors.spec.fields import (
     database_url,
     without,
 )
-from connectors.spec.model import Strict, later, only, shown, wrong
+from connectors.spec.model import Strict, only, shown, wrong
 from connectors.spec.secrets import Url
 from twophase.restart import ExponentialDelay, FixedDelay, NoRestart, RestartStrategy
 from wal.address import EXAMPLES, ObjectAddress, is_object_url
@@ -81,8 +81,10 @@ class CheckpointSettings(Strict):
     """A checkpoint that takes longer is aborted and run again."""
     retained: AtLeastOne = 10
     """How many checkpoints `eos status` can still show."""
-    mode: Annotated[Literal["exactly-once"], later("at-least-once")] = "exactly-once"
-    """What is promised."""
+    mode: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    """What is promised. `at-least-once`: tasks commit their rows themselves, before the checkpoint is decided; rows are
+    seen sooner, and after a failure those of the last checkpoint may come again. `commit` of a sink then says only how
+    what was decided under exactly-once is brought to its end. May be changed between two runs."""
     max_records_per_checkpoint: AtLeastOne | None = None
     """Bounds memory, transactions and recovery after an outage; without it a checkpoint takes all that is there."""
     min_pause_s: Annotated[Duration, only(0.0, "0s")] = Field(0.0, alias="min_pause")
@@ -107,6 +109,11 @@ class CheckpointSettings(Strict):
         elif self.log_options:
             raise wrong("options of an object store, and no such log", *EXAMPLES, at="log_options")
         return self
+
+    @property
+    def at_least_once(self) -> bool:
+        """Whether rows may come twice."""
+        return self.mode == "at-least-once"
 
     @property
     def log_at(self) -> Path | ObjectAddress:

@@ -69,7 +69,7 @@ class _KeyedEntry(Strict):
                 raise wrong(f"'{name}' is for rows that are merged", "commit: upsert", at=name)
         return self
 
-    def _table(self) -> dict[str, object]:
+    def _table(self, checkpoint: CheckpointSettings) -> dict[str, object]:
         """What every connector is told of its table."""
         upsert = Upsert(tuple(self.key), self.deleted) if self.key is not None else None
         return {
@@ -79,6 +79,7 @@ class _KeyedEntry(Strict):
             "renamed": dict(self.columns),
             "create": self.create == "if-missing",
             "evolve": self.evolve == "add-columns",
+            "repeats": checkpoint.at_least_once,
         }
 
 
@@ -114,15 +115,15 @@ class _ServerEntry(_KeyedEntry):
         """For people; the password is masked."""
         return f"{self.url}, table {self.table}"
 
-    @property
-    def servers(self) -> list[str]:
+    def servers(self, checkpoint: CheckpointSettings) -> list[str]:
         """Addresses that tasks connect to, as URLs. Contains the password."""
+        del checkpoint
         return [self.url.reveal()]
 
     def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
         """What the connector is built with. Contains the password, and the credentials of an object store."""
         log = None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)
-        return {**self._table(), "url": self.url.reveal(), "log": log}
+        return {**self._table(checkpoint), "url": self.url.reveal(), "log": log}
 
 
 class MySqlEntry(_ServerEntry):
@@ -173,9 +174,9 @@ class SqliteEntry(_KeyedEntry):
         """For people."""
         return f"{self.path}, table {self.table}"
 
-    @property
-    def servers(self) -> list[str]:
+    def servers(self, checkpoint: CheckpointSettings) -> list[str]:
         """See MySqlEntry: a file has none."""
+        del checkpoint
         return []
 
     @property
@@ -185,7 +186,7 @@ class SqliteEntry(_KeyedEntry):
 
     def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
         """What the connector is built with. Contains the credentials of an object store."""
-        return {**self._table(), "path": self.path, "log": LogPlace(checkpoint.log_at)}
+        return {**self._table(checkpoint), "path": self.path, "log": LogPlace(checkpoint.log_at)}
 
 
 SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry | KafkaSinkEntry, Field(discriminator="connector")]

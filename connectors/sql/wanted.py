@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
@@ -76,6 +76,13 @@ def ahead(
         yield from maker().findings(check)
     elif sink.create and find() is None:
         yield Finding(check, True, f"{sink.table} is missing; will be created for the rows of the job")
+
+
+def refusing_repeats(unique: Iterable[str]) -> list[str]:
+    """What keeps a table from being written to at-least-once. `unique`: its indexes that could meet a row twice."""
+    names = ", ".join(unique)
+    reason = "would refuse a row that is written again after a failure, and stop the pipeline for good"
+    return [f"unique key {names} {reason}: at-least-once takes a table without one"] if names else []
 
 
 def with_order(upsert: Upsert | None, names: list[str]) -> tuple[str, ...]:

@@ -75,6 +75,13 @@ class Life:
             self.write(writer, *rows)
         return writer.prepare()
 
+    def write_directly(self, scope: Scope, *rows: Row | Change, task: int = 0) -> Committable:
+        """One attempt of an at-least-once run."""
+        writer = self.sink.direct_writer(TransactionId(scope, sink_key(self.name), task, next(self.attempts)))
+        if rows:
+            writer.write(batch(*rows).select(list(self.sink.columns)))
+        return writer.commit()
+
     def checkpoint(self, checkpoint_id: int, *shares: Sequence[Row | Change]) -> None:
         """A whole checkpoint: one task for each share, decided, committed and closed."""
         scope = self.permit(checkpoint_id)

@@ -18,9 +18,12 @@ from integration_tests import databases, topics
 from integration_tests.bench import raw, topic
 from integration_tests.bench.product import Product
 from integration_tests.services import Services, obtain
+from twophase.codec import decode_head
+from twophase.local_head import LocalHead
 
 _FEW = 10  # see that the pipeline waits for records
 _TWO_PHASE = "two-phase"
+_EXACTLY_ONCE = "exactly-once"
 
 _Case = Callable[[Services, str, str, int, Path], tuple[float, float]]
 
@@ -92,11 +95,19 @@ def _cold(services: Services, name: str, url: str, rows: int, folder: Path) -> t
 
 
 def _warm(
-    services: Services, name: str, url: str, rows: int, folder: Path, commit: str = _TWO_PHASE
+    services: Services,
+    name: str,
+    url: str,
+    rows: int,
+    folder: Path,
+    commit: str = _TWO_PHASE,
+    mode: str = _EXACTLY_ONCE,
 ) -> tuple[float, float]:
     """A running pipeline that has moved as many records before: from when it may read them to the last one visible."""
     topic.produce(services.kafka_bootstrap, name, 0, rows)
-    with Product(folder, services.kafka_bootstrap, name, url, "bench", commit) as product, _visible(url) as visible:
+    product = Product(folder, services.kafka_bootstrap, name, url, "bench", commit, mode)
+    see = _visible(url) if mode == _EXACTLY_ONCE else _noted(product.location)
+    with product, see as visible:
         product.wait_for(visible, rows)
         topic.produce(services.kafka_bootstrap, name, rows, _FEW)
         product.wait_for(visible, rows + _FEW)
@@ -126,6 +137,20 @@ def _visible(url: str) -> Iterator[Callable[[], int]]:
     engine.dispose()
 
 
+@contextmanager
+def _noted(location: Path) -> Iterator[Callable[[], int]]:
+    """The same where no witness tells: the records that head has, which is told of each when its rows are visible."""
+
+    head = LocalHead(location)
+
+    def rows() -> int:
+        read = head.read()
+        positions = decode_head(read.value).positions if read is not None else {}
+        return sum(end for splits in positions.values() for end in splits.values())
+
+    yield rows
+
+
 def _check(url: str, rows: int) -> None:
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
     with engine.connect() as connection:
@@ -145,6 +170,7 @@ _CASES: dict[str, _Case] = {
     "eos cold": _cold,
     "eos warm": _warm,
     "eos warm log": partial(_warm, commit="write-ahead-log"),
+    "eos warm at-least-once": partial(_warm, mode="at-least-once"),
 }
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ _MEMORY_EVERY_S = 1.0  # on two cores, watching costs what is watched
 
 _SPEC = """\
 pipeline: bench
-checkpoint: {{location: ./checkpoint, interval: 0s}}
+checkpoint: {{location: ./checkpoint, interval: 0s, mode: {mode}}}
 restart: {{strategy: none}}
 spark: {{master: "local[2]"}}
 sources:
@@ -45,13 +45,14 @@ class Product:
     url: str
     table: str
     commit: str
+    mode: str = "exactly-once"
     peak_rss_mb: float = 0.0  # of the largest Python process of the tree
     _process: subprocess.Popen[bytes] = field(init=False)
     started_at: float = 0.0
 
     def __enter__(self) -> Product:
         spec = self.folder / "spec.yaml"
-        names = ("bootstrap", "topic", "url", "table", "commit")
+        names = ("bootstrap", "topic", "url", "table", "commit", "mode")
         spec.write_text(_SPEC.format(schema=SCHEMA, **{name: getattr(self, name) for name in names}))
         self.started_at = time.time()
         with (self.folder / "log").open("wb") as log:
@@ -94,6 +95,11 @@ class Product:
                 self._measure_memory()
             time.sleep(_POLL_S)
         return time.time()
+
+    @property
+    def location(self) -> Path:
+        """Where the run keeps its checkpoints."""
+        return self.folder / "checkpoint"
 
     def pause(self) -> None:
         """Stop every process of the run, so that records pile up without being read."""

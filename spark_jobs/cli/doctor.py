@@ -11,7 +11,7 @@ from rich.table import Table
 
 from connectors.contracts import Finding, Source
 from connectors.registry import build_sink, build_source
-from connectors.spec import Spec
+from connectors.spec import Spec, promise
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
@@ -55,6 +55,7 @@ def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
 
 def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     """Each finding with what it is about."""
+    yield "pipeline", Finding("guarantee", True, promise(spec))
     here = list(check_environment(spec, os.environ))
     for finding in here:
         yield "this machine", finding

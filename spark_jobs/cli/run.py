@@ -10,7 +10,7 @@ from types import FrameType
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from rich.console import Console
 
-from connectors.spec import Spec
+from connectors.spec import Spec, promise
 from spark_jobs.console import ConsoleListener
 from spark_jobs.control import StopControl
 from spark_jobs.report import LogListener
@@ -20,6 +20,7 @@ from spark_jobs.session import spark_session
 
 def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: bool) -> None:
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop."""
+    console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     progress = ConsoleListener(spec.pipeline, console)
     with progress.shown():
         control = StopControl()

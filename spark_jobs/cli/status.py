@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.registry import open_head
-from connectors.spec import Spec
+from connectors.spec import Spec, promise
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from twophase.status import Status, read_status
@@ -34,11 +34,12 @@ def status(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     loaded = out.load(spec)
     found = read_history(loaded)
     if as_json:
-        out.facts({"ok": True, "pipeline": loaded.pipeline, "has_run": found is not None, **_facts(found)})
+        which = {"pipeline": loaded.pipeline, "mode": loaded.checkpoint.mode, "has_run": found is not None}
+        out.facts({"ok": True, **which, **_facts(found)})
     elif found is None:
         out.show(out.text(f"{loaded.pipeline} has not run yet."))
     else:
-        out.show(*_lines(found), _table(found))
+        out.show(*_lines(found), out.text(promise(loaded)), _table(found))
 
 
 def read_history(spec: Spec) -> Status | None:
@@ -83,7 +84,8 @@ def _table(found: Status) -> Table:
 
 
 def _state(found: Status, record: CheckpointRecord) -> str:
-    return "committed" if found.is_committed(record) else "completed"
+    state = "committed" if found.is_committed(record) else "completed"
+    return f"{state} at-least-once" if record.direct else state
 
 
 def _records(record: CheckpointRecord) -> int:
@@ -114,7 +116,8 @@ def _facts(found: Status | None) -> dict[str, object]:
                 "decided_at": record.decided_at,
                 "records": _records(record),
                 "rows": record.rows,
-                "state": _state(found, record),
+                "state": "committed" if found.is_committed(record) else "completed",
+                "mode": "at-least-once" if record.direct else "exactly-once",
                 "ranges": {
                     source: [{"split": each.split, "start": each.start, "end": each.end} for each in ranges]
                     for source, ranges in record.ranges.items()

@@ -50,6 +50,7 @@ def _facts(spec: Spec) -> dict[str, object]:
         "location": spec.checkpoint.location,
         "head": str(spec.checkpoint.head) if spec.checkpoint.head else "files at the location",
         "interval_s": spec.checkpoint.interval_s,
+        "mode": spec.checkpoint.mode,
         "sources": [{"name": s.name, "connector": s.connector, "reads": _source(s)} for s in spec.sources],
         "steps": [{"name": step.name, "does": _step(step)} for step in spec.transforms],
         "trunk": spec.trunk,
@@ -62,7 +63,9 @@ def _facts(spec: Spec) -> dict[str, object]:
 
 def _tree(spec: Spec) -> Tree:
     """Source, steps and sinks in the order of the data."""
-    tree = Tree(out.text(f"{spec.pipeline}: exactly-once, a checkpoint every {spec.checkpoint.interval_s:g} s", "bold"))
+    checkpoint = spec.checkpoint
+    words = f"{spec.pipeline}: {checkpoint.mode}, a checkpoint every {checkpoint.interval_s:g} s"
+    tree = Tree(out.text(words, "bold"))
     flow = [(source.name, f"source {source.name}: {_source(source)}") for source in spec.sources]
     flow += [(step.name, f"step {step.name}: {_step(step)}") for step in spec.transforms]
     for name, text in flow:

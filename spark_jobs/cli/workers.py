@@ -119,7 +119,7 @@ def _modules(spec: Spec) -> list[str]:
 def _addresses(spec: Spec) -> list[tuple[str, int]]:
     """Of the brokers that the spec names, of the sinks' servers, and of the store where rows wait."""
     urls = [f"//{broker}" for entry in spec.sources for broker in entry.bootstrap_servers.split(",")]
-    urls += [server for entry in spec.sinks for server in entry.servers]
+    urls += [server for entry in spec.sinks for server in entry.servers(spec.checkpoint)]
     urls += [store.endpoint] if (store := _log_store(spec)) else []
     parts = [urlsplit(url) for url in urls]
     return [(part.hostname, part.port or _PORTS[part.scheme.partition("+")[0]]) for part in parts if part.hostname]

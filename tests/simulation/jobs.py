@@ -1,4 +1,5 @@
 """Spark's job of one checkpoint: each task opens a transaction, prepares it and acknowledges; some are run twice (H1).
+At-least-once it commits instead.
 
 A job is (unit, attempt, phase, accepted, acked): a unit is one task of one sink; `acked` says that the first of two
 attempts has acknowledged, so that Spark may take its word instead. Attempts that nobody waits for any more live on in
@@ -13,6 +14,7 @@ from typing import Any
 
 from tests.simulation.config import Config
 from tests.simulation.world import World
+from twophase import messages
 from twophase.ids import Scope, TransactionId, sink_key
 
 BEGUN: tuple[Any, ...] = (0, 0, "open", (), False)
@@ -28,15 +30,14 @@ def transaction(scope: Scope, job: tuple[Any, ...], config: Config, attempt: int
     return str(TransactionId(scope, sink_key(config.names[sink]), task, number))
 
 
-def step(world: World, index: int, scope: Scope, config: Config) -> Iterator[tuple[Any, World, Any]]:
+def step(world: World, index: int, action: messages.RunWriters, config: Config) -> Iterator[tuple[Any, World, Any]]:
     """What the job may do next: (what, world, result), with a result when the job has ended."""
-    job = world.processes[index].job or BEGUN
+    scope, job = action.scope, world.processes[index].job or BEGUN
     if job[0] == config.sinks * config.tasks:
         yield "job ends", world, ("acknowledged", job[3])
         return
-    yield from (
-        _open(world, index, scope, job, config) if job[2] == "open" else _prepare(world, index, scope, job, config)
-    )
+    do = _commit if action.direct else _open if job[2] == "open" else _prepare
+    yield from do(world, index, scope, job, config)
     if world.budget.failures:
         yield "job fails", world.spend("failures"), ("failed", "a task failed")
 
@@ -78,6 +79,19 @@ def _prepare(world: World, index: int, scope: Scope, job: Any, config: Config) -
         hanging, late = (unit, 1, "open", accepted, False), (unit, 1, "open", accepted, True)
         yield ("hangs, is run again", text), world.spend("retries").with_process(index, job=hanging), None
         yield ("prepares, is run again", text), ready.spend("retries").with_process(index, job=late), None
+
+
+def _commit(world: World, index: int, scope: Scope, job: Any, config: Config) -> Iterator[tuple[Any, World, Any]]:
+    unit, attempt, _, accepted, acked = job
+    number = unit // config.tasks
+    text = transaction(scope, job, config)
+    done = world.with_sink(number, direct=world.sinks[number].direct | {text})
+    taken = done.with_process(index, job=(unit + 1, 0, "open", (*accepted, (number, text)), False))
+    yield ("commits", text), taken, None
+    if not attempt and world.budget.retries:
+        for before, what in ((done, "commits, is run again"), (world, "fails, is run again")):
+            again = before.spend("retries").with_process(index, job=(unit, 1, "open", accepted, acked))
+            yield (what, text), again, None
 
 
 def acknowledge(world: World, text: str, scopes: Sequence[Scope | None], config: Config) -> World:

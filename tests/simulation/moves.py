@@ -76,7 +76,7 @@ class Moves:
         process = world.processes[index]
         action = self.processes[process.node].action
         if isinstance(action, messages.RunWriters):
-            for what, after, result in jobs.step(world, index, action.scope, self.config):
+            for what, after, result in jobs.step(world, index, action, self.config):
                 moved = after if result is None else self._answered(after, index, (result,))
                 yield "step", (index, what), moved
             return

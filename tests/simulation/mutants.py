@@ -7,6 +7,8 @@ checkpoint are here, the others in `mutants_start`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import ABORTED, FAILING, ONE, RETRIES, SLOW, TWO, VANDAL, Mutant
 from tests.simulation.mutants_start import START_MUTANTS
@@ -29,6 +31,22 @@ _RAISES = "        yield from _abort(owned, scope)\n        raise error\n"
 
 MUTANTS: dict[str, Mutant] = {
     **START_MUTANTS,
+    "at-least-once: a job that failed is noted": Mutant(
+        replace(FAILING, direct=frozenset({0})),
+        "lost",
+        (
+            Patch(
+                "checkpoint",
+                "    if isinstance(answer, Failed):\n        raise answer.error\n",
+                "    if isinstance(answer, Failed):\n        answer = Acknowledged(dict.fromkeys(sinks, ()), 0.0)\n",
+            ),
+        ),
+    ),
+    "at-least-once: a start asks for witnesses (R2)": Mutant(
+        replace(ONE, direct=frozenset({0})),
+        "refused",
+        (Patch("startup", "            if record is not None and record.direct:\n", "            if False:\n"),),
+    ),
     "commit before decide": Mutant(
         ONE,
         "no decision names",

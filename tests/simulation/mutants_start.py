@@ -14,7 +14,6 @@ _START = """    yield from _commit_decided(owned)
 _CLAIMED = "    head = owned.head\n    yield messages.Claim(head.incarnation, head.epoch)\n"
 _SAID = """    if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
         yield from owned.swap(Committed(head.completed, retained), "committed")
-    yield messages.Sweep(owned.head)
 """
 _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
@@ -87,7 +86,7 @@ START_MUTANTS: dict[str, Mutant] = {
         TWO,
         "may be taken out of the spec",
         (
-            Patch("startup", _SAID, "    yield messages.Sweep(owned.head)\n"),
+            Patch("startup", _SAID, ""),
             Patch("startup", _CLAIMED, _SAYS + _CLAIMED),
         ),
     ),

@@ -146,7 +146,7 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
             spark = world.spark_of(action.incarnation)
             done = spark._replace(committed=max(spark.committed, action.checkpoint_id))
             return None, world.with_spark(action.incarnation, done)
-        case messages.CommitBack() | messages.Discard() | messages.Abandon():
+        case messages.CommitBack() | messages.Discard() | messages.Abandon() | messages.CatchUp():
             return None, world
     raise AssertionError(action)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 
 from tests.simulation.config import FIRST_OFFSET, SOURCE, SPLIT, Config
-from tests.simulation.world import FOREIGN, Sink, World, decided_transactions, head_of, parse, record_of
+from tests.simulation.world import FOREIGN, Sink, World, decided_transactions, head_of, is_direct, parse, record_of
 from twophase.values import SparkState
 from twophase.verify import may_be_under_way
 
@@ -29,7 +29,10 @@ def check(world: World, config: Config) -> None:
         if not past <= sink.committed and not world.vandalised:
             raise Violation(f"a reset gave up what {name} was to show: {sorted(past - sink.committed)}")
         for number, transactions in enumerate(decided):
-            missing = transactions - sink.committed
+            direct = is_direct(world.decided[number])
+            missing = transactions - (sink.direct if direct else sink.committed)
+            if missing and direct:
+                raise Violation(f"lost: head calls checkpoint {number} done, and no task committed {sorted(missing)}")
             if missing and number <= max(committed, world.spark.committed):
                 raise Violation(f"head or Spark calls checkpoint {number} done, {name} does not show {sorted(missing)}")
             ended = missing - sink.prepared - {text for text, _ in sink.committing}
@@ -134,11 +137,15 @@ def check_finished(world: World, status: str, config: Config) -> None:
     if len(world.decided) != config.checkpoints or world.spark.committed != config.last:
         raise Violation(f"finished with {len(world.decided)} checkpoints")
     for name, sink in zip(config.names, world.sinks, strict=True):
-        wanted = {(n, t): 1 for n in range(config.checkpoints) for t in range(config.tasks)}
+        direct = [n for n, record in enumerate(world.decided) if is_direct(record)]
+        wanted = {(n, t): 1 for n in range(config.checkpoints) for t in range(config.tasks) if n not in direct}
         head = head_of(world.head)
         assert head is not None
         shown = {(n, t): times for (life, n, t), times in _tasks(sink.committed).items() if life == head.incarnation}
         if shown != wanted:
             raise Violation(f"finished, and {name} shows {sorted(sink.committed)}")
+        written = {(n, t) for _, n, t in _tasks(sink.direct)}
+        if not written >= {(n, t) for n in direct for t in range(config.tasks)}:
+            raise Violation(f"lost: finished, and of {direct} {name} shows {sorted(written)}")
         if sink.prepared != {FOREIGN} or sink.permits or sink.open:
             raise Violation(f"a fresh driver alone leaves {sorted(sink.prepared | sink.permits | sink.open)} in {name}")

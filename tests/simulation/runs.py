@@ -29,7 +29,7 @@ def run(config: Config, number: int) -> Steps:
         try:
             owned = yield from _start(config, session, _incarnation(number), held)
             held = owned.head
-            yield from _checkpoints(config, owned)
+            yield from _checkpoints(config, owned, direct=number in config.direct)
             return
         except ConnectorError as error:
             if not error.retriable or restart == config.restarts:
@@ -55,7 +55,7 @@ def reset(config: Config, number: int, abandon_lost: bool) -> Steps:
     )
 
 
-def _checkpoints(config: Config, owned: Any) -> Steps:
+def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
     """What the runner and Spark do around the protocol, in one epoch."""
     protocol, incarnation = config.coordinator, owned.head.incarnation
     if SOURCE not in owned.head.initial:
@@ -73,7 +73,8 @@ def _checkpoints(config: Config, owned: Any) -> Steps:
         ends = {SOURCE: {SPLIT: 10 * (batch + 1)}}
         begin = Begin(batch, ends, offsets_log(batch), at=0.0)
         try:
-            yield from protocol.checkpoint.run_checkpoint(owned, begin, config.names, config.retained)
+            run_checkpoint = protocol.checkpoint.run_checkpoint
+            yield from run_checkpoint(owned, begin, config.names, config.retained, direct=direct)
         except ConnectorError as error:
             tries -= 1
             if not (error.retriable and tries):

@@ -18,6 +18,9 @@ WAKING = Config(sinks=1, tasks=1, budget=Budget(switches=1, swaps=1), without=fr
 RESTARTING = replace(small(Budget(switches=1, outages=1), checkpoints=1), restarts=1)
 """One run is superseded by another and then loses its sink: it must not take the pipeline back."""
 
+AT_LEAST_ONCE = Config(sinks=1, budget=Budget(switches=1), direct=frozenset({0}))
+"""A run of either mode, and another one that comes after it or takes over from it."""
+
 SCENARIOS: dict[str, tuple[Config, int]] = {
     # name: (what is covered, how many worlds there must be at least)
     "two drivers, two sinks, two tasks": (Config(budget=Budget(switches=1)), 20_000),
@@ -39,6 +42,13 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "two resets": (replace(small(Budget(switches=2), drivers=1, checkpoints=1), resets=2), 60_000),
     "a reset whose swaps are lost or late": (replace(small(Budget(swaps=1), drivers=1), resets=1), 4_000),
     "transactions ended by hand before a reset": (replace(small(Budget(vandals=1), drivers=1), resets=1), 700),
+    "at-least-once, then exactly-once": (AT_LEAST_ONCE, 5_000),
+    "exactly-once, then at-least-once": (replace(AT_LEAST_ONCE, direct=frozenset({1})), 5_000),
+    "at-least-once, swaps lost or late": (replace(small(Budget(switches=1, swaps=1)), direct=frozenset({0, 1})), 5_000),
+    "at-least-once, tasks run twice, jobs that fail": (
+        Config(drivers=1, tries=2, budget=Budget(retries=1, failures=1), direct=frozenset({0})),
+        500,
+    ),
     "a run that restarts": (replace(small(Budget(outages=2), drivers=1, checkpoints=1), restarts=2), 1_500),
     "two runs that restart": (RESTARTING, 20_000),
 }

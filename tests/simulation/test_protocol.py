@@ -21,6 +21,10 @@ TROUBLE = {
 """By budget: the moves that must have been seen, so that an exploration that skips them cannot pass."""
 
 
+_OF_PERMITS = {"straggler"}
+"""What does not happen where tasks hold no permit."""
+
+
 @cache
 def explored(name: str) -> Found:
     """A scenario's exploration, made once."""
@@ -42,7 +46,7 @@ def test_every_rule_holds_in_every_world(name: str) -> None:
         assert "reset" in found.kinds
     for kind, moves in TROUBLE.items():
         if getattr(config.budget, kind):
-            assert moves <= set(found.kinds), f"{kind} never happened"
+            assert moves - (_OF_PERMITS if config.direct else set()) <= set(found.kinds), f"{kind} never happened"
 
 
 def test_a_start_after_half_a_reset_is_refused() -> None:

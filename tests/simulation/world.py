@@ -27,6 +27,7 @@ class Sink(NamedTuple):
     committing: frozenset[tuple[str, int]] = frozenset()  # by which process: not listed, not visible, not undone
     committed: frozenset[str] = frozenset()  # rows as a reader sees them; never forgotten
     witnesses: frozenset[str] = frozenset()  # pruned (R9)
+    direct: frozenset[str] = frozenset()  # rows that tasks have committed themselves (at-least-once)
 
 
 class Spark(NamedTuple):
@@ -119,6 +120,11 @@ def head_of(content: bytes) -> HeadValue | None:
 def record_of(name: str) -> CheckpointRecord:
     """A record from the shelf."""
     return decode_record(SHELF[name])
+
+
+def is_direct(name: str) -> bool:
+    """Whether tasks committed the rows of this decision themselves."""
+    return bool(name) and record_of(name).direct
 
 
 @cache

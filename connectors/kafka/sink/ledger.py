@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.sink.markers import CLAIMS, Claim, Marker, Markers, partition_of_marker
-from connectors.kafka.sink.messages import sender
+from connectors.kafka.sink.messages import parts, sender
 from connectors.kafka.sink.place import Names, Place
 from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
 from connectors.kafka.sink.target import BATCH, Topics, check_timeout, ensure_markers, in_sink_words
@@ -34,8 +34,6 @@ from twophase.values import CommitOutcome, Committable
 from wal.segment import read_segment
 from wal.storage import Storage
 
-_ROWS: Final = 20_000  # handed to the producer at once, at most
-_BYTES: Final = 2 * 1024 * 1024  # of them, about
 _CLAIM_S: Final = 10.0  # for the transaction of a claim
 _MOST_SLOTS: Final = 64  # that a spec can ask for
 _SHARE_OF_TIMEOUT: Final = 0.25  # after which a transaction is committed with as much as it has
@@ -102,9 +100,7 @@ class KafkaLedger:
     def share_out(self, scope: Scope) -> None:
         """See Ledger. The markers are read, not remembered: another process may be the one that commits."""
         owner, before = Owner(scope.incarnation, scope.epoch), scope.checkpoint_id - 1
-        found = self._claim()
-        if found is None or found.owner != owner:
-            raise fenced(self._sink, found.owner if found else None, owner)
+        found = self._owned(owner)
         applied = self._applied(scope.incarnation, found.slots)
         for slot in range(self.slots):
             if applied.get(slot) == before:
@@ -114,7 +110,7 @@ class KafkaLedger:
                     f"slot {slot} stands at checkpoint {applied[slot]}, and everything up to {before} was committed"
                 )
                 raise IdentityError(message, remedy="restore Kafka and the checkpoint location to the same moment")
-            self._begin(scope, slot, Marker(before))
+            self._begin(owner, slot, Marker(before))
         if found.slots != self.slots:
             with self._claiming() as (change, now):
                 if now != found:
@@ -155,6 +151,13 @@ class KafkaLedger:
             delete(each)
         return min(entries.seen, default=None)
 
+    def catch_up(self, owner: Owner, checkpoint_id: int) -> None:
+        """See Ledger."""
+        found = self._owned(owner)
+        for slot, applied in self._applied(owner.incarnation, found.slots).items():
+            if applied < checkpoint_id:
+                self._begin(owner, slot, Marker(checkpoint_id))
+
     def prune(self, incarnation: str, below: int) -> None:
         """See Ledger. A marker tells of every checkpoint."""
 
@@ -178,10 +181,10 @@ class KafkaLedger:
         faults.point("applying", share.checkpoint_id)
         slot.commit(Marker(share.checkpoint_id, digest))
 
-    def _begin(self, scope: Scope, number: int, marker: Marker) -> None:
+    def _begin(self, owner: Owner, number: int, marker: Marker) -> None:
         """A slot that is new, or that nobody has used for a while, begins there: everything before is applied."""
-        slot = self._slot(scope.incarnation, scope.epoch, number)
-        with self._fencing(scope.incarnation, scope.epoch, number):
+        slot = self._slot(owner.incarnation, owner.epoch, number)
+        with self._fencing(owner.incarnation, owner.epoch, number):
             slot.producer.begin()
             slot.commit(marker)
 
@@ -242,6 +245,13 @@ class KafkaLedger:
             found = self._markers.markers(list(keys))
         return {keys[key]: marker.applied for key, marker in found.items()}
 
+    def _owned(self, owner: Owner) -> Claim:
+        """The claim, if it is this driver's. Raises FencedError."""
+        found = self._claim()
+        if found is None or found.owner != owner:
+            raise fenced(self._sink, found.owner if found else None, owner)
+        return found
+
     def _claim(self) -> Claim | None:
         with self._asking("asking whose it is"):
             return self._markers.claim(self._names.claim)
@@ -261,9 +271,7 @@ def _batches(storage: Storage, share: Share, skip: int) -> Iterator[pa.RecordBat
         for batch in read_segment(storage, ref) if ref is not None else ():
             passed = min(skip, batch.num_rows)
             skip -= passed
-            rows = max(1, min(_ROWS, batch.num_rows * _BYTES // max(batch.nbytes, 1)))
-            for start in range(passed, batch.num_rows, rows):
-                yield batch.slice(start, rows)
+            yield from parts(batch.slice(passed))
 
 
 def _slots_of(each: Committable) -> int:

@@ -8,7 +8,7 @@ librdkafka (0.8 million a second and more: its own call for batches is slower, a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -26,6 +26,8 @@ from connectors.kafka.sink.target import Topics
 _ROOM: Final = 256  # bytes that a batch of one message and its own frame take at most
 _HEADER_ROOM: Final = 10  # of the lengths of a header's name and value
 _TOPIC: Final = b"topic"
+_ROWS: Final = 20_000  # handed to a producer at once, at most
+_BYTES: Final = 2 * 1024 * 1024  # of them, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,13 @@ class Messages:
             at = pc.index(pc.greater(sizes, most), True).as_py()
             reason = f"a message of some {sizes[at].as_py():,} bytes, where Kafka takes {most:,}"
             raise bad_value("value", first_row + at, reason)
+
+
+def parts(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """As many as a producer is handed at once."""
+    rows = max(1, min(_ROWS, messages.num_rows * _BYTES // max(messages.nbytes, 1)))
+    for start in range(0, messages.num_rows, rows):
+        yield messages.slice(start, rows)
 
 
 def sender(messages: pa.RecordBatch) -> Callable[[Producer], None]:

@@ -23,26 +23,35 @@ class Place:
     partitioner: str = "murmur2_random"  # as Java's producers do it
     markers: str = MARKERS
 
-    def producer(self, transactional_id: str, batch_bytes: int) -> dict[str, str | int | bool]:
-        """Settings of a transactional producer. `batch_bytes`: of one request, which a broker refuses as a whole."""
-        timeout_ms = int(self.transaction_timeout_s * 1000)
+    def transactional(self, transactional_id: str, batch_bytes: int) -> dict[str, str | int | bool]:
+        """Settings of a transactional producer."""
+        return {
+            **self.producer(batch_bytes),
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": self._timeout_ms,
+            "retry.backoff.ms": _BACKOFF_MS,
+        }
+
+    def producer(self, batch_bytes: int) -> dict[str, str | int | bool]:
+        """Settings of any producer. `batch_bytes`: of one request, which a broker refuses as a whole."""
         return {
             "linger.ms": 5,
             **dict(self.connection.properties),
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 2_147_483_647,  # what is on the way is bounded by who hands it over
             "bootstrap.servers": self.connection.bootstrap_servers,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": timeout_ms,
-            "delivery.timeout.ms": timeout_ms,
+            "delivery.timeout.ms": self._timeout_ms,
             "enable.idempotence": True,
             "partitioner": self.partitioner,
             "batch.size": batch_bytes,
             "message.max.bytes": 1_000_000_000,  # what is too large for its topic was found in a task
             "delivery.report.only.error": True,
-            "retry.backoff.ms": _BACKOFF_MS,
             "allow.auto.create.topics": False,
         }
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self.transaction_timeout_s * 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One transactional producer: whoever opens it next ends this one's transaction, and fences it (KIP-98)."""
+"""Producers. Of a transactional one: whoever opens it next ends its transaction, and fences it (KIP-98)."""
 
 from __future__ import annotations
 
@@ -46,26 +46,17 @@ class FencedProducerError(Exception):
     """Somebody has opened a producer of the same transactional id since. Who it was, the claim tells."""
 
 
-class TransactionalProducer:
-    """For one thread at a time. After any error it is closed, and the next one tells from the marker what happened."""
+class _AnyProducer:
+    """For one thread at a time."""
 
-    def __init__(self, place: Place, transactional_id: str, batch_bytes: int) -> None:
-        """Connect, wait until the last transaction of this id is over, and fence whoever made it.
-
-        Raises ConnectorError, FencedProducerError.
-        """
+    def __init__(self, place: Place, who: str, settings: Mapping[str, str | int | bool]) -> None:
+        """`who`: for messages. Asks nobody yet. Raises TargetError for a wrong setting."""
         self._place = place
-        self._id = transactional_id
+        self._who = who
         self._complaints: deque[KafkaError] = deque(maxlen=8)
-        settings = place.producer(transactional_id, batch_bytes)
-        callbacks: dict[str, Any] = {"error_cb": self._complaints.append, "on_delivery": self._refused}
+        self._refusal: KafkaError | None = None  # of a message that was not delivered, the newest one
+        callbacks: dict[str, Any] = {"error_cb": self._complaints.append, "on_delivery": self._refuse}
         self._handle = self._made(lambda: Producer({**settings, **callbacks}, logger=QuietLogger()))
-        self._call("opening", lambda: self._handle.init_transactions(place.connection.connect_timeout_s))
-
-    def begin(self) -> None:
-        """Begin a transaction. Asks nobody."""
-        self._complaints.clear()
-        self._call("beginning a transaction", self._handle.begin_transaction)
 
     def produce(self, send: Callable[[Producer], None], count: int, count_bytes: int) -> None:
         """Have `send` hand over so many messages, and wait until there is room for as many more.
@@ -76,6 +67,92 @@ class TransactionalProducer:
         most = min(_QUEUE, _QUEUE_BYTES * count // max(count_bytes, 1))
         while len(self._handle) > most:
             self._handle.poll(0.01)
+
+    def _refuse(self, error: KafkaError, message: Message) -> None:
+        """Why a message was not taken; the transaction's own error does not say it. Of others nothing is told."""
+        del message
+        self._refusal = error
+        self._complaints.append(error)
+
+    def _made(self, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except KafkaException as error:
+            text = self._place.connection.hide(error.args[0].str().strip())
+            message = f"librdkafka refuses a setting: {text}"
+            raise TargetError(message, remedy="correct `properties`: see librdkafka's CONFIGURATION.md") from None
+
+    def _call(self, doing: str, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except BufferError as error:
+            raise SinkUnavailableError(f"Kafka does not take the messages in time, {doing}") from error
+        except KafkaException as error:
+            raise self._failure(error.args[0], doing) from None
+
+    def _failure(self, error: KafkaError, doing: str) -> Exception:
+        reasons = [error, *self._complaints]
+        worst = next((each for each in reasons if each.code() in _FOR_GOOD), error)
+        servers = self._place.connection.bootstrap_servers
+        text = self._place.connection.hide(worst.str())
+        message = f"{doing}, {self._who} at {servers}: {text}"
+        kind: type[ConnectorError] = TargetError if worst.code() in _FOR_GOOD else SinkUnavailableError
+        remedy = (
+            "set right what Kafka says: rights, the topic, its limits"
+            if kind is TargetError
+            else "see that the brokers run and can be reached; it is tried again"
+        )
+        return kind(message, remedy=remedy)
+
+
+class PlainProducer(_AnyProducer):
+    """Idempotent, without a transaction: what is delivered is visible, and once for each time that it is produced."""
+
+    def __init__(self, place: Place, sink: str, batch_bytes: int) -> None:
+        """Raises TargetError for a wrong setting."""
+        super().__init__(place, f"sink {sink}", place.producer(batch_bytes))
+
+    def flush(self) -> None:
+        """Wait until the brokers have confirmed each message, or have not within its `delivery.timeout.ms`.
+
+        Raises ConnectorError if one of them is not delivered.
+        """
+        self._call("waiting for delivery", self._handle.flush)
+        self._check()
+
+    def produce(self, send: Callable[[Producer], None], count: int, count_bytes: int) -> None:
+        """See above. Raises ConnectorError as soon as a message is known to be refused."""
+        super().produce(send, count, count_bytes)
+        self._check()
+
+    def close(self) -> None:
+        """Forget what is not delivered yet, and disconnect."""
+        self._handle.purge()
+        del self._handle
+
+    def _check(self) -> None:
+        if self._refusal is not None:
+            raise self._failure(self._refusal, "a message was not delivered")
+
+
+class TransactionalProducer(_AnyProducer):
+    """After any error it is closed, and the next one tells from the marker what happened."""
+
+    def __init__(self, place: Place, transactional_id: str, batch_bytes: int) -> None:
+        """Connect, wait until the last transaction of this id is over, and fence whoever made it.
+
+        Raises ConnectorError, FencedProducerError.
+        """
+        super().__init__(
+            place, f"a transaction of {transactional_id}", place.transactional(transactional_id, batch_bytes)
+        )
+        self._id = transactional_id
+        self._call("opening", lambda: self._handle.init_transactions(place.connection.connect_timeout_s))
+
+    def begin(self) -> None:
+        """Begin a transaction. Asks nobody."""
+        self._complaints.clear()
+        self._call("beginning a transaction", self._handle.begin_transaction)
 
     def commit(self, key: str, partition: int, value: Mapping[str, object]) -> None:
         """End the transaction, with this record in the topic of the markers. All of it is visible then, or nothing.
@@ -99,39 +176,5 @@ class TransactionalProducer:
             _log.debug("closing %s: %s", self._id, error)
         del self._handle
 
-    def _refused(self, error: KafkaError, message: Message) -> None:
-        """Why a message was not taken; the transaction's own error does not say it."""
-        del message
-        self._complaints.append(error)
-
-    def _made(self, make: Callable[[], Any]) -> Any:
-        try:
-            return make()
-        except KafkaException as error:
-            text = self._place.connection.hide(error.args[0].str().strip())
-            message = f"librdkafka refuses a setting: {text}"
-            raise TargetError(message, remedy="correct `properties`: see librdkafka's CONFIGURATION.md") from None
-
-    def _call(self, doing: str, call: Callable[[], object]) -> None:
-        try:
-            call()
-        except BufferError as error:
-            raise SinkUnavailableError(f"Kafka does not take the messages in time, {doing}") from error
-        except KafkaException as error:
-            raise self._failure(error.args[0], doing) from None
-
     def _failure(self, error: KafkaError, doing: str) -> Exception:
-        if error.code() in _FENCED:
-            return FencedProducerError(self._id)
-        reasons = [error, *self._complaints]
-        worst = next((each for each in reasons if each.code() in _FOR_GOOD), error)
-        servers = self._place.connection.bootstrap_servers
-        text = self._place.connection.hide(worst.str())
-        message = f"{doing} in a transaction of {self._id} at {servers}: {text}"
-        kind: type[ConnectorError] = TargetError if worst.code() in _FOR_GOOD else SinkUnavailableError
-        remedy = (
-            "set right what Kafka says: rights, the topic, its limits"
-            if kind is TargetError
-            else "see that the brokers run and can be reached; it is tried again"
-        )
-        return kind(message, remedy=remedy)
+        return FencedProducerError(self._id) if error.code() in _FENCED else super()._failure(error, doing)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from connectors.contracts import Finding
 from connectors.kafka.settings import Connection, check_properties
+from connectors.kafka.sink.direct_writer import KafkaDirectWriter
 from connectors.kafka.sink.doctor import findings
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.ledger import KafkaLedger
@@ -83,6 +84,11 @@ class KafkaSink:
         """See Sink. Asks the cluster only where a row names its topic."""
         rows, topics = self._opened
         return LogWriter(self.log.open(), Messages(self.layout, rows, topics), self.log.slots, transaction)
+
+    def direct_writer(self, transaction: TransactionId) -> KafkaDirectWriter:
+        """See Sink."""
+        rows, topics = self._opened
+        return KafkaDirectWriter(self.name, self.place, Messages(self.layout, rows, topics), transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
         """See Sink."""

@@ -12,7 +12,7 @@ from connectors.sql import claims, tables
 from connectors.sql.kept import IDLE_S, Kept
 from connectors.sql.log.apply import Target, apply_share
 from connectors.sql.log.holder import Holder
-from connectors.sql.log.slots import TABLES, hold_slot, read_slots, share_out
+from connectors.sql.log.slots import TABLES, hold_slot, raise_slots, read_slots, share_out
 from connectors.sql.log.store import Store
 from connectors.sql.statements import in_transaction
 from twophase.errors import IdentityError
@@ -94,6 +94,12 @@ class SqlLedger:
             for each in transactions if not applied else ():
                 delete(each)
             return min(applied, default=None)
+
+    def catch_up(self, owner: Owner, checkpoint_id: int) -> None:
+        """See Ledger."""
+        with self._using(f"going on from checkpoint {checkpoint_id}") as store, in_transaction(store):
+            claims.hold_claim(store, self._pipeline, self._target.name, owner)
+            raise_slots(store, owner.incarnation, self._sink, checkpoint_id)
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Ledger."""

@@ -48,6 +48,12 @@ def move_slot(server: Connected, incarnation: str, sink: str, slot: int, checkpo
     server.execute(f"UPDATE eos_slot SET checkpoint_id = %s WHERE {_KEY}", checkpoint_id, incarnation, sink, slot)
 
 
+def raise_slots(server: Connected, incarnation: str, sink: str, checkpoint_id: int) -> None:
+    """Have no slot stand before this checkpoint. Raises StatementError."""
+    statement = "UPDATE eos_slot SET checkpoint_id = %s WHERE incarnation = %s AND sink = %s AND checkpoint_id < %s"
+    server.execute(statement, checkpoint_id, incarnation, sink, checkpoint_id)
+
+
 def share_out(server: Connected, incarnation: str, sink: str, slots: int, checkpoint_id: int) -> None:
     """Have `slots` slots, with every checkpoint up to this one applied. Inside a transaction. Raises StatementError.
 

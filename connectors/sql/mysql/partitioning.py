@@ -67,8 +67,7 @@ def partitioning(target: Target, rows: Mapping[str, tuple[str, pa.DataType | Non
         target: the table.
         rows: by column of the table, name and type of what is written; None is a type that fits the column exactly.
     """
-    every = {index.name: _parts(index, target, rows) for index in target.unique}
-    indexes = {name: parts for name, parts in every.items() if not any(part.never_equal for part in parts)}
+    indexes = repeating_keys(target, rows)
     if not indexes:
         return Partitioning()
     exact = {name: [part.name for part in parts if part.name and part.exact] for name, parts in indexes.items()}
@@ -82,6 +81,12 @@ def partitioning(target: Target, rows: Mapping[str, tuple[str, pa.DataType | Non
             return Partitioning((), f"keys of unique index {what} can be equal for the server and not for Spark")
     what = ", ".join(f"{index} ({', '.join(names)})" for index, names in exact.items())
     return Partitioning((), f"the unique indexes {what} have no column in common")
+
+
+def repeating_keys(target: Target, rows: Mapping[str, tuple[str, pa.DataType | None]]) -> dict[str, list[_Part]]:
+    """The unique indexes that could meet one key twice, by name."""
+    every = {index.name: _parts(index, target, rows) for index in target.unique}
+    return {name: parts for name, parts in every.items() if not any(part.never_equal for part in parts)}
 
 
 def is_exact(column: TargetColumn, kind: pa.DataType | None) -> bool:

@@ -21,15 +21,15 @@ from connectors.sql.making import Maker
 from connectors.sql.mysql import doctor, merging
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
-from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning
+from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning, repeating_keys
 from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.store import MySqlStore
 from connectors.sql.mysql.stored import Stored
 from connectors.sql.mysql.target import Target, find_target, missing
 from connectors.sql.mysql.types import types_of
-from connectors.sql.mysql.writer import MySqlWriter
+from connectors.sql.mysql.writer import MySqlDirectWriter, MySqlWriter
 from connectors.sql.statements import translated
-from connectors.sql.wanted import ahead, maker_of, with_order
+from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -50,6 +50,7 @@ class MySqlSink:
         renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
         create: at a start, the table where there is none.
         evolve: at a start, by columns of the rows that the table lacks.
+        repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
     """
 
     name: str
@@ -60,6 +61,7 @@ class MySqlSink:
     renamed: Mapping[str, str] = field(default_factory=dict)
     create: bool = False
     evolve: bool = False
+    repeats: bool = False
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -125,8 +127,12 @@ class MySqlSink:
         wrong = list(fit.wrong)
         if target.engine.lower() != "innodb":
             wrong.insert(0, f"its engine is {target.engine}, which cannot roll back; only InnoDB can be a target")
+        given = {row.name: row.type for row in rows}
+        if self.repeats:
+            wrong += refusing_repeats(
+                repeating_keys(target, {plan.column: (plan.name, given[plan.name]) for plan in fit.plans})
+            )
         if self.upsert is not None:
-            given = {row.name: row.type for row in rows}
             kinds = {plan.column: given[plan.name] for plan in fit.plans}
             wrong += merging.problems(target, fit.columns_of(self.upsert.key), kinds)
         return replace(fit, wrong=tuple(wrong))
@@ -154,6 +160,10 @@ class MySqlSink:
             return log_writer(self.log, Stored(self.plans), self.upsert, transaction)
         return MySqlWriter(self.name, self.url, self.target, self.plans, transaction)
 
+    def direct_writer(self, transaction: TransactionId) -> MySqlDirectWriter:
+        """See Sink."""
+        return MySqlDirectWriter(self.name, self.url, self.target, self.plans, transaction)
+
     def committer(self, pipeline: str) -> Committer:
         """See Sink."""
         if self.log is not None:
@@ -166,7 +176,7 @@ class MySqlSink:
         """See Sink."""
         compare = None if schema is None else lambda: self._compared(schema).partitioning
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
-        connections = writers if self.log is None else self.log.slots
+        connections = writers if self.log is None or self.repeats else self.log.slots
         foresee = partial(self._ahead, schema)
         kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
         return [*of_log, *doctor.check(self.name, self.url, self.table, compare, foresee, connections, **kind)]

@@ -1,4 +1,7 @@
-"""The task's half of a MySQL or MariaDB sink: one XA branch. See connectors.sql.two_phase.writer."""
+"""The task's half of a MySQL or MariaDB sink: LOAD DATA into one XA branch, or into a transaction of its own.
+
+See connectors.sql.bulk_writer.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,18 @@ from functools import partial
 import pyarrow as pa
 
 from connectors.sql.address import masked
+from connectors.sql.bulk_writer import BulkWriter, Payload
+from connectors.sql.direct_writer import DirectBulkWriter
 from connectors.sql.mysql import stragglers, xa
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan
-from connectors.sql.two_phase.writer import Payload, TwoPhaseWriter
+from connectors.sql.two_phase.writer import TwoPhaseWriter
 from twophase.ids import TransactionId
 
 
-class MySqlWriter(TwoPhaseWriter[Session]):
-    """See Writer."""
+class _Rows(BulkWriter[Session]):
+    """How rows come there."""
 
     def __init__(
         self, name: str, url: str, target: str, plans: Sequence[ColumnPlan], transaction: TransactionId
@@ -28,23 +33,33 @@ class MySqlWriter(TwoPhaseWriter[Session]):
         self._plans = plans
         self._bulk: Bulk | None = None
 
-    def _connect(self, holders: str) -> Session:
-        session = Session(self._url)
-        stragglers.mark(session, holders, self._transaction.task)
-        return session
-
-    def _start(self, session: Session) -> None:
-        local, max_packet = session.execute("SELECT @@local_infile, @@max_allowed_packet")[0]
-        self._bulk = Bulk(self._target, self._plans, local=bool(local), max_packet_bytes=int(max_packet))
-        xa.start(session, self._transaction)
+    def _connect(self) -> Session:
+        return Session(self._url)
 
     def _encode(self, session: Session, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
-        assert self._bulk is not None
-        for each in self._bulk.encode(batch, first_row):
-            yield Payload(partial(self._bulk.send, session, each), each.rows, each.bytes)
+        bulk = self._bulk = self._bulk or self._bulk_of(session)
+        for each in bulk.encode(batch, first_row):
+            yield Payload(partial(bulk.send, session, each), each.rows, each.bytes)
+
+    def _bulk_of(self, session: Session) -> Bulk:
+        """Asked with the first batch, when nothing else is on the connection."""
+        local, max_packet = session.execute("SELECT @@local_infile, @@max_allowed_packet")[0]
+        return Bulk(self._target, self._plans, local=bool(local), max_packet_bytes=int(max_packet))
+
+
+class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
+    """See Writer."""
+
+    def _start(self, session: Session, holders: str) -> None:
+        stragglers.mark(session, holders, self._transaction.task)
+        xa.start(session, self._transaction)
 
     def _prepare(self, session: Session) -> None:
         xa.prepare(session, self._transaction)
 
     def _roll_back(self, session: Session) -> None:
         xa.end_and_rollback(session, self._transaction)
+
+
+class MySqlDirectWriter(_Rows, DirectBulkWriter[Session]):
+    """See DirectWriter."""

@@ -39,12 +39,18 @@ EXACT_TYPES: Final = (
 def partition_columns(target: Target, rows: Mapping[str, tuple[str, pa.DataType]]) -> tuple[str, ...] | None:
     """As Sink.partition_by. `rows`: by column of the table, name and type of what is written."""
     columns = {column.name: column for column in target.columns}
-    indexes = [index for index in target.unique if not _never_equal(index, columns, rows)]
+    indexes = repeating_keys(target, rows)
     if not indexes:
         return None
     exact = [[name for name in index.columns if name and _is_exact(index, columns[name], rows)] for index in indexes]
     first, *others = exact
     return tuple(rows[name][0] for name in first if all(name in other for other in others))
+
+
+def repeating_keys(target: Target, rows: Mapping[str, tuple[str, pa.DataType]]) -> list[UniqueIndex]:
+    """The unique indexes that could meet one key twice."""
+    columns = {column.name: column for column in target.columns}
+    return [index for index in target.unique if not _never_equal(index, columns, rows)]
 
 
 def _never_equal(

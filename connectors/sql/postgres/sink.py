@@ -22,15 +22,15 @@ from connectors.sql.postgres import doctor
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan, plan_columns
-from connectors.sql.postgres.keys import EXACT_TYPES, is_exact, partition_columns
+from connectors.sql.postgres.keys import EXACT_TYPES, is_exact, partition_columns, repeating_keys
 from connectors.sql.postgres.server import postgres_committer
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.stored import Stored
 from connectors.sql.postgres.target import Target, find_target, missing
 from connectors.sql.postgres.types import TYPES
-from connectors.sql.postgres.writer import PostgresWriter
+from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
 from connectors.sql.statements import translated
-from connectors.sql.wanted import ahead, maker_of, with_order
+from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -51,6 +51,7 @@ class PostgresSink:
         renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
         create: at a start, the table where there is none.
         evolve: at a start, by columns of the rows that the table lacks.
+        repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
     """
 
     name: str
@@ -61,6 +62,7 @@ class PostgresSink:
     renamed: Mapping[str, str] = field(default_factory=dict)
     create: bool = False
     evolve: bool = False
+    repeats: bool = False
     plans: tuple[ColumnPlan, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partition_by: tuple[str, ...] | None = field(default=None, repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -122,6 +124,10 @@ class PostgresSink:
         wrong = list(fit.wrong)
         if target.persistence != "p":
             wrong.insert(0, "it is unlogged or temporary: a crash of the server would empty it")
+        if self.repeats:
+            given = {row.name: row.type for row in rows}
+            kinds = {plan.column: (plan.name, given[plan.name]) for plan in fit.plans}
+            wrong += refusing_repeats(index.name for index in repeating_keys(target, kinds))
         if self.upsert is not None:
             wrong += _merging(target, fit, self.upsert)
         return replace(fit, wrong=tuple(wrong))
@@ -144,6 +150,10 @@ class PostgresSink:
             return log_writer(self.log, Stored(self.plans), self.upsert, transaction)
         return PostgresWriter(self.name, self.url, self.target, self.plans, transaction)
 
+    def direct_writer(self, transaction: TransactionId) -> PostgresDirectWriter:
+        """See Sink."""
+        return PostgresDirectWriter(self.name, self.url, self.target, self.plans, transaction)
+
     def committer(self, pipeline: str) -> Committer:
         """See Sink."""
         if self.log is not None:
@@ -156,7 +166,7 @@ class PostgresSink:
         """See Sink."""
         compare = None if schema is None else lambda: _spread(self._compared(schema).partition_by)
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
-        connections = writers if self.log is None else self.log.slots
+        connections = writers if self.log is None or self.repeats else self.log.slots
         foresee = partial(self._ahead, schema)
         kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
         return [*of_log, *doctor.check(self.name, self.url, self.table, compare, foresee, connections, **kind)]

@@ -1,4 +1,4 @@
-"""The task's half of a PostgreSQL sink: COPY into one transaction. See connectors.sql.two_phase.writer."""
+"""The task's half of a PostgreSQL sink: COPY into one transaction. See connectors.sql.bulk_writer."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from functools import partial
 
 import pyarrow as pa
 
+from connectors.sql.bulk_writer import BulkWriter, Payload
+from connectors.sql.direct_writer import DirectBulkWriter
 from connectors.sql.postgres import stragglers, transactions
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.copying import copy, copy_data, copy_statement
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan
-from connectors.sql.two_phase.writer import Payload, TwoPhaseWriter
+from connectors.sql.two_phase.writer import TwoPhaseWriter
 from twophase.ids import TransactionId
 
 
-class PostgresWriter(TwoPhaseWriter[Session]):
-    """See Writer."""
+class _Rows(BulkWriter[Session]):
+    """How rows come there."""
 
     def __init__(
         self, name: str, url: str, target: str, plans: Sequence[ColumnPlan], transaction: TransactionId
@@ -27,21 +29,25 @@ class PostgresWriter(TwoPhaseWriter[Session]):
         self._statement = copy_statement(target, plans)
         self._plans = plans
 
-    def _connect(self, holders: str) -> Session:
-        session = Session(self._url)
-        stragglers.mark(session, holders)
-        return session
-
-    def _start(self, session: Session) -> None:
-        session.execute(session.begin)
+    def _connect(self) -> Session:
+        return Session(self._url)
 
     def _encode(self, session: Session, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
         parts = list(copy_data(self._plans, batch, first_row))
         send = partial(copy, session, self._statement, parts, batch.num_rows, first_row)
         yield Payload(send, batch.num_rows, sum(len(part) for part in parts))
 
+
+class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
+    """See Writer."""
+
+    def _start(self, session: Session, holders: str) -> None:
+        stragglers.mark(session, holders)
+        session.execute(session.begin)
+
     def _prepare(self, session: Session) -> None:
         transactions.prepare(session, self._transaction)
 
-    def _roll_back(self, session: Session) -> None:
-        session.execute("ROLLBACK")
+
+class PostgresDirectWriter(_Rows, DirectBulkWriter[Session]):
+    """See DirectWriter."""

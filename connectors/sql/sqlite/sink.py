@@ -26,12 +26,13 @@ from connectors.sql.making import Maker
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
+from connectors.sql.sqlite.direct_writer import SqliteDirectWriter
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
-from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, missing
+from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, missing, unique_keys
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translated
-from connectors.sql.wanted import ahead, maker_of, with_order
+from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from wal.errors import WalError
@@ -50,6 +51,7 @@ class SqliteSink:
     renamed: Mapping[str, str] = field(default_factory=dict)  # by column of the table, that of the rows
     create: bool = False  # the table, at a start that finds none
     evolve: bool = False  # it, by columns that it lacks
+    repeats: bool = False  # rows may come twice (at-least-once), and no unique key of the table must refuse them
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
@@ -102,6 +104,8 @@ class SqliteSink:
 
     def _fit(self, connection: Connection, table: Table, rows: tuple[RowColumn, ...]) -> Fit[Binding]:
         fit = bind(table, rows)
+        if self.repeats:
+            return replace(fit, wrong=(*fit.wrong, *refusing_repeats(unique_keys(connection, table, fit))))
         if self.upsert is None:
             return fit
         return replace(fit, wrong=(*fit.wrong, *key_problems(connection, table, fit, self.upsert.key)))
@@ -124,6 +128,10 @@ class SqliteSink:
     def writer(self, transaction: TransactionId) -> LogWriter:
         """See Sink."""
         return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction)
+
+    def direct_writer(self, transaction: TransactionId) -> SqliteDirectWriter:
+        """See Sink."""
+        return SqliteDirectWriter(self.name, self.path, self.table, Stored(self.table, self.bindings), transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
         """See Sink."""

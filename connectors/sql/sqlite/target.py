@@ -68,6 +68,18 @@ def key_problems(connection: Connection, table: Table, fit: Fit[Binding], key: S
     return check_key(fit.columns_of(key), unique, exact, _EXACT_TYPES)
 
 
+def unique_keys(connection: Connection, table: Table, fit: Fit[Binding]) -> list[str]:
+    """Unique indexes that could refuse a row that is written again. Not a row id that SQLite counts up by itself."""
+    lists = text('SELECT name FROM pragma_index_list(:table) WHERE "unique"')
+    found = list(connection.execute(lists, {"table": table.name}).scalars())
+    given = {each.column for each in fit.plans}
+    counts = text("SELECT count(*) FROM pragma_index_list(:table) WHERE origin = 'pk'")
+    if not connection.execute(counts, {"table": table.name}).scalar_one():
+        row_id = _row_id(connection, table.name)
+        found += ["the primary key"] if given.intersection(row_id) else []
+    return found
+
+
 def _indexed(connection: Connection, index: str) -> list[tuple[str | None, str]]:
     """Columns of an index, None for an expression, and by which collation it compares them."""
     rows = connection.execute(

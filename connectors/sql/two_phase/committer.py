@@ -99,6 +99,9 @@ class TwoPhaseCommitter:
             tries = permits.earlier_tries(server, self.name, scope)
             permits.evict(server, self.name, scope.incarnation, tries)
 
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+        """See Committer. Checkpoints are not counted here."""
+
     def prune(self, incarnation: str, below: int) -> None:
         """See Committer."""
         with self._kept.use(f"pruning witnesses below checkpoint {below}") as server:

@@ -1,0 +1,116 @@
+"""The task's half of a sink that writes while rows come: one transaction on one connection, of whichever variant.
+
+The connection is opened at the first row and never replaced: rows sent before a loss are gone with it (H14). A batch is
+encoded while the one before it is on its way to the server, so that two of them are in memory at the most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from connectors.sql.sender import Sender
+from connectors.sql.statements import Connected, StatementError, translated
+from twophase import faults
+from twophase.errors import BadRowError
+from twophase.ids import TransactionId
+
+
+class Session(Connected, Protocol):
+    """The task's connection."""
+
+    def close(self) -> None:
+        """Disconnect; what is prepared stays prepared. Never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Encoded rows, ready to be sent."""
+
+    send: Callable[[], None]  # blocks until the server has them; raises BadRowError, StatementError
+    rows: int
+    bytes: int
+
+
+S = TypeVar("S", bound=Session)
+
+
+class BulkWriter(ABC, Generic[S]):
+    """One attempt of one task. Used by one thread; sends on another one of its own.
+
+    A database says how it connects and encodes, a variant how its transaction begins and ends.
+    """
+
+    def __init__(self, where: str, transaction: TransactionId) -> None:
+        """`where`: sink and server, for messages, without secrets."""
+        self._where = f"{where}, task {transaction.task}"
+        self._transaction = transaction
+        self._session: S | None = None
+        self._sender = Sender()
+        self._rows = 0
+        self._bytes = 0
+
+    @abstractmethod
+    def _connect(self) -> S:
+        """A new connection."""
+
+    @abstractmethod
+    def _encode(self, session: S, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
+        """Rows in parts of bounded size. Raises BadRowError for a value that does not fit its column."""
+
+    @abstractmethod
+    def _begin(self, session: S) -> None:
+        """Begin the transaction that rows may be written in."""
+
+    def _roll_back(self, session: S) -> None:
+        """Undo what is open."""
+        session.execute("ROLLBACK")
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See Writer. The first call with rows connects."""
+        if batch.num_rows == 0:
+            return
+        with translated(f"{self._where}, writing"), self._bad_rows_named():
+            session = self._session
+            if session is None:
+                session = self._session = self._connect()
+                self._begin(session)
+            for payload in self._encode(session, batch, self._rows + 1):
+                self._submit(payload)
+
+    def abort(self) -> None:
+        """See Writer. What is prepared already is left to the driver, who alone knows whether it was accepted (H1)."""
+        session = self._session
+        if session is None:
+            return
+        self._sender.settle()  # the connection is free when the statement has ended, however
+        with contextlib.suppress(StatementError):  # closing the connection makes the server roll back by itself
+            self._roll_back(session)
+        self._disconnect()
+
+    def _submit(self, payload: Payload) -> None:
+        first = self._rows == 0
+        self._sender.submit(payload.send)
+        self._rows += payload.rows
+        self._bytes += payload.bytes
+        if first:
+            self._sender.wait()
+            faults.point("writing", self._transaction.scope.checkpoint_id)
+
+    def _disconnect(self) -> None:
+        self._sender.close()
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
+    @contextlib.contextmanager
+    def _bad_rows_named(self) -> Iterator[None]:
+        try:
+            yield
+        except BadRowError as error:
+            raise BadRowError(f"{self._where}: {error.message}", remedy=error.remedy) from error

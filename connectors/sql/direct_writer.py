@@ -1,0 +1,26 @@
+"""The task's half of a database sink that runs at-least-once: a plain transaction, committed at its end."""
+
+from __future__ import annotations
+
+from connectors.sql.bulk_writer import BulkWriter, S
+from connectors.sql.statements import translated
+from twophase import faults
+from twophase.values import Committable
+
+
+class DirectBulkWriter(BulkWriter[S]):
+    """See DirectWriter. No witness is left, so that an unanswered commit is a failure, and its rows come again."""
+
+    def commit(self) -> Committable:
+        """See DirectWriter."""
+        session = self._session
+        if session is not None:
+            with translated(f"{self._where}, committing"), self._bad_rows_named():
+                self._sender.wait()
+                session.execute("COMMIT")
+            self._disconnect()
+        faults.point("written", self._transaction.scope.checkpoint_id)
+        return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
+
+    def _begin(self, session: S) -> None:
+        session.execute(session.begin)

@@ -1,0 +1,82 @@
+"""The task's half of a SQLite sink that runs at-least-once.
+
+A file has one writer at a time. So rows wait in a temporary file until the task has all of them: nobody waits for a
+task that still reads.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Final
+
+import pyarrow as pa
+
+from connectors.sql.sqlite.errors import SqliteError
+from connectors.sql.sqlite.store import SqliteStore
+from connectors.sql.sqlite.values import Stored
+from connectors.sql.statements import in_transaction, translated
+from twophase import faults
+from twophase.ids import TransactionId
+from twophase.values import Committable
+
+_TURN_S: Final = 300.0
+"""How long a task waits until others have written their rows."""
+
+
+class SqliteDirectWriter:
+    """See DirectWriter."""
+
+    def __init__(self, name: str, path: Path, table: str, form: Stored, transaction: TransactionId) -> None:
+        self._where = f"sink {name}, task {transaction.task}"
+        self._path = path
+        self._table = table
+        self._form = form
+        self._transaction = transaction
+        self._file: IO[bytes] | None = None
+        self._waiting: pa.RecordBatchStreamWriter | None = None
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See DirectWriter. Raises BadRowError for a value that the table cannot hold."""
+        if not batch.num_rows:
+            return
+        if self._waiting is None:
+            self._file = TemporaryFile()  # noqa: SIM115 closed by whichever call ends this writer
+            self._waiting = pa.ipc.new_stream(self._file, self._form.schema)
+        self._waiting.write_batch(self._form.convert(batch, self._rows + 1))
+        if not self._rows:
+            faults.point("writing", self._transaction.scope.checkpoint_id)
+        self._rows += batch.num_rows
+
+    def commit(self) -> Committable:
+        """See DirectWriter."""
+        size = 0
+        if self._file is not None and self._waiting is not None:
+            self._waiting.close()
+            size = self._file.tell()
+            with self._file, translated(f"{self._where}, writing"):
+                self._put(self._file)
+        faults.point("written", self._transaction.scope.checkpoint_id)
+        return Committable(self._transaction, rows=self._rows, bytes=size)
+
+    def abort(self) -> None:
+        """See DirectWriter."""
+        if self._file is not None:
+            self._file.close()
+
+    def _put(self, file: IO[bytes]) -> None:
+        """All of it in one transaction; again while somebody else has the file, for nothing was done then."""
+        until = time.monotonic() + _TURN_S
+        while True:
+            file.seek(0)
+            try:
+                with closing(SqliteStore(self._path)) as store, in_transaction(store):
+                    store.load(self._table, pa.ipc.open_stream(file))
+            except SqliteError as error:
+                if not error.lock_wait or time.monotonic() > until:
+                    raise
+            else:
+                return
