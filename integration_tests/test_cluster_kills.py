@@ -19,10 +19,8 @@ _RECORDS = 8 * CHECKPOINT_RECORDS
 _DRIVER_KILLS = (
     Kill("reading", 0, (0, 1)),
     Kill("prepared@0", 0, (1, 2)),
-    Kill("before-decide@1", 1, (2,)),
     Kill("after-decide@1", 1, (2,)),
     Kill("between-commits@2", 2.5, (1,)),
-    Kill("after-commits@3", 4, (0,)),
 )
 
 
