@@ -6,7 +6,6 @@ Calls to a sink are retried whole, on SinkUnavailableError only (R7); anything e
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -184,7 +183,7 @@ class Effects:
         if wait_s is None:
             message = f"checkpoint {number} is completed, but sink {names} cannot commit it yet"
             raise SinkUnavailableError(message, remedy="see what holds its locks; nothing is lost, a restart goes on")
-        time.sleep(wait_s)
+        self.patience.over.wait(wait_s)
         commits = {
             name: partial(_commit, self.committers[name], number, group, tell_refusals=action.tell_refusals)
             for name, group in action.committables.items()
