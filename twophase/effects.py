@@ -91,7 +91,8 @@ class Effects:
             case messages.Commit():
                 return self._commit(action)
             case messages.ListPrepared():
-                return self._at_each("list what is prepared", lambda sink: sink.prepared(action.incarnation))
+                incarnation, number = action.incarnation, action.checkpoint_id
+                return self._at_each("list what is prepared", lambda sink: sink.prepared(incarnation, number))
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, encode_record(action.record))
             case messages.Claim():
