@@ -54,10 +54,12 @@ class Epoch:
         self.query = self._start()
         try:
             self._wait(self.query)
-            self.driver.drain()
         except (PySparkException, Py4JError, ConnectionError) as error:
-            self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
             self.failure = self.failure or translate(error, "the query")
+        finally:
+            self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
+        if self.failure is None or self.control.is_stopping():  # a stop ends the query by an error as well
+            self.driver.drain()
         if self.failure is not None and not isinstance(self.failure, StopRequestedError):
             raise self.failure
 

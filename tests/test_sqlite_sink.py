@@ -26,6 +26,8 @@ from twophase.errors import (
 )
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
+from wal.segment import SegmentRef, stat_segment
+from wal.storage import Storage
 
 ME = "a" * 20
 OTHER = "b" * 20
@@ -252,6 +254,25 @@ def test_what_is_prepared_is_listed_until_it_is_applied_or_aborted(world: World)
     assert {each.transaction for each in committer.prepared(ME)} == {waiting.transaction, None}
     assert run(committer, 1, waiting) == [COMMITTED]
     assert world.files == ["README"]
+
+
+def test_a_close_looks_at_nothing_that_waits_for_a_later_checkpoint(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of hundreds that wait, each would be opened at each close: in an object store, a request each."""
+    committer = world.driver()
+    run(committer, 0, world.prepare(0, 1))
+    waiting, loser = [world.prepare(number, number) for number in range(1, 5)], world.prepare(1, 9)
+    opened: list[str] = []
+
+    def opening(storage: Storage, name: str) -> SegmentRef:
+        opened.append(name)
+        return stat_segment(storage, name)
+
+    monkeypatch.setattr("connectors.log.committer.stat_segment", opening)
+    assert {each.transaction for each in committer.prepared(ME, 1)} == {waiting[0].transaction, loser.transaction}
+    assert committer.prepared(ME, 7) == []
+    assert set(opened) == {waiting[0].data["segment"], loser.data["segment"]}
 
 
 def test_a_damaged_segment_can_be_listed_and_aborted(world: World) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.test_twophase_effects import MemorySink, Setting
+from tests.test_twophase_effects import BRIEF, MemorySink, Setting
 from tests.twophase_values import record
 from twophase.backlog import Limit
 from twophase.driver import Driver
 from twophase.errors import FencedError, LostCommittableError, PrepareError, SinkUnavailableError
+from twophase.retry import Patience
 from twophase.values import CheckpointRecord, CommitOutcome, Committable
 
 _WAIT_S = 10.0
@@ -52,9 +53,10 @@ class Behind:
     drivers: list[Driver] = field(default_factory=list)
     stopping: bool = False
 
-    def driver(self, limit: Limit, **changes: Any) -> Driver:
+    def driver(self, limit: Limit, patience: Patience = BRIEF, **changes: Any) -> Driver:
         limits = {"warehouse": limit}
         driver = self.setting.driver(limits=limits, is_stopping=lambda: self.stopping, **changes)
+        driver.patience = patience
         self.drivers.append(driver)
         driver.start()
         return driver
@@ -204,3 +206,45 @@ def test_witnesses_and_records_are_pruned_as_ever(behind: Behind) -> None:
     assert len(driver.owned.records) < 4
     assert pruned[-1].split() in (["prune", "4"], ["prune", "6"])
     assert behind.sink.calls.count("permit") == 1
+
+
+@pytest.mark.parametrize("answer", [SinkUnavailableError("away"), CommitOutcome.RETRY_LATER])
+@pytest.mark.parametrize("outlasts", [True, False])
+def test_an_end_waits_for_no_sink_that_is_away(
+    behind: Behind, caplog: pytest.LogCaptureFixture, answer: BaseException | CommitOutcome, *, outlasts: bool
+) -> None:
+    """A stop has some seconds: a minute's patience for one call would outlast them."""
+    behind.sink.gate.set()
+    behind.sink.answers = [answer] * 100
+    driver = behind.driver(Limit(3, outlasts_outages=outlasts), patience=Patience(600.0, 60.0, 60.0))
+    behind.run(driver, 0).result(_WAIT_S)
+    _until(lambda: len(behind.sink.answers) < 100)
+    began = time.monotonic()
+    driver.close()
+    assert time.monotonic() - began < _WAIT_S
+    assert "nothing more is committed" not in caplog.text
+    assert behind.sink.committed == []
+
+
+def test_what_ends_a_thread_is_said_at_once(behind: Behind, caplog: pytest.LogCaptureFixture) -> None:
+    """The job's next batch raises it, and may be far away."""
+    behind.sink.gate.set()
+    behind.sink.answers = [LostCommittableError("it is gone")]
+    driver = behind.driver(Limit(3))
+    behind.run(driver, 0).result(_WAIT_S)
+    _until(lambda: "sink warehouse: nothing more is committed: it is gone" in caplog.text)
+
+
+def test_who_waits_for_room_is_let_go_at_the_end(behind: Behind) -> None:
+    """Another run of the query begins, and its driver ends this one."""
+    driver = behind.driver(Limit(1))
+    behind.run(driver, 0).result(_WAIT_S)
+    held = behind.run(driver, 1)
+    _until(lambda: driver.owned.completed == 1)
+    closing = threading.Thread(target=driver.close)
+    closing.start()
+    with pytest.raises(SinkUnavailableError, match="the driver was closed while sinks were behind"):
+        held.result(_WAIT_S)
+    behind.sink.gate.set()
+    closing.join(_WAIT_S)
+    assert behind.driver(Limit(1)).owned.committed == 1

@@ -73,7 +73,7 @@ class MemorySink:
         self.visible |= {c.transaction for c in committables}
         return [CommitOutcome.COMMITTED] * len(committables)
 
-    def prepared(self, incarnation: str) -> Sequence[Prepared]:
+    def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         self._called("prepared")
         return [Prepared(each, str(each)) for each in sorted(self.waiting)]
 

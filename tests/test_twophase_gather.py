@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -34,3 +36,16 @@ def test_an_error_holds_up_nobody_and_the_worst_is_raised(caplog: pytest.LogCapt
     assert "sink a failed as well: away" in caplog.text
     with pytest.raises(SinkUnavailableError):
         at_once({"a": away, "c": lambda: done.append("c")})
+
+
+def test_it_works_while_the_interpreter_ends() -> None:
+    """A job that ends with sinks behind commits there from `atexit`, when a pool takes no work any more."""
+    script = """
+import atexit
+from concurrent.futures import ThreadPoolExecutor
+from twophase.gather import at_once
+ThreadPoolExecutor().submit(print).result()
+atexit.register(lambda: print(at_once({"a": lambda: 1, "b": lambda: 2})))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "{'a': 1, 'b': 2}", done.stderr

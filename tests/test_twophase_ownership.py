@@ -62,6 +62,15 @@ def swaps(actions: list[Any]) -> list[messages.Swap]:
     return [each for each in actions if isinstance(each, messages.Swap)]
 
 
+def test_others_of_our_own_may_come_first_many_times(owned: Ownership) -> None:
+    """Threads that catch up swap after each commit."""
+    register = Register(head(), *["refused"] * 20)
+    register.before_read = register.overtake
+    actions = swap(register, owned)
+    assert len(swaps(actions)) == 21
+    assert owned.head.query_id == "q"
+
+
 def test_a_swap_that_is_answered_is_not_asked_about(owned: Ownership) -> None:
     register = Register(head())
     actions = swap(register, owned)

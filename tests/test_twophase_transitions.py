@@ -69,6 +69,15 @@ def test_checkpoints_follow_one_another(number: int) -> None:
         Complete(record(number), ref(number)).apply(head(completed=1))
 
 
+def test_a_decision_that_stands_is_not_refused_against_itself() -> None:
+    """Unanswered, while threads that commit have swapped so often that head does not tell its nonce any more (H20)."""
+    decision = Complete(record(0), ref(0))
+    decided = Committed(-1, 10).apply(decision.apply(head()))
+    assert decision.apply(decided) == decided
+    with pytest.raises(IdentityError):
+        Complete(record(0), ref(5)).apply(decided)
+
+
 @pytest.mark.parametrize(("start", "end"), [(9, 20), (11, 20), (10, 5)])
 def test_each_split_goes_on_where_it_ended(start: int, end: int) -> None:
     before = head(completed=0, positions={"orders": {"orders/0": 10}})

@@ -66,27 +66,32 @@ class _Follower(threading.Thread):
             try:
                 self._backlog.commit(self, record)
             except SinkUnavailableError as error:
+                if self._backlog.is_closed:
+                    return
                 if not self.limit.outlasts_outages:
-                    self._backlog.fail(error)
+                    self._backlog.fail(self.sink, error)
                     return
                 _log.warning("sink %s: %s; its rows wait, %d checkpoints", self.sink, error.message, len(self.waiting))
                 self._backlog.pause(_AGAIN_S)
             except BaseException as error:  # noqa: BLE001  the thread that writes raises it
-                self._backlog.fail(error)
+                self._backlog.fail(self.sink, error)
                 return
 
 
 class Backlog:
     """Of one epoch. Used by the thread that decides checkpoints; its own threads commit them."""
 
-    def __init__(self, owned: Ownership, limits: Mapping[str, Limit], carry_out: CarryOut, retained: int) -> None:
-        """`limits`: by sink, of all sinks. `carry_out` is called from several threads at once."""
+    def __init__(
+        self, owned: Ownership, limits: Mapping[str, Limit], carry_out: CarryOut, retained: int, over: threading.Event
+    ) -> None:
+        """`limits`: by sink, of all sinks. `carry_out` is called from several threads at once. `over`: set by `close`;
+        it ends every wait for a sink that is away."""
         self._owned = owned
         self._carry_out = carry_out
         self._retained = retained
         self._changed = threading.Condition()
         self._saying = threading.Lock()
-        self._ended = False
+        self._over = over
         self._error: BaseException | None = None
         self._records: dict[int, CheckpointRecord] = {}  # that head does not call committed
         self._followers = [_Follower(self, sink, limit) for sink, limit in limits.items()]
@@ -97,6 +102,11 @@ class Backlog:
     def error(self) -> BaseException | None:
         """What ended a thread: nothing is committed there any more, and no further checkpoint may begin."""
         return self._error
+
+    @property
+    def is_closed(self) -> bool:
+        """Nobody waits for its threads any more: what is left, the next start commits."""
+        return self._over.is_set()
 
     def add(self, record: CheckpointRecord, is_stopping: Callable[[], bool]) -> None:
         """A decided checkpoint. Blocks until no sink is further behind than it may be, or the pipeline stops.
@@ -137,7 +147,7 @@ class Backlog:
     def close(self) -> None:
         """End the threads, each after what it is doing."""
         with self._changed:
-            self._ended = True
+            self._over.set()
             self._changed.notify_all()
         for each in self._followers:
             each.join()
@@ -145,8 +155,8 @@ class Backlog:
     def next_of(self, follower: _Follower) -> CheckpointRecord | None:
         """For its thread: what it commits next; None: nothing ever again."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or follower.waiting)
-            return None if self._ended else follower.waiting[0]
+            self._changed.wait_for(lambda: self._over.is_set() or follower.waiting)
+            return None if self._over.is_set() else follower.waiting[0]
 
     def commit(self, follower: _Follower, record: CheckpointRecord) -> None:
         """For its thread: commit and close at its sink; the last sink to do so says it in head."""
@@ -166,8 +176,10 @@ class Backlog:
             self._carry_out(forget(self._owned, below), sink)
             follower.pruned = below
 
-    def fail(self, error: BaseException) -> None:
-        """For a thread that ends."""
+    def fail(self, sink: str, error: BaseException) -> None:
+        """For a thread that ends. Said at once: the thread that writes may be idle for long, and hears of it then."""
+        message = getattr(error, "message", error)
+        _log.error("sink %s: nothing more is committed: %s", sink, message)
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
@@ -175,7 +187,7 @@ class Backlog:
     def pause(self, wait_s: float) -> None:
         """For a thread that waits for its sink."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended, wait_s)
+            self._changed.wait_for(lambda: self._over.is_set(), wait_s)
 
     def _everywhere(self) -> int:
         """The newest checkpoint that every sink has committed; -1: it was said."""
@@ -198,6 +210,9 @@ class Backlog:
                     told = True
                     behind = (f"sink {e.sink}: {len(e.waiting)} checkpoints" for e in self._followers if e.waiting)
                     _log.warning("waiting for %s", ", ".join(behind))
+                if self._over.is_set():
+                    message = "the driver was closed while sinks were behind"
+                    raise SinkUnavailableError(message, remedy="nothing is lost: the next start commits there")
                 self._changed.wait(_POLL_S)
             if self._error is not None:
                 raise self._error

@@ -188,7 +188,7 @@ def _close(head: HeadValue, scope: Scope) -> Steps[None]:
     The permits go first: when they are deleted nobody prepares any more, so that the listing after it is complete.
     """
     yield messages.Revoke(scope)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
     rest = {sink: tuple(p for p in group if _belongs(p, scope)) for sink, group in listed.items()}
     if any(rest.values()):
         yield messages.AbortPrepared(rest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from twophase.backlog import Backlog, Limit
@@ -57,6 +57,7 @@ class Driver:
     _owned: Ownership | None = None
     _backlog: Backlog | None = None
     _turns: dict[str, threading.Lock] = field(init=False)
+    _over: threading.Event = field(default_factory=threading.Event)  # threads that commit wait for no sink any more
     _permitted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -79,7 +80,7 @@ class Driver:
         steps = start(self.pipeline, sinks, self.session, self.incarnation, self.retained, self.follows)
         self._owned = self._carry_out(steps)
         if any(limit.checkpoints for limit in self.limits.values()) and not self.direct:
-            self._backlog = Backlog(self._owned, self.limits, self._carry_out_behind, self.retained)
+            self._backlog = Backlog(self._owned, self.limits, self._carry_out_behind, self.retained, self._over)
         return self.owned
 
     def take_up(self, version: int) -> HeadValue:
@@ -145,7 +146,7 @@ class Driver:
             self._backlog.drain(self.is_stopping, _STOP_S)
 
     def close(self) -> None:
-        """End the threads that commit; committers and head are the caller's."""
+        """End the threads that commit, each after the call that it is in; committers and head are the caller's."""
         if self._backlog is not None:
             self._backlog.close()
 
@@ -157,20 +158,25 @@ class Driver:
         return self._owned
 
     def _carry_out(self, steps: Steps[T], batch: Batch | None = None) -> T:
-        return self._run(steps, self.committers, self.durations_s, batch)
+        return self._run(steps, self.committers, self.patience, self.durations_s, batch)
 
     def _carry_out_behind(self, steps: Steps[None], sink: str) -> None:
         committers = {sink: self.committers[sink]} if sink else {}
-        self._run(steps, committers, {}, None)
+        self._run(steps, committers, replace(self.patience, over=self._over), {}, None)
 
     def _run(
-        self, steps: Steps[T], committers: Mapping[str, Committer], durations_s: dict[str, float], batch: Batch | None
+        self,
+        steps: Steps[T],
+        committers: Mapping[str, Committer],
+        patience: Patience,
+        durations_s: dict[str, float],
+        batch: Batch | None,
     ) -> T:
         effects = Effects(
             head=self.head,
             committers=committers,
             spark=self.spark,
-            patience=self.patience,
+            patience=patience,
             commit_back=self.commit_back,
             gather=self.gather,
             turns=self._turns,

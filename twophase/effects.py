@@ -6,7 +6,6 @@ Calls to a sink are retried whole, on SinkUnavailableError only (R7); anything e
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -92,7 +91,8 @@ class Effects:
             case messages.Commit():
                 return self._commit(action)
             case messages.ListPrepared():
-                return self._at_each("list what is prepared", lambda sink: sink.prepared(action.incarnation))
+                incarnation, number = action.incarnation, action.checkpoint_id
+                return self._at_each("list what is prepared", lambda sink: sink.prepared(incarnation, number))
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, encode_record(action.record))
             case messages.Claim():
@@ -184,7 +184,7 @@ class Effects:
         if wait_s is None:
             message = f"checkpoint {number} is completed, but sink {names} cannot commit it yet"
             raise SinkUnavailableError(message, remedy="see what holds its locks; nothing is lost, a restart goes on")
-        time.sleep(wait_s)
+        self.patience.over.wait(wait_s)
         commits = {
             name: partial(_commit, self.committers[name], number, group, tell_refusals=action.tell_refusals)
             for name, group in action.committables.items()

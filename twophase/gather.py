@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from threading import Thread
 from typing import Protocol, TypeVar
 
 from twophase.errors import FencedError, LostCommittableError, SinkUnavailableError
@@ -33,8 +34,13 @@ def at_once(calls: Mapping[str, Callable[[], T]], /) -> dict[str, T]:
     """
     if len(calls) < 2:
         return one_by_one(calls)
-    with ThreadPoolExecutor(len(calls), "eos-sink") as threads:
-        futures = {name: threads.submit(call) for name, call in calls.items()}
+    futures: dict[str, Future[T]] = {name: Future() for name in calls}
+    # Not a pool: it takes nothing once the interpreter is about to end, when a job may still wait for its sinks.
+    threads = [Thread(target=_answer, args=(futures[name], calls[name]), name=f"eos-sink {name}") for name in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     errors = {name: error for name, future in futures.items() if (error := future.exception()) is not None}
     if errors:
         worst = min(errors, key=lambda name: _rank(errors[name]))
@@ -43,6 +49,13 @@ def at_once(calls: Mapping[str, Callable[[], T]], /) -> dict[str, T]:
                 _log.warning("sink %s failed as well: %s", name, error)
         raise errors[worst]
     return {name: future.result() for name, future in futures.items()}
+
+
+def _answer(future: Future[T], call: Callable[[], T]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001  who gathers raises it
+        future.set_exception(error)
 
 
 def _rank(error: BaseException) -> int:

@@ -113,6 +113,7 @@ class ListPrepared:
     """List what every sink holds prepared."""
 
     incarnation: str
+    checkpoint_id: int | None = None  # what is of this one is enough
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ class Ownership:
         """
         version, head = self.held()
         value = self.stamped(transition.apply(head))
-        for _ in range(_ROUNDS):
+        silent = 0
+        while silent < _ROUNDS:
             landed = yield messages.Swap(version, value, point)
             if landed:
                 self.take(version + 1, value)
@@ -70,7 +71,9 @@ class Ownership:
             if found:
                 self.take(seen.version, seen.head)
                 return
+            silent += 1
             if seen.version != version:
+                silent = 0  # others of our own go on, and they are not without end
                 (version, head) = seen.version, seen.head
                 self.take(version, head)
                 value = self.stamped(transition.apply(head))

@@ -65,8 +65,12 @@ class Committer(Protocol):
         counts checkpoints (a write-ahead log's slot) applies every one.
         """
 
-    def prepared(self, incarnation: str) -> Sequence[Prepared]:
-        """List what is prepared: all of this incarnation, and foreign ones as such. Other pipelines' are left out."""
+    def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
+        """List what is prepared: all of this incarnation, and foreign ones as such. Other pipelines' are left out.
+
+        `checkpoint_id`: only this one's need be in it. Asked so at each close, when others may be waiting by the
+        hundred.
+        """
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
         """Roll back. Returns only when none of them is listed any more and none has a witness (H19). Idempotent."""

@@ -77,7 +77,12 @@ class Complete:
     began: Mapping[str, StartingPoint] = field(default_factory=dict)  # what was discovered for this checkpoint
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition. Checkpoints follow one another, and each split goes on where it ended."""
+        """See Transition. Checkpoints follow one another, and each split goes on where it ended.
+
+        Where it stands, it has landed: unanswered, and so many swaps ago that its nonce is forgotten.
+        """
+        if self.ref in head.records[-1:]:
+            return head
         for source, starting_point in self.began.items():
             head = SetPositions(source, starting_point).apply(head)
         number = self.record.checkpoint_id

@@ -88,11 +88,13 @@ class LogCommitter:
                 self._log(incarnation).collect(checkpoint_id)
         return [outcomes[each.transaction] for each in committables]
 
-    def prepared(self, incarnation: str) -> Sequence[Prepared]:
+    def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """See Committer. Of what is applied, a crash may have left segments: they are not listed."""
         log = self._log(incarnation)
         with _of_the_log():
-            found = dict(log.sealed())
+            found = {n: each for n, each in log.sealed() if checkpoint_id in (None, each.scope.checkpoint_id)}
+            if not found and checkpoint_id is not None:
+                return []
             # Asked after the segments were found: what is applied meanwhile is not prepared any more.
             entries = self._ledger.entries(incarnation, [Committable(each, rows=0) for each in found.values()])
             waiting = {

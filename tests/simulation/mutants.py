@@ -21,7 +21,7 @@ _REPLAY = """    if number <= head.completed:
     if number != head.completed + 1:
 """
 _CLOSE = """    yield messages.Revoke(scope)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
 """
 _SHOWN = """    yield from show(owned, record)
     yield from say(owned, record, retained)

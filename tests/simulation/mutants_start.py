@@ -94,7 +94,10 @@ START_MUTANTS: dict[str, Mutant] = {
     "an unanswered swap is taken for refused (H20)": Mutant(
         SWAPS,
         "never met another one",
-        (Patch("ownership", "found = value.nonces[-1] in seen.head.nonces", "found = False"),),
+        (
+            Patch("ownership", "found = value.nonces[-1] in seen.head.nonces", "found = False"),
+            Patch("transitions", "if self.ref in head.records[-1:]:", "if False:"),
+        ),
     ),
     "an unanswered swap is taken for landed": Mutant(
         SWAPS, "", (Patch("ownership", "            if landed:\n", "            if landed is not False:\n"),)

@@ -80,7 +80,7 @@ class TwoPhaseCommitter:
                     faults.point("between-commits", checkpoint_id)
         return outcomes
 
-    def prepared(self, incarnation: str) -> Sequence[Prepared]:
+    def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """See Committer. Foreign: whatever is not of this framework."""
         with self._kept.use("listing prepared transactions") as server:
             return [each for each in map(_prepared, server.prepared()) if self._concerns(each, incarnation)]
