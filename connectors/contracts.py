@@ -151,8 +151,12 @@ class Sink(Protocol):
         Empty: in no column are rows told apart, so that all of them come to one writer. None: any row to any writer.
         """
 
-    def writer(self, transaction: TransactionId) -> Writer:
-        """In a task: a writer for this transaction. It connects at its first row: a task without costs nothing."""
+    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
+        """In a task: a writer for this transaction. It connects at its first row: a task without costs nothing.
+
+        `instead_of`: what was decided and is lost, whose rows are written again (`eos repair`, R7). What is prepared is
+        to be applied as that one would have been, and never beside it.
+        """
 
     def direct_writer(self, transaction: TransactionId) -> DirectWriter:
         """In a task, at-least-once: a writer that commits for itself; it connects at its first row."""

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.harness.pipeline_process import PipelineProcess
 
 pytestmark = pytest.mark.any_server
 
@@ -28,10 +27,12 @@ def test_a_life_that_cannot_go_on_is_ended_on_purpose(pipeline: Pipeline) -> Non
 
     pipeline.start().fail("the record of checkpoint 1", "it is damaged")
     listed = f"transactions: {old.incarnation}-00000001-000000000001-0001/"
-    _reset(pipeline, "--yes").fail("the record of checkpoint 1", "its records lie within", "--abandon-lost", listed)
+    pipeline.command("reset", "--yes").fail(
+        "the record of checkpoint 1", "its records lie within", "--abandon-lost", listed
+    )
     assert pipeline.prepared() == prepared, "a refused reset has rolled something back"
 
-    ended = _reset(pipeline, "--yes", "--abandon-lost", "--json")
+    ended = pipeline.command("reset", "--yes", "--abandon-lost", "--json")
     ended.succeed()
     output = ended.output()
     facts = json.loads(output[output.index("{\n") :])
@@ -58,18 +59,8 @@ def test_a_sink_does_not_leave_the_spec_with_its_locks(pipeline: Pipeline) -> No
     sink["name"] = "another"
     said = "sink warehouse, which the spec no longer names, may hold prepared transactions of checkpoint 1"
     pipeline.start().fail(said, "put the sink back", "eos reset")
-    _reset(pipeline, "--yes").fail("checkpoint 1 in warehouse", pipeline.head.incarnation, "--abandon-lost")
+    pipeline.command("reset", "--yes").fail("checkpoint 1 in warehouse", pipeline.head.incarnation, "--abandon-lost")
 
     sink["name"] = "warehouse"
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_RECORDS)
-
-
-def _reset(pipeline: Pipeline, *options: str) -> PipelineProcess:
-    number = len(pipeline.processes)
-    arguments = ["reset", str(pipeline.write_spec()), *options]
-    log = pipeline.folder / f"reset-{number}.log"
-    faults = pipeline.processes[-1].faults
-    process = PipelineProcess(arguments, pipeline.folder, log, faults, pipeline.environment)
-    pipeline.processes.append(process)
-    return process

@@ -30,6 +30,10 @@ _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 `collect` reads is cut short in silence where the JVM dies."""
 
 
+ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What Spark runs on each partition. Picklable."""
+
+
 @dataclass(slots=True)
 class SparkBatch:
     """Implements twophase.effects.Batch for one call of `foreachBatch`."""
@@ -48,10 +52,16 @@ class SparkBatch:
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """One Spark job for all sinks. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
+        hashes = self.stateful
+        return self.acknowledged(
+            lambda branch: WriteTask(scope, branch.shares, len(branch.hashes) if hashes else 0, TOKEN, direct)
+        )
+
+    def acknowledged(self, task: Callable[[Branch], ArrowTask]) -> Acknowledged | Failed:
+        """The same with tasks of another kind, which find the same rows."""
 
         def written(branch: Branch, rows: DataFrame) -> DataFrame:
-            task = WriteTask(scope, branch.shares, len(branch.hashes) if self.stateful else 0, TOKEN, direct)
-            return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
+            return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task(branch), ACKNOWLEDGEMENT)
 
         try:
             acknowledged = self._run(written)

@@ -72,6 +72,11 @@ def unrepeatable(before: DataFrame, after: DataFrame) -> str:
     return "it is not deterministic" if old.deterministic() and not new.deterministic() else ""
 
 
+def is_deterministic(frame: DataFrame) -> bool:
+    """Whether Spark knows of nothing in it that gives other rows when it is run again, but for the current time."""
+    return bool(_analyzed(frame).deterministic())
+
+
 def _refusal(frame: DataFrame, output_mode: str) -> str:
     """What Spark has against it as a streaming query; it says so itself when the query is started."""
     jvm: Any = frame.sparkSession.sparkContext._jvm

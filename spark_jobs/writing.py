@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -60,9 +60,21 @@ class WriteTask:
         yield pa.RecordBatch.from_pydict({"committable": pa.array(encoded, pa.binary())})
 
 
-def write_and_prepare(scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch]) -> list[Committable]:
-    """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share."""
-    writers = [share.sink.writer(_transaction(scope, share)) for share in shares]
+def _writer(sink: Sink, transaction: TransactionId) -> Writer:
+    return sink.writer(transaction)
+
+
+def write_and_prepare(
+    scope: Scope,
+    shares: Sequence[Share],
+    batches: Iterable[pa.RecordBatch],
+    writer_of: Callable[[Sink, TransactionId], Writer] = _writer,
+) -> list[Committable]:
+    """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share.
+
+    `writer_of`: what takes a sink's share.
+    """
+    writers = [writer_of(share.sink, _transaction(scope, share)) for share in shares]
     with _written(shares, writers, batches):
         return [writer.prepare() for writer in writers]
 

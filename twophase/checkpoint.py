@@ -55,7 +55,7 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     assert isinstance(answer, Acknowledged)
 
     record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at)
-    ref = _reference(record)
+    ref = reference(record)
     yield messages.PutRecord(ref, record)
     yield from owned.swap(Complete(record, ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
@@ -77,7 +77,7 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
     if error := mistake(scope, sinks, answer.committables):
         raise error
     record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at, direct=True)
-    ref, before = _reference(record), owned.head.records
+    ref, before = reference(record), owned.head.records
     yield messages.PutRecord(ref, record)
     yield from owned.swap(Note(Complete(record, ref, begin.began), retained), "note")
     yield from _tell(owned, record, before)
@@ -114,7 +114,7 @@ def _finish(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[
 def show(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
     """R7 and R9, in the sinks whose committables the record has: commit and close."""
     yield from commit_everywhere(owned, record)
-    yield from _close(owned.head, record.scope)
+    yield from close(owned.head, record.scope)
 
 
 def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None]:
@@ -179,10 +179,10 @@ def _check_same(record: CheckpointRecord, now: Mapping[str, tuple[int, int]]) ->
 def _abort(owned: Ownership, scope: Scope) -> Steps[None]:
     """R8: first a swap that defeats any decision still on the wire, and only then rollbacks."""
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
-    yield from _close(owned.head, scope)
+    yield from close(owned.head, scope)
 
 
-def _close(head: HeadValue, scope: Scope) -> Steps[None]:
+def close(head: HeadValue, scope: Scope) -> Steps[None]:
     """R9: end every open or prepared transaction of this epoch and checkpoint that was not committed.
 
     The permits go first: when they are deleted nobody prepares any more, so that the listing after it is complete.
@@ -221,6 +221,7 @@ def _range(source: str, split: str, start: int | None, end: int) -> OffsetRange:
     return OffsetRange(split, start, end)
 
 
-def _reference(record: CheckpointRecord) -> RecordRef:
+def reference(record: CheckpointRecord) -> RecordRef:
+    """How head points at it: by a name that nobody else can write another content under (H8)."""
     sha256 = sha256_of(encode_record(record))
     return RecordRef(record.checkpoint_id, f"{record.scope}-{sha256[:16]}.json", sha256)

@@ -26,7 +26,7 @@ def commit_what_can_be(
     owned: Ownership,
     checkpoint_id: int,
     committables: Mapping[str, tuple[Committable, ...]],
-    refusals: dict[str, str] | None = None,
+    refusals: dict[str, ConnectorError] | None = None,
 ) -> Steps[Mapping[str, tuple[Committable, ...]]]:
     """Commit as `commit_everywhere` does, and tell by sink what is lost. Raises FencedError.
 
@@ -42,7 +42,7 @@ def commit_what_can_be(
         for sink, answer in answers.items():
             if isinstance(answer, ConnectorError):
                 assert refusals is not None
-                refusals[sink] = answer.message
+                refusals[sink] = answer
                 answer = [CommitOutcome.LOST] * len(waiting[sink])
             outcomes[sink] = answer
         for sink, group in _with(waiting, outcomes, CommitOutcome.LOST).items():
@@ -88,6 +88,6 @@ def _lost_error(record: CheckpointRecord, lost: Mapping[str, tuple[Committable, 
     message = f"lost: checkpoint {record.checkpoint_id} is completed, but {where}. Its records are {ranges}"
     return LostCommittableError(
         message,
-        remedy="somebody ended a prepared transaction by hand, or took a file out of the log: restore that file; else "
-        "its rows must be written again from those offsets, and `eos reset --abandon-lost` goes on without them",
+        remedy="somebody ended a prepared transaction by hand, or took a file out of the log: restore that file; or "
+        "write its rows again from those offsets by `eos repair SPEC`; `eos reset --abandon-lost` goes on without them",
     )

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from twophase.backlog import Backlog, Limit
 from twophase.checkpoint import decide, permit, run_checkpoint
-from twophase.effects import Batch, Effects, SparkLog
+from twophase.effects import Batch, Effects, SparkLog, WriteAgain
 from twophase.gather import Gather, one_by_one
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
@@ -22,6 +22,7 @@ from twophase.ids import Scope
 from twophase.messages import Begin, Steps
 from twophase.ownership import Ownership, take_up
 from twophase.participants import Committer
+from twophase.repair import Repaired, repair
 from twophase.reset import Begun, reset
 from twophase.retry import Patience
 from twophase.startup import start
@@ -59,6 +60,7 @@ class Driver:
     _turns: dict[str, threading.Lock] = field(init=False)
     _over: threading.Event = field(default_factory=threading.Event)  # threads that commit wait for no sink any more
     _permitted: set[str] = field(default_factory=set)
+    _write_again: WriteAgain | None = None  # of `repair`
 
     def __post_init__(self) -> None:
         """A committer serves one thread at a time."""
@@ -102,6 +104,16 @@ class Driver:
         sinks = tuple(self.committers)
         steps = reset(self.pipeline, sinks, self.session, self.incarnation, abandon_lost=abandon_lost, begins=begins)
         return self._carry_out(steps)
+
+    def repair(self, write_again: WriteAgain) -> Repaired:
+        """R7: write again what is lost, and commit it, instead of `start`. Called by `eos repair`; no driver runs.
+
+        Raises what `start` raises, ReplayMismatchError, and what `write_again` answers.
+        """
+        self._write_again = write_again
+        preparing = [name for name, sink in self.committers.items() if not sink.permits_once]
+        sinks = tuple(self.committers)
+        return self._carry_out(repair(self.pipeline, sinks, preparing, self.session, self.incarnation, self.retained))
 
     def store_positions(self, source: str, starting_point: StartingPoint) -> None:
         """R6, R10: before Spark first hears of these splits. Those already stored stay."""
@@ -182,6 +194,7 @@ class Driver:
             turns=self._turns,
             gates=self.gates,
             permitted=self._permitted,
+            write_again=self._write_again,
         )
         answer: object = None
         while True:

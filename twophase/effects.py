@@ -57,6 +57,13 @@ class Batch(Protocol):
         """Run the batch for its state only: rows and digest by sink; None where there is no state to bring along."""
 
 
+WriteAgain = Callable[[Scope, CheckpointRecord, Mapping[str, tuple[Committable, ...]]], Acknowledged | Failed]
+"""One job that reads a decided checkpoint's records again. Writes and prepares what is lost, by sink; counts the rest.
+
+Returns what every task has had of every sink, only when the job has ended.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Effects:
     """Everything outside the process that the protocol touches."""
@@ -70,6 +77,7 @@ class Effects:
     turns: Mapping[str, AbstractContextManager[object]]  # by sink: held for each call, since threads share a committer
     gates: Mapping[str, Committer]  # by sink: further committers, for permits alone
     permitted: set[str]  # sinks that were asked for a permit in this epoch
+    write_again: WriteAgain | None = None  # of a repair
 
     def perform(self, action: Action, batch: Batch | None) -> object:
         """Carry out one action and give its answer (`messages` has the table)."""
@@ -82,6 +90,13 @@ class Effects:
                 return self._swap(action)
             case messages.LoadRecord():
                 return self._load_record(action)
+            case messages.FindLost():
+                return self._find_lost(action)
+            case messages.PermitAgain():
+                self._at({n: partial(self.committers[n].permit_again, action.scope) for n in action.sinks}, "permit")
+            case messages.WriteAgain():
+                assert self.write_again is not None
+                return self.write_again(action.scope, action.record, action.lost)
             case messages.RunWriters():
                 assert batch is not None
                 return batch.run_writers(action.scope, direct=action.direct)
@@ -191,6 +206,11 @@ class Effects:
         }
         return self._at(commits, f"commit checkpoint {number}")
 
+    def _find_lost(self, action: messages.FindLost) -> Mapping[str, Sequence[Committable]]:
+        number, asked = action.checkpoint_id, action.committables
+        calls = {name: partial(self.committers[name].lost, number, group) for name, group in asked.items()}
+        return self._at(calls, f"ask what is lost of checkpoint {number}")
+
     def _abort(self, prepared: Mapping[str, tuple[Prepared, ...]]) -> None:
         found = {name: group for name, group in prepared.items() if group}
         for name, group in found.items():
@@ -226,6 +246,7 @@ def _commit(
 
 _POINTS = {
     "decide": ("before-decide", "after-decide"),
+    "repair": ("before-repair", "after-repair"),
     "committed": ("after-commits", "closed"),
     "note": ("before-decide", "closed"),
 }

@@ -18,6 +18,8 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `part-applied` | a slot has committed a first part of its rows, which are too many for one transaction |
 | `between-commits` | one committable is committed, others are not |
 | `after-commits` | everything is committed; head does not say so, Spark has not written `commits/N` |
+| `before-repair` | what was lost is prepared again; head still names what is lost |
+| `after-repair` | head names what was prepared again; nothing of it is committed |
 | `closed` | head says "committed up to N"; Spark has not written `commits/N` |
 """
 
@@ -39,6 +41,8 @@ POINTS: Final = (
     "part-applied",
     "between-commits",
     "after-commits",
+    "before-repair",
+    "after-repair",
     "closed",
 )
 

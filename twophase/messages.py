@@ -5,11 +5,12 @@
 | ReadHead | Seen or None |
 | Inspect | Inspected |
 | Swap | True: landed; False: refused; None: not answered |
-| PutRecord, Claim, Permit, AbortPrepared, Revoke, CatchUp, CommitBack, Prune, Sweep, Abandon | None |
+| PutRecord, Claim, Permit, PermitAgain, AbortPrepared, Revoke, CatchUp, CommitBack, Prune, Sweep, Abandon | None |
 | LoadRecord | CheckpointRecord, or the HeadFormatError that says why it cannot be read |
 | Commit | {sink: outcomes}; with `tell_refusals` also {sink: the ConnectorError that says why it cannot} |
 | ListPrepared | {sink: prepared} |
-| RunWriters | Acknowledged or Failed |
+| RunWriters, WriteAgain | Acknowledged or Failed |
+| FindLost | {sink: the committables that are lost} |
 | Discard | {sink: (rows, digest)}, or None for a stateless pipeline |
 
 An action that cannot be carried out raises out of the protocol, as if the process had died there: every rule holds
@@ -89,6 +90,32 @@ class RunWriters:
 
     scope: Scope
     direct: bool = False  # at-least-once: they commit instead of preparing
+
+
+@dataclass(frozen=True, slots=True)
+class FindLost:
+    """Ask each sink named which of these it has lost: all that it was given for the checkpoint (R7)."""
+
+    checkpoint_id: int
+    committables: Mapping[str, tuple[Committable, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PermitAgain:
+    """Let tasks write in this scope, at these sinks, what a decided checkpoint has lost there."""
+
+    scope: Scope
+    sinks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAgain:
+    """Read the records of a decided checkpoint again, in tasks as they were; write and prepare what is lost, and count
+    everything else. One Spark job."""
+
+    scope: Scope
+    record: CheckpointRecord
+    lost: Mapping[str, tuple[Committable, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +205,9 @@ Action = (
     | Claim
     | Permit
     | RunWriters
+    | FindLost
+    | PermitAgain
+    | WriteAgain
     | Discard
     | Commit
     | ListPrepared

@@ -65,6 +65,17 @@ class Committer(Protocol):
         counts checkpoints (a write-ahead log's slot) applies every one.
         """
 
+    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """Of what a completed checkpoint was decided with, all of it given: what can never become visible (R7).
+
+        Called by `eos repair`, with the checkpoint's later half not committed, and once more with what was written
+        again. Changes nothing. Raises IdentityError for what is lost and cannot be written again.
+        """
+
+    def permit_again(self, scope: Scope) -> None:
+        """Let tasks write what a decided checkpoint has lost, in this scope, while the claim row is of its incarnation
+        and epoch; else FencedError. `revoke` ends it."""
+
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """List what is prepared: all of this incarnation, and foreign ones as such. Other pipelines' are left out.
 

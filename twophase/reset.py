@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
 from twophase.commits import commit_what_can_be
-from twophase.errors import FencedError, HeadFormatError, LostCommittableError
+from twophase.errors import ConnectorError, FencedError, HeadFormatError, LostCommittableError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Inspected, Seen, Steps
 from twophase.ownership import Ownership, load
@@ -116,12 +116,12 @@ def _load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord | HeadForm
 def _commit(owned: Ownership, sinks: Sequence[str], record: CheckpointRecord) -> Steps[list[Abandoned]]:
     number = record.checkpoint_id
     here = {name: group for name, group in record.committables.items() if name in sinks}
-    refusals: dict[str, str] = {}
+    refusals: dict[str, ConnectorError] = {}
     lost = yield from commit_what_can_be(owned, number, here, refusals)
     neither = "the sink neither holds nor shows them"
     gone = {name: group for name, group in record.committables.items() if name not in sinks and group}
     removed = "the spec no longer names the sink, so that what is still prepared there stays so, with its locks"
-    told = [(name, refusals.get(name, neither), group) for name, group in lost.items()]
+    told = [(name, refusals[name].message if name in refusals else neither, group) for name, group in lost.items()]
     told += [(name, removed, group) for name, group in gone.items()]
     return [
         Abandoned(number, (name,), why, tuple(c.transaction for c in group), record.ranges) for name, why, group in told
@@ -165,8 +165,8 @@ def _refused(pipeline: str, abandoned: Sequence[Abandoned]) -> LostCommittableEr
     return LostCommittableError(
         message,
         remedy="restore what is missing (the checkpoint location from a backup, a sink in the spec) and reset again; "
-        "or give it up with `eos reset --abandon-lost`: then write the rows again from those offsets, and roll back by "
-        "hand what stays prepared",
+        "what a sink or its log has lost `eos repair` writes again; or give it up with `eos reset --abandon-lost`: "
+        "then write the rows again from those offsets, and roll back by hand what stays prepared",
     )
 
 

@@ -41,7 +41,13 @@ def start(
         retained: how many checkpoints keep their records.
         follows: head as the driver before this one of the same run held it last; None at the first start of a run.
     """
-    owned, newest = yield from _claim_head(pipeline, sinks, session, incarnation, follows)
+    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, follows)
+    yield from recover(owned, retained, newest)
+    return owned
+
+
+def recover(owned: Ownership, retained: int, newest: CheckpointRecord | None) -> Steps[None]:
+    """R3: commit what is decided, then end everything else that is older. `newest`: the newest completed checkpoint."""
     yield from _commit_decided(owned)
     head = owned.head
     yield messages.Claim(head.incarnation, head.epoch)
@@ -51,11 +57,10 @@ def start(
     if newest is not None and newest.direct:
         yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id)
     yield messages.Sweep(owned.head)
-    return owned
 
 
-def _claim_head(
-    pipeline: str, sinks: Sequence[str], session: str, incarnation: str, follows: HeadValue | None
+def claim_head(
+    pipeline: str, sinks: Sequence[str], session: str, incarnation: str, follows: HeadValue | None = None
 ) -> Steps[tuple[Ownership, CheckpointRecord | None]]:
     """R1 and R2. Returns head as it is claimed, and the newest completed checkpoint.
 

@@ -106,6 +106,31 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """R7: what was lost of a completed checkpoint is prepared again, and the decision names that instead.
+
+    Everything else of the decision stays: `repair.mended` makes the record. Only between decided and committed, and
+    only by the epoch that has prepared it.
+    """
+
+    record: CheckpointRecord
+    ref: RecordRef
+    instead_of: RecordRef
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition."""
+        scope = self.record.scope
+        number = scope.checkpoint_id
+        if (scope.incarnation, scope.epoch) != (head.incarnation, head.epoch):
+            message = f"{scope} was prepared by another epoch than {head.epoch} of {head.incarnation}"
+            raise IdentityError(message, remedy="run `eos repair` again")
+        if number <= head.committed or head.record_of(number) != self.instead_of:
+            message = f"checkpoint {number} is not what it was when its repair began"
+            raise IdentityError(message, remedy="see `eos status`, and run `eos repair` again if it is still needed")
+        return replace(head, records=tuple(self.ref if each == self.instead_of else each for each in head.records))
+
+
+@dataclass(frozen=True, slots=True)
 class Abort:
     """R8: try k of checkpoint N is over. Once this has landed, a decision of that try can never land."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from twophase.ids import Scope, TransactionId
 
@@ -38,6 +39,16 @@ class Committable:
     bytes: int = 0
     digest: int = 0  # order-free sum of row hashes, modulo 2**64, for stateful pipelines (R4); 0 where not computed
     data: Mapping[str, str] = field(default_factory=dict)  # what only this kind of sink understands (a segment's name)
+
+
+INSTEAD_OF: Final = "instead_of"
+"""Key in `Committable.data` of what `eos repair` has written: the id of the transaction whose rows these were first."""
+
+
+def origin(committable: Committable) -> TransactionId:
+    """The transaction that its rows were first decided with. A sink can show one of all that have this origin."""
+    first = TransactionId.parse(committable.data.get(INSTEAD_OF, ""))
+    return first if first is not None else committable.transaction
 
 
 class CommitOutcome(Enum):
@@ -90,6 +101,11 @@ class CheckpointRecord:
     def rows(self) -> int:
         """Rows over all sinks."""
         return sum(c.rows for group in self.committables.values() for c in group)
+
+    @property
+    def repaired(self) -> int:
+        """Transactions that `eos repair` has put in the place of lost ones."""
+        return sum(INSTEAD_OF in c.data for group in self.committables.values() for c in group)
 
     @property
     def digest(self) -> dict[str, tuple[int, int]]:

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
+import pyarrow as pa
+
 from connectors.log import belonging
-from connectors.log.ledger import Ledger, Share
-from connectors.log.segments import Log, by_slot, committable, segment_name, slots_of, while_committing
+from connectors.log.ledger import Entries, Ledger, Share
+from connectors.log.segments import Log, by_slot, committable, segment_name, segment_of, slots_of, while_committing
 from connectors.owner import Owner
 from twophase import faults
 from twophase.errors import IdentityError
@@ -17,8 +19,8 @@ from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, SinkState
-from wal.errors import SegmentError, WalError
-from wal.segment import stat_segment
+from wal.errors import SegmentDamagedError, SegmentError, SegmentMissingError, WalError
+from wal.segment import stat_segment, verify_segment
 from wal.storage import Storage
 
 
@@ -88,6 +90,36 @@ class LogCommitter:
                 self._log(incarnation).collect(checkpoint_id)
         return [outcomes[each.transaction] for each in committables]
 
+    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """See Committer. What a slot has applied is not: its segments are no longer needed. Reads all others whole.
+
+        Raises IdentityError where a slot has applied a part of its share: what is written again need not be in the same
+        order; and where segments are not of one form, so that a slot could not apply them together.
+        """
+        incarnation = belonging.incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
+        slots = slots_of(committables) or self._ledger.slots
+        entries = self._ledger.entries(incarnation, ())
+        lost: list[Committable] = []
+        schemas: list[pa.Schema] = []
+        with _of_the_log():
+            for each in committables:
+                ref, slot = segment_of(each), each.transaction.task % slots
+                if ref is None or entries.slots.get(slot, -1) >= checkpoint_id:
+                    continue
+                try:
+                    schemas.append(verify_segment(self._storage, ref))
+                except (SegmentMissingError, SegmentDamagedError):
+                    lost.append(each)
+                    if entries.slots.get(slot) == checkpoint_id - 1:
+                        self._check_not_begun(slot, entries)
+        if any(schema != schemas[0] for schema in schemas):
+            message = f"sink {self.name}: rows of checkpoint {checkpoint_id} are of other columns now than they were"
+            raise IdentityError(message, remedy="change the steps, the sink and its target back for the repair")
+        return lost
+
+    def permit_again(self, scope: Scope) -> None:
+        """See Committer. There are no permits; the slots stay as they are."""
+
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """See Committer. Of what is applied, a crash may have left segments: they are not listed."""
         log = self._log(incarnation)
@@ -141,6 +173,11 @@ class LogCommitter:
     def _slots_in_use(self, incarnation: str) -> int:
         """For a checkpoint without tasks: as many as there are, whatever the spec says by now."""
         return max(self._ledger.entries(incarnation, ()).slots, default=self._ledger.slots - 1) + 1
+
+    def _check_not_begun(self, slot: int, entries: Entries) -> None:
+        if rows := entries.begun.get(slot, 0):
+            message = f"sink {self.name}, slot {slot}, has written {rows} rows of its share, and the log lacks the rest"
+            raise IdentityError(message, remedy="restore the segment: other rows could come in its place")
 
     def _apply(self, share: Share) -> Mapping[TransactionId, CommitOutcome]:
         with _of_the_log():

@@ -184,12 +184,18 @@ def segment_schema(form: KeyedForm, upsert: Upsert) -> pa.Schema:
     return _Rows(form, upsert).schema
 
 
-def log_writer(log: LogPlace, form: KeyedForm, upsert: Upsert | None, transaction: TransactionId) -> LogWriter:
-    """In a task: a writer into the log, of rows as they are or of each key the newest one."""
-    storage = log.open()
+def log_writer(
+    log: LogPlace,
+    form: KeyedForm,
+    upsert: Upsert | None,
+    transaction: TransactionId,
+    instead_of: Committable | None = None,
+) -> LogWriter:
+    """In a task: a writer into the log, of rows as they are or of each key the newest one. See Sink.writer."""
+    storage, slots = log.open(), log.slots_for(instead_of)
     if upsert is None:
-        return LogWriter(storage, form, log.slots, transaction)
-    return KeyedWriter(storage, form, upsert, log.slots, transaction)
+        return LogWriter(storage, form, slots, transaction)
+    return KeyedWriter(storage, form, upsert, slots, transaction)
 
 
 def check_upsert(sink: str, upsert: Upsert, schema: pa.Schema) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from connectors.log.segments import is_sealed, segment_of
@@ -32,6 +32,9 @@ class Entries:
     owner: Owner | None  # of whichever incarnation
     slots: Mapping[int, int]  # the newest applied checkpoint by slot
     seen: Collection[TransactionId]  # of those asked about, the applied ones
+    begun: Mapping[int, int] = field(
+        default_factory=dict
+    )  # rows of the next checkpoint that a slot has applied already
 
     @property
     def applied(self) -> int:

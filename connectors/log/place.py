@@ -10,8 +10,9 @@ from typing import Final
 
 from connectors.contracts import Finding
 from connectors.log.probe import probe
-from connectors.log.segments import open_log
+from connectors.log.segments import open_log, slots_of
 from twophase.errors import TargetError
+from twophase.values import Committable
 from wal.address import ObjectAddress
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem
@@ -59,6 +60,10 @@ class LogPlace:
             remedy += "(`checkpoint.log`), or commit by two-phase where the database can"
             raise TargetError(message, remedy=remedy)
         return open_log(self.at)
+
+    def slots_for(self, instead_of: Committable | None) -> int:
+        """Into how many the rows are divided: what is written again belongs to the slots that it was decided for."""
+        return (slots_of([instead_of]) if instead_of is not None else None) or self.slots
 
     def on_driver(self) -> LogPlace:
         """The same, as the driver sees it now: to be sent to tasks."""

@@ -176,5 +176,7 @@ def while_committing(error: WalError) -> ConnectorError:
     if isinstance(error, StorageError):
         return SinkUnavailableError(f"the write-ahead log cannot be used: {error.message}", remedy=error.remedy)
     if isinstance(error, SegmentError) and not isinstance(error, SegmentFormatError):
-        return LostCommittableError(f"rows of a completed checkpoint are lost: {error.message}", remedy=error.remedy)
+        message = f"rows of a completed checkpoint are lost: {error.message}"
+        remedy = f"{error.remedy}; or write its rows again from the source with `eos repair SPEC`"
+        return LostCommittableError(message, remedy=remedy)
     return TargetError(error.message, remedy=error.remedy)

@@ -17,6 +17,7 @@ from sqlalchemy.schema import CreateTable
 from connectors.sql.statements import Connected, StatementError
 from twophase.errors import TargetError
 from twophase.ids import INCARNATION_LENGTH, TransactionId
+from twophase.values import Committable, origin
 
 EMPTY: Final = "empty"
 """Key in `Committable.data` of a writer that had no rows, prepared nothing and left no witness."""
@@ -149,6 +150,15 @@ def visible_witnesses(server: Connected, transactions: Iterable[TransactionId]) 
     """Those that a plain read shows."""
     statement = f"SELECT 1 FROM eos_witness WHERE {_WITNESS_KEY}"
     return {each for each in transactions if server.execute(statement, *_witness(each))}
+
+
+def shown(server: Connected, committables: Sequence[Committable]) -> set[TransactionId]:
+    """The transactions whose rows a plain read shows: by their own witness, or by that of what they stand for.
+
+    Where a repair took for lost what was then applied after all, only the latter is there.
+    """
+    seen = visible_witnesses(server, {t for each in committables for t in (each.transaction, origin(each))})
+    return {each.transaction for each in committables if seen & {each.transaction, origin(each)}}
 
 
 def prune_witnesses(server: Connected, incarnation: str, sink: str, below: int) -> None:

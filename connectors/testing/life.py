@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
@@ -81,6 +81,26 @@ class Life:
         if rows:
             writer.write(batch(*rows).select(list(self.sink.columns)))
         return writer.commit()
+
+    def lose(self, committable: Committable) -> None:
+        """As somebody would who ends it by hand."""
+        mine = committable.transaction
+        self.committer.abort([each for each in self.prepared() if each.transaction == mine])
+
+    def write_again(self, checkpoint_id: int, lost: Committable, *rows: Row | Change) -> Committable:
+        """R7: the next epoch has committed what can be, and claims; then a task writes what is lost of its own."""
+        self.epoch += 1
+        self.committer.claim(self.incarnation, self.epoch)
+        scope = Scope(self.incarnation, self.epoch, checkpoint_id)
+        self.committer.permit_again(scope)
+        transaction = replace(lost.transaction, scope=scope, task_attempt=next(self.attempts))
+        writer = self.sink.writer(transaction, lost)
+        try:
+            self.write(writer, *rows)
+            return writer.prepare()
+        except BaseException:
+            writer.abort()
+            raise
 
     def checkpoint(self, checkpoint_id: int, *shares: Sequence[Row | Change]) -> None:
         """A whole checkpoint: one task for each share, decided, committed and closed."""

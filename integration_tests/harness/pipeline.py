@@ -15,6 +15,8 @@ from integration_tests.harness.workload import Workload
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
+from twophase.status import read_status
+from twophase.values import CheckpointRecord
 
 TABLE = "records"
 PARTITIONS = 2
@@ -51,17 +53,27 @@ class Pipeline:
         assert read is not None, f"there is no head at {self.location}"
         return decode_head(read.value)
 
+    def decided(self) -> CheckpointRecord:
+        """The newest completed checkpoint, as head has it. Only once there is one."""
+        found = read_status(LocalHead(self.location))
+        assert found is not None
+        return found.checkpoints[0]
+
     def start(
         self, *, arm: Sequence[str] = (), until_caught_up: bool = True, folder: Path | None = None
     ) -> PipelineProcess:
         """Start `eos run` with these fault points armed; `folder`: where the spec is, if not in the pipeline's own."""
+        return self.command("run", *(["--until-caught-up"] if until_caught_up else []), arm=arm, folder=folder)
+
+    def command(self, name: str, *options: str, arm: Sequence[str] = (), folder: Path | None = None) -> PipelineProcess:
+        """Start `eos <name>` on the spec as it is now."""
         number = len(self.processes)
         faults = Faults(self.folder / f"faults-{number}")
         for stem in arm:
             faults.arm(stem)
         folder = folder or self.folder
-        arguments = ["run", str(self.write_spec(folder)), *(["--until-caught-up"] if until_caught_up else [])]
-        log = self.folder / f"run-{number}.log"
+        log = self.folder / f"{name}-{number}.log"
+        arguments = [name, str(self.write_spec(folder)), *options]
         process = PipelineProcess(arguments, folder, log, faults, self.environment)
         self.processes.append(process)
         return process

@@ -78,7 +78,7 @@ def _table(found: Status) -> Table:
             f"{record.decided_at - record.started_at:.2f} s",
             f"{_records(record):,}",
             f"{record.rows:,}",
-            out.text(_state(found, record)),
+            out.text(_state(found, record) + (", repaired" if record.repaired else "")),
         )
     return table
 
@@ -117,6 +117,7 @@ def _facts(found: Status | None) -> dict[str, object]:
                 "records": _records(record),
                 "rows": record.rows,
                 "state": "committed" if found.is_committed(record) else "completed",
+                "repaired": record.repaired,
                 "mode": "at-least-once" if record.direct else "exactly-once",
                 "ranges": {
                     source: [{"split": each.split, "start": each.start, "end": each.end} for each in ranges]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import lives
+from tests.model import lives, repair
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, VARIANTS
 from tests.simulation.mutants import MUTANTS
 
 STATES = 60_000
 """An exploration of several lives that sees fewer has lost its way."""
+
+REPAIR_STATES = 10_000
 
 
 @pytest.mark.parametrize("name", HOLDS)
@@ -41,6 +43,18 @@ def test_the_protocol_holds_over_several_lives() -> None:
 @pytest.mark.parametrize("broken", lives.VARIANTS)
 def test_a_broken_variant_of_several_lives_is_caught(broken: str) -> None:
     _, violation = lives.explore(broken)
+    assert violation
+
+
+def test_the_protocol_holds_with_repairs() -> None:
+    states, violation = repair.explore(drivers=2)
+    assert not violation
+    assert states > REPAIR_STATES
+
+
+@pytest.mark.parametrize("broken", repair.VARIANTS)
+def test_a_broken_variant_of_a_repair_is_caught(broken: str) -> None:
+    _, violation = repair.explore(broken, drivers=2)
     assert violation
 
 

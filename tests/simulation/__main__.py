@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.model import search, variants
+from tests.model import repair, search, variants
 from tests.simulation.explore import explore
 from tests.simulation.scenarios import DEEP
 
@@ -27,6 +27,10 @@ def main(wanted: str) -> int:
             failed |= bool(seen.violation)
             print(f"model: {name}: {seen.worlds} worlds, {seen.violation or 'holds'}", flush=True)
             print(*seen.trace, sep="\n")
+    if wanted in "model: repairs among three drivers":
+        worlds, violation = repair.explore()
+        failed |= bool(violation)
+        print(f"model: repairs among three drivers: {worlds} worlds, {violation or 'holds'}", flush=True)
     return int(failed)
 
 

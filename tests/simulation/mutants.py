@@ -106,7 +106,7 @@ MUTANTS: dict[str, Mutant] = {
                 _SHOWN,
                 "    yield from commit_everywhere(owned, record)\n"
                 "    yield from say(owned, record, retained)\n"
-                "    yield from _close(owned.head, record.scope)\n",
+                "    yield from close(owned.head, record.scope)\n",
             ),
         ),
     ),
@@ -116,7 +116,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch("checkpoint", _CLOSE, "".join(reversed(_CLOSE.splitlines(keepends=True)))),),
     ),
     "nothing is closed (R9)": Mutant(
-        RETRIES, "leaves", (Patch("checkpoint", "    yield from _close(owned.head, record.scope)\n", ""),)
+        RETRIES, "leaves", (Patch("checkpoint", "    yield from close(owned.head, record.scope)\n", ""),)
     ),
     "an aborted try is not closed (R8)": Mutant(
         FAILING,
@@ -124,7 +124,7 @@ MUTANTS: dict[str, Mutant] = {
         (
             Patch(
                 "checkpoint",
-                '"abort")\n    yield from _close(owned.head, scope)\n',
+                '"abort")\n    yield from close(owned.head, scope)\n',
                 '"abort")\n',
             ),
             Patch(

@@ -80,10 +80,12 @@ class KafkaLedger:
         asked = list(asked)
         claim = self._claim()
         in_use = claim.slots if claim and claim.owner.incarnation == incarnation else _MOST_SLOTS
-        applied = self._applied(incarnation, max([in_use, *map(_slots_of, asked)]))
+        markers = self._slot_markers(incarnation, max([in_use, *map(_slots_of, asked)]))
+        applied = {slot: marker.applied for slot, marker in markers.items()}
         current = {slot: checkpoint_id for slot, checkpoint_id in applied.items() if slot < in_use}
         seen = {each.transaction for each in asked if _is_applied(each, _slots_of(each) or len(current), applied)}
-        return Entries(claim.owner if claim else None, current, seen)
+        begun = {slot: marker.rows for slot, marker in markers.items() if marker.rows}
+        return Entries(claim.owner if claim else None, current, seen, begun)
 
     def claim(self, owner: Owner, *, take_over: bool) -> None:
         """See Ledger. First the claim, then every slot's producer anew: who opens one later finds the claim."""
@@ -240,10 +242,13 @@ class KafkaLedger:
 
     def _applied(self, incarnation: str, slots: int) -> dict[int, int]:
         """The newest applied checkpoint of each of so many slots, but for those without a marker."""
+        return {slot: marker.applied for slot, marker in self._slot_markers(incarnation, slots).items()}
+
+    def _slot_markers(self, incarnation: str, slots: int) -> dict[int, Marker]:
         keys = {self._names.marker(incarnation, slot): slot for slot in range(slots)}
         with self._asking("reading how far it is"):
             found = self._markers.markers(list(keys))
-        return {keys[key]: marker.applied for key, marker in found.items()}
+        return {keys[key]: marker for key, marker in found.items()}
 
     def _owned(self, owner: Owner) -> Claim:
         """The claim, if it is this driver's. Raises FencedError."""

@@ -24,6 +24,7 @@ from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
+from twophase.values import Committable
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,11 @@ class KafkaSink:
         """See Sink. Any row to any writer: rows of one source partition stay in their order."""
         return None
 
-    def writer(self, transaction: TransactionId) -> LogWriter:
+    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
         """See Sink. Asks the cluster only where a row names its topic."""
         rows, topics = self._opened
-        return LogWriter(self.log.open(), Messages(self.layout, rows, topics), self.log.slots, transaction)
+        slots = self.log.slots_for(instead_of)
+        return LogWriter(self.log.open(), Messages(self.layout, rows, topics), slots, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> KafkaDirectWriter:
         """See Sink."""

@@ -77,9 +77,8 @@ def _put(store: Store, table: str, batches: Iterator[pa.RecordBatch]) -> None:
 
 def _already(store: Store, sink: str, share: Share) -> list[CommitOutcome]:
     """The checkpoint is applied; with these very transactions, as far as the history still tells."""
-    asked = [each.transaction for each in share.committables]
     if not tables.has_witness(store, share.incarnation, sink, share.checkpoint_id):
-        return [CommitOutcome.ALREADY_COMMITTED] * len(asked)
-    seen = tables.visible_witnesses(store, asked)
+        return [CommitOutcome.ALREADY_COMMITTED] * len(share.committables)
+    seen = tables.shown(store, share.committables)
     already, lost = CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST
-    return [already if each in seen else lost for each in asked]
+    return [already if each.transaction in seen else lost for each in share.committables]

@@ -55,11 +55,11 @@ class SqlLedger:
         """See Ledger. All of one moment."""
         asked = list(asked)
         empty = {each.transaction for each in asked if tables.EMPTY in each.data}  # of two-phase commit, earlier
-        wanted = [each.transaction for each in asked if each.transaction not in empty]
+        wanted = [each for each in asked if each.transaction not in empty]
         with self._using("reading how far it is") as store, in_transaction(store):
             owner = claims.read_claim(store, self._pipeline, self._target.name)
             slots = read_slots(store, incarnation, self._sink)
-            return Entries(owner, slots, empty | tables.visible_witnesses(store, wanted))
+            return Entries(owner, slots, empty | tables.shown(store, wanted))
 
     def claim(self, owner: Owner, *, take_over: bool) -> None:
         """See Ledger. Whoever is older meets the new claim in each of its transactions."""

@@ -33,6 +33,7 @@ from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
+from twophase.values import Committable
 
 _log: Final = logging.getLogger("eos.sink")
 
@@ -154,11 +155,11 @@ class MySqlSink:
         """See Sink."""
         return self.partitioning.columns if self.log is None or self.upsert is not None else None
 
-    def writer(self, transaction: TransactionId) -> Writer:
+    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
         """See Sink. The writer connects at its first row, so that a task without rows costs nothing."""
         if self.log is not None:
-            return log_writer(self.log, Stored(self.plans), self.upsert, transaction)
-        return MySqlWriter(self.name, self.url, self.target, self.plans, transaction)
+            return log_writer(self.log, Stored(self.plans), self.upsert, transaction, instead_of)
+        return MySqlWriter(self.name, self.url, self.target, self.plans, transaction).in_place_of(instead_of)
 
     def direct_writer(self, transaction: TransactionId) -> MySqlDirectWriter:
         """See Sink."""

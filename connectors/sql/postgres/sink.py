@@ -34,6 +34,7 @@ from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
+from twophase.values import Committable
 
 _log: Final = logging.getLogger("eos.sink")
 
@@ -144,11 +145,11 @@ class PostgresSink:
         """See Sink."""
         return with_order(self.upsert, [plan.name for plan in self.plans])
 
-    def writer(self, transaction: TransactionId) -> Writer:
+    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
         """See Sink."""
         if self.log is not None:
-            return log_writer(self.log, Stored(self.plans), self.upsert, transaction)
-        return PostgresWriter(self.name, self.url, self.target, self.plans, transaction)
+            return log_writer(self.log, Stored(self.plans), self.upsert, transaction, instead_of)
+        return PostgresWriter(self.name, self.url, self.target, self.plans, transaction).in_place_of(instead_of)
 
     def direct_writer(self, transaction: TransactionId) -> PostgresDirectWriter:
         """See Sink."""

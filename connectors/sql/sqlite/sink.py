@@ -35,6 +35,7 @@ from connectors.sql.statements import translated
 from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
+from twophase.values import Committable
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem
 
@@ -125,9 +126,9 @@ class SqliteSink:
         """See Sink. Any writer may have any row, but for those of one key: nothing is locked before it is applied."""
         return None if self.upsert is None else self.upsert.key
 
-    def writer(self, transaction: TransactionId) -> LogWriter:
+    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
         """See Sink."""
-        return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction)
+        return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction, instead_of)
 
     def direct_writer(self, transaction: TransactionId) -> SqliteDirectWriter:
         """See Sink."""

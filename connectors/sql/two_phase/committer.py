@@ -80,6 +80,18 @@ class TwoPhaseCommitter:
                     faults.point("between-commits", checkpoint_id)
         return outcomes
 
+    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """See Committer."""
+        with self._kept.use(f"asking what is lost of checkpoint {checkpoint_id}"):
+            asked = [each for each in committables if tables.EMPTY not in each.data]
+            for each in asked:
+                self._check_variant(each)
+            return [each for each in asked if self._look_up(each.transaction) is CommitOutcome.LOST]
+
+    def permit_again(self, scope: Scope) -> None:
+        """See Committer. A permit as any other: who writes again holds it."""
+        self.permit(scope)
+
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """See Committer. Foreign: whatever is not of this framework."""
         with self._kept.use("listing prepared transactions") as server:
@@ -115,11 +127,7 @@ class TwoPhaseCommitter:
         if tables.EMPTY in committable.data:
             return CommitOutcome.COMMITTED
         transaction = committable.transaction
-        if is_of_log(committable):
-            message = f"sink {self.name}: {transaction} waits in the write-ahead log, and is decided"
-            raise IdentityError(
-                message, remedy="set the sink's `commit` back to write-ahead-log, and run until caught up"
-            )
+        self._check_variant(committable)
         try:
             self._kept.open().commit_prepared(transaction)
         except StatementError as error:
@@ -130,6 +138,13 @@ class TwoPhaseCommitter:
             return self._look_up(transaction)
         return CommitOutcome.COMMITTED
 
+    def _check_variant(self, committable: Committable) -> None:
+        if is_of_log(committable):
+            message = f"sink {self.name}: {committable.transaction} waits in the write-ahead log, and is decided"
+            raise IdentityError(
+                message, remedy="set the sink's `commit` back to write-ahead-log, and run until caught up"
+            )
+
     def _look_up(self, transaction: TransactionId) -> CommitOutcome:
         """R7: unknown is neither success nor failure. Listed: not yet. Else the witness decides, by a locking read."""
         server = self._kept.open()
@@ -139,6 +154,8 @@ class TwoPhaseCommitter:
             if tables.witness_stands(server, transaction):
                 return CommitOutcome.ALREADY_COMMITTED
         except StatementError as error:
+            if error.lock_wait and _is_written_again(server, transaction):
+                return CommitOutcome.LOST
             if error.lock_wait:
                 return CommitOutcome.RETRY_LATER  # another commit of it is under way
             raise
@@ -172,6 +189,20 @@ class TwoPhaseCommitter:
     def _concerns(self, prepared: Prepared, incarnation: str) -> bool:
         found = prepared.transaction
         return found is None or (found.scope.incarnation == incarnation and found.sink == self._sink)
+
+
+def _is_written_again(server: Server, lost: TransactionId) -> bool:
+    """Whether a repair, which died before it decided that, has prepared the rows anew.
+
+    It then holds the witness of the lost one, and could have that only because it is lost.
+    """
+    return any(_is_instead_of(each.transaction, lost) for each in server.prepared() if each.transaction is not None)
+
+
+def _is_instead_of(found: TransactionId, lost: TransactionId) -> bool:
+    mine, then = found.scope, lost.scope
+    same = (mine.incarnation, mine.checkpoint_id, found.sink, found.task)
+    return same == (then.incarnation, then.checkpoint_id, lost.sink, lost.task) and mine.epoch > then.epoch
 
 
 def _prepared(listed: Listed) -> Prepared:

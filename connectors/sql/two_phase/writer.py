@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Self
 
 from connectors.sql import tables
 from connectors.sql.bulk_writer import BulkWriter, S
-from connectors.sql.statements import translated
+from connectors.sql.statements import StatementError, translated
 from connectors.sql.two_phase import permits
 from twophase import faults
-from twophase.errors import PermitRevokedError
-from twophase.values import Committable
+from twophase.errors import IdentityError, PermitRevokedError
+from twophase.ids import TransactionId
+from twophase.values import Committable, origin
 
 
 class TwoPhaseWriter(BulkWriter[S]):
     """See Writer. A database says how its transaction begins, and how it is prepared and undone."""
+
+    _lost: TransactionId | None = None
+
+    def in_place_of(self, lost: Committable | None) -> Self:
+        """Write what that one has lost, if there is one (see Sink.writer). Called before the first row."""
+        self._lost = origin(lost) if lost is not None else None
+        return self
 
     @abstractmethod
     def _start(self, session: S, holders: str) -> None:
@@ -32,6 +41,8 @@ class TwoPhaseWriter(BulkWriter[S]):
         with translated(f"{self._where}, preparing"), self._bad_rows_named():
             self._sender.wait()
             tables.insert_witness(session, self._transaction, self._rows)
+            if self._lost is not None:
+                self._hold_witness_of(session, self._lost)
             self._prepare(session)
         self._disconnect()
         faults.point("prepared", self._transaction.scope.checkpoint_id)
@@ -47,3 +58,13 @@ class TwoPhaseWriter(BulkWriter[S]):
         if not permits.lock_permit(session, scope, sink):
             message = f"{self._where}: the permit of {scope} is gone; its checkpoint was aborted or its driver replaced"
             raise PermitRevokedError(message)
+
+    def _hold_witness_of(self, session: S, lost: TransactionId) -> None:
+        """Of the two only one can ever be committed then, whatever was thought of the other."""
+        try:
+            tables.insert_witness(session, lost, self._rows)
+        except StatementError as error:
+            if not error.duplicate_key:
+                raise
+            message = f"{self._where}: {lost} was taken for lost, and its rows stand in the table"
+            raise IdentityError(message, remedy="run `eos repair` again, which asks anew what is lost") from error

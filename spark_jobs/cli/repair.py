@@ -1,0 +1,166 @@
+"""`eos repair`: writes again what a completed checkpoint has lost (R7), so that the pipeline can go on."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from connectors.registry import build_sink
+from connectors.spec import Spec
+from spark_jobs.cli.logs import log_to_stderr
+from spark_jobs.cli.options import AsJson, Debug, SpecPath
+from spark_jobs.cli.output import out
+from spark_jobs.cli.status import read_history
+from spark_jobs.driving import driver_of
+from spark_jobs.spark_log import LocalSparkLog
+from twophase.errors import IdentityError, SpecError
+from twophase.head_value import HeadValue
+from twophase.repair import Loss, Repaired
+from twophase.status import Status
+from twophase.values import CheckpointRecord, Committable
+
+
+def repair(
+    spec: SpecPath,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what is lost.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Write again what a completed checkpoint has lost, each row once, and commit it.
+
+    For a pipeline whose start says "lost": somebody rolled a prepared transaction back by hand, or a file of the log is
+    gone or damaged. Says what is lost: checkpoint, sink, transactions, rows, offsets. With `--yes` it
+    reads the checkpoint's offsets again, by the same steps in the same tasks, writes the rows of the lost transactions
+    and nothing else, and commits them. Then `eos run` goes on. If the lost thing can be restored instead (a file from a
+    backup), do that: nothing needs to be repaired then.
+
+    Nothing is written where the rows could be others: if any task of the checkpoint gets another number of rows than
+    it had, if a step is not deterministic, or if the source no longer has the records; it says which offsets are gone.
+    So run it with the spec, the steps and the `spark.master` of that checkpoint. A stateful pipeline is refused, since
+    its state has gone on. It cannot see that a step of your own gives other values in as many rows.
+
+    Stop the pipeline first: a driver that still runs is fenced. Killed half way, it is run again.
+
+    Exit code: 0, also where nothing is lost; 1 if it was refused or failed (it can be run again); 2 if the spec is
+    wrong.
+
+    Examples:
+
+        eos repair orders.yaml
+
+        eos repair orders.yaml --yes
+
+        eos repair orders.yaml --yes --json
+    """
+    loaded = out.load(spec)
+    if not loaded.sources:
+        message = f"{spec} is for a job of your own, and does not tell what its checkpoints were read from"
+        raise SpecError(message, remedy="restore what is lost, or give it up with `eos reset --abandon-lost`")
+    log_to_stderr()
+    history, losses = _found(loaded)
+    for loss in losses if not as_json else ():
+        out.show(*_lines(loss), _table(loss))
+    repaired = _repair(loaded, history, losses) if yes and history is not None and losses else None
+    if as_json:
+        told = losses if repaired is None else repaired.losses
+        done = repaired is not None
+        out.facts({"ok": True, "pipeline": loaded.pipeline, "done": done, "losses": [_facts(each) for each in told]})
+    elif not losses:
+        out.show(out.text("Nothing is lost: there is nothing to repair."))
+    elif repaired is None:
+        out.show(out.text("Nothing was changed. Add --yes to write these rows again.", "bold"))
+    elif not repaired.losses:
+        out.show(out.text("Done: it has come back meanwhile, and is committed.", "bold"))
+    else:
+        for each in repaired.losses:
+            said = f"Done: {each.rows:,} rows of checkpoint {each.record.checkpoint_id} were written again."
+            out.show(out.text(said, "bold"))
+        out.show(out.text("`eos run` goes on from there."))
+
+
+def _found(spec: Spec) -> tuple[Status | None, list[Loss]]:
+    """What is lost as it looks now, asking every sink, by checkpoint. Changes nothing.
+
+    A pipeline that runs may commit and prune meanwhile: then head tells.
+    """
+    history = read_history(spec)
+    if history is None:
+        return None, []
+    losses = []
+    for record in reversed(history.checkpoints):
+        if not history.is_committed(record):
+            lost = {name: group for name, group in _lost(spec, history.head, record) if group}
+            losses += [Loss(record, lost)] if lost else []
+    after = read_history(spec)
+    assert after is not None
+    return after, [each for each in losses if not after.is_committed(each.record)]
+
+
+def _lost(spec: Spec, head: HeadValue, record: CheckpointRecord) -> Iterator[tuple[str, tuple[Committable, ...]]]:
+    sinks = {entry.name: entry for entry in spec.sinks}
+    for name, group in record.committables.items():
+        if name not in sinks:
+            message = f"checkpoint {record.checkpoint_id} was decided for sink {name}, which the spec no longer names"
+            raise IdentityError(message, remedy="put the sink back")
+        with closing(build_sink(spec, sinks[name]).committer(spec.pipeline)) as committer:
+            committer.inspect(head.incarnation, ())  # it then knows whose transactions it is asked about
+            yield name, tuple(committer.lost(record.checkpoint_id, group))
+
+
+def _repair(spec: Spec, history: Status, losses: Sequence[Loss]) -> Repaired:
+    from spark_jobs.repairing import Rerun  # imports Spark, which takes a second
+    from spark_jobs.session import spark_session
+
+    out.say("starting Spark")
+    spark = spark_session(spec, debug=out.debug)
+    try:
+        rerun = Rerun(spec, spark, history)
+        for each in losses:
+            rerun.check(each.record)
+        sinks = [build_sink(spec, entry) for entry in spec.sinks]
+        log = LocalSparkLog(spec.checkpoint.location)
+        with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+            return driver.repair(rerun)
+    finally:
+        spark.stop()
+
+
+def _lines(loss: Loss) -> Iterator[Text]:
+    record = loss.record
+    count = sum(map(len, loss.lost.values()))
+    transactions = "1 transaction" if count == 1 else f"{count} transactions"
+    said = f"Lost of checkpoint {record.checkpoint_id}, which is completed: {transactions} with {loss.rows:,} rows."
+    yield out.text(said, "bold")
+    ranges = ", ".join(f"{r.split}[{r.start}, {r.end})" for each in record.ranges.values() for r in each)
+    yield out.text(f"Its records are {ranges}: they are read again, and only what is lost is written again.")
+
+
+def _table(loss: Loss) -> Table:
+    table = Table()
+    for heading in ("sink", "task", "rows", "lost transaction"):
+        table.add_column(heading, overflow="fold")
+    for sink, each in loss.each:
+        shown = (sink, each.transaction.task, f"{each.rows:,}", each.transaction)
+        table.add_row(*map(out.text, shown))
+    return table
+
+
+def _facts(loss: Loss) -> dict[str, object]:
+    return {
+        "checkpoint_id": loss.record.checkpoint_id,
+        "rows": loss.rows,
+        "lost": [
+            {"sink": sink, "task": each.transaction.task, "rows": each.rows, "transaction": str(each.transaction)}
+            for sink, each in loss.each
+        ],
+        "ranges": {
+            source: [{"split": each.split, "start": each.start, "end": each.end} for each in ranges]
+            for source, ranges in loss.record.ranges.items()
+        },
+    }

@@ -1,0 +1,233 @@
+"""The steps of a repair, one action after another: what comes before what, and what it refuses before it changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
+from twophase import messages
+from twophase.errors import (
+    ConnectorError,
+    IdentityError,
+    LostCommittableError,
+    PrepareError,
+    ReplayMismatchError,
+    TargetError,
+)
+from twophase.head_value import HeadValue
+from twophase.ids import Scope
+from twophase.messages import Acknowledged, Failed, Inspected, Seen
+from twophase.repair import Loss, mended, repair
+from twophase.transitions import Repair
+from twophase.values import INSTEAD_OF, CommitOutcome, Committable, SinkState, SparkState, origin
+
+THEN = scope(4, epoch=7)
+NOW = scope(4, epoch=8)
+HEAD = head(
+    epoch=7,
+    query_id="query",
+    completed=4,
+    committed=3,
+    positions={"orders": {"orders/0": 20}},
+    records=(ref(3), ref(4)),
+    sinks=("warehouse", "lake"),
+)
+FIRST, SECOND = committable(THEN, task=0), committable(THEN, task=1)
+OTHER = (committable(THEN, task=0, sink="lake"), committable(THEN, task=1, sink="lake"))
+RECORD = replace(record(4, 10, 20, epoch=7), committables={"warehouse": (FIRST, SECOND), "lake": OTHER})
+SPARK = SparkState("query", 4, 3, {4: RECORD.offsets_log})
+LOSS = Loss(RECORD, {"warehouse": (SECOND,)})
+AGAIN = {
+    "warehouse": (committable(NOW, task=1), committable(NOW, task=0)),
+    "lake": (committable(NOW, task=0, sink="lake"), committable(NOW, task=1, sink="lake")),
+}
+
+
+def run(seen: HeadValue = HEAD, preparing: tuple[str, ...] = ("warehouse",), **answers: Any) -> tuple[Any, list[Any]]:
+    """What it returns or raises, and its actions. SECOND is lost until head names another in its place."""
+    actions: list[Any] = []
+    register = [Seen(9, seen)]
+    shelf = {3: record(3, 0, 10), 4: RECORD}
+
+    def swap(action: messages.Swap) -> bool:
+        register.append(Seen(action.version + 1, action.value))
+        return True
+
+    def put(action: messages.PutRecord) -> None:
+        shelf[action.record.checkpoint_id] = action.record
+
+    def commit(action: messages.Commit) -> Any:
+        lost, committed = CommitOutcome.LOST, CommitOutcome.COMMITTED
+        return {s: [lost if c == SECOND else committed for c in g] for s, g in action.committables.items()}
+
+    def noting(name: str, reply: Any) -> Any:
+        return lambda action: (actions.append(action), reply(action))[1]
+
+    given = {
+        "ReadHead": lambda _: register[-1],
+        "Inspect": lambda _: Inspected(SPARK, {name: SinkState(INCARNATION, 7, 4) for name in ("warehouse", "lake")}),
+        "LoadRecord": lambda action: shelf[action.ref.checkpoint_id],
+        "Swap": swap,
+        "PutRecord": put,
+        "Commit": commit,
+        "FindLost": lambda action: {s: [c for c in g if c == SECOND] for s, g in action.committables.items()},
+        "WriteAgain": lambda _: Acknowledged(AGAIN, at=0.0),
+        "ListPrepared": lambda _: {"warehouse": (), "lake": ()},
+        **{name: lambda _: None for name in ("Claim", "PermitAgain", "Revoke", "Sweep", "AbortPrepared")},
+        **answers,
+    }
+    steps = repair("orders", ("warehouse", "lake"), preparing, "run.0", "n" * 20, 10)
+    try:
+        result, _ = drive(steps, {name: noting(name, reply) for name, reply in given.items()})
+    except ConnectorError as error:
+        return error, actions
+    return result, actions
+
+
+def names(actions: list[Any]) -> list[str]:
+    """Without what is only read."""
+    return [f"{a.point} swap" if isinstance(a, messages.Swap) else type(a).__name__ for a in actions if _changes(a)]
+
+
+def _changes(action: Any) -> bool:
+    return not isinstance(action, messages.ReadHead | messages.Inspect | messages.LoadRecord)
+
+
+def test_it_is_prepared_decided_committed_and_closed() -> None:
+    repaired, actions = run()
+    assert names(actions) == [
+        *("claim swap", "Commit", "Claim"),
+        *("Commit", "FindLost", "PermitAgain", "WriteAgain", "FindLost", "PutRecord", "repair swap"),
+        *("Commit", "Revoke", "ListPrepared"),
+        *("Commit", "Claim", "ListPrepared", "committed swap", "Sweep"),
+    ]
+    assert repaired.losses == (LOSS,)
+    assert (repaired.head.completed, repaired.head.committed, repaired.head.epoch) == (4, 4, 8)
+    (put,) = (each for each in actions if isinstance(each, messages.PutRecord))
+    assert repaired.head.records == (ref(3), put.ref)
+    assert put.ref.name.startswith(str(NOW)), "a sweep of an older epoch's would take it away"
+    first, second = put.record.committables["warehouse"]
+    assert (first, put.record.committables["lake"]) == (FIRST, OTHER)
+    assert (second.transaction, second.data) == (
+        AGAIN["warehouse"][0].transaction,
+        {INSTEAD_OF: str(SECOND.transaction)},
+    )
+    (permit,) = (each for each in actions if isinstance(each, messages.PermitAgain))
+    assert (permit.scope, permit.sinks) == (NOW, ("warehouse",))
+
+
+def test_what_is_lost_once_more_keeps_its_origin() -> None:
+    again = replace(AGAIN["warehouse"][0], data={INSTEAD_OF: str(SECOND.transaction)})
+    loss = Loss(replace(RECORD, committables={"warehouse": (FIRST, again), "lake": OTHER}), {"warehouse": (again,)})
+    made = mended(NOW, loss, AGAIN)
+    assert not isinstance(made, ConnectorError)
+    assert [origin(each) for each in made.committables["warehouse"]] == [FIRST.transaction, SECOND.transaction]
+    assert made.repaired == 1
+
+
+def test_nothing_lost() -> None:
+    everything = {"Commit": lambda a: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in a.committables.items()}}
+    repaired, actions = run(**everything)
+    assert repaired.losses == ()
+    assert "WriteAgain" not in names(actions)
+    assert repaired.head.committed == 4
+    repaired, actions = run(replace(HEAD, committed=4))
+    assert (repaired.losses, "Commit" in names(actions)) == ((), False)
+
+
+def test_a_sink_that_cannot_take_what_it_holds_is_not_claimed() -> None:
+    """R3: a claim would roll back what is decided and prepared there."""
+
+    def commit(action: messages.Commit) -> Any:
+        error = TargetError("no such table")
+        if "lake" in action.committables and not action.tell_refusals:
+            raise error
+        committed = [CommitOutcome.COMMITTED] * 2
+        return {sink: error if sink == "lake" else committed for sink in action.committables}
+
+    error, actions = run(preparing=("warehouse", "lake"), Commit=commit)
+    assert isinstance(error, TargetError)
+    assert names(actions) == ["claim swap", "Commit"]
+    error, actions = run(Commit=commit)  # a log keeps what it holds
+    assert isinstance(error, TargetError)
+    assert names(actions) == ["claim swap", "Commit", "Claim", "Commit"]
+
+
+def test_what_later_checkpoints_have_prepared_is_committed_before_a_claim() -> None:
+    """A sink that is behind: it would be rolled back, although it is decided."""
+    behind = replace(HEAD, committed=2)
+    _, actions = run(behind)
+    before = [a.checkpoint_id for a in actions[: names_of(actions).index("Claim")] if isinstance(a, messages.Commit)]
+    assert before == [3, 4]
+    after = [each for each in names_of(actions) if each in ("Claim", "Commit", "WriteAgain")]
+    assert after == [
+        "Commit",
+        "Commit",
+        "Claim",
+        "Commit",
+        "Commit",
+        "WriteAgain",
+        "Commit",
+        "Commit",
+        "Commit",
+        "Claim",
+    ]
+
+
+def names_of(actions: list[Any]) -> list[str]:
+    return [type(each).__name__ for each in actions]
+
+
+def test_what_a_sink_only_takes_for_lost_stays_lost() -> None:
+    """It cannot show it, and does not say which: nothing is written again."""
+    error, actions = run(FindLost=lambda action: {name: [] for name in action.committables})
+    assert isinstance(error, LostCommittableError)
+    assert names(actions) == ["claim swap", "Commit", "Claim", "Commit", "FindLost", "Commit"]
+
+
+_OTHER_ROWS = {**AGAIN, "lake": (AGAIN["lake"][0], committable(NOW, task=1, sink="lake", rows=4))}
+_ONE_TASK_LESS = {name: (committable(NOW, task=0, sink=name),) for name in AGAIN}
+_OF_ANOTHER_RUN = {name: (committable(THEN, sink=name), committable(THEN, 1, sink=name)) for name in AGAIN}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Acknowledged(_OTHER_ROWS, 0.0), "sink lake has other rows in 1 of 2 tasks (now 4 in task 1, then 3)"),
+        (Acknowledged(_ONE_TASK_LESS, 0.0), "other rows in 1 of 2 tasks (now no in task 1, then 3)"),
+        (Acknowledged(_OF_ANOTHER_RUN, 0.0), "acknowledged another run's transaction"),
+        (Failed(PrepareError("a task failed")), "a task failed"),
+    ],
+)
+def test_what_is_not_the_same_is_ended_before_it_is_decided(answer: Acknowledged | Failed, said: str) -> None:
+    error, actions = run(WriteAgain=lambda _: answer)
+    assert isinstance(error, ReplayMismatchError if isinstance(answer, Acknowledged) else PrepareError)
+    assert said in error.message
+    assert names(actions)[-3:] == ["WriteAgain", "Revoke", "ListPrepared"]
+
+
+def test_what_was_written_again_and_is_gone_is_not_decided() -> None:
+    error, actions = run(FindLost=lambda action: {"warehouse": [action.committables["warehouse"][1]]})
+    assert isinstance(error, LostCommittableError)
+    assert "repair swap" not in names(actions)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"epoch": 9}, {"committed": 4}, {"records": (ref(3),)}, {"incarnation": "another"}],
+    ids=["another epoch", "committed", "another record", "another life"],
+)
+def test_a_decision_is_mended_only_between_decided_and_committed(changed: dict[str, Any]) -> None:
+    made = replace(RECORD, scope=NOW)
+    mine = replace(HEAD, epoch=8)
+    assert Repair(made, replace(ref(4), name="new"), ref(4)).apply(mine).records[1].name == "new"
+    with pytest.raises(IdentityError):
+        Repair(made, replace(ref(4), name="new"), ref(4)).apply(replace(mine, **changed))
+
+
+def test_an_id_of_nothing_is_its_own_origin() -> None:
+    assert origin(Committable(FIRST.transaction, 1)) == FIRST.transaction
+    assert origin(Committable(FIRST.transaction, 1, data={INSTEAD_OF: str(Scope.parse(""))})) == FIRST.transaction

@@ -1,0 +1,172 @@
+"""R7: what a completed checkpoint has lost is written again, and then committed. Pure; read top to bottom.
+
+The lost transactions' rows are prepared again by new ones, of this epoch, as in R5: until head names them nobody can
+commit them, and whoever comes next rolls them back. Then one swap (`transitions.Repair`) puts them into the decision,
+in the place of the lost ones, as in R6. From there on everything is as after any other decision. What is lost can so
+become visible once at the most: a slot moves once, and a prepared transaction holds the witness of the lost one, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twophase import messages
+from twophase.acknowledged import mistake
+from twophase.checkpoint import close, reference
+from twophase.commits import commit_everywhere, commit_what_can_be
+from twophase.errors import ConnectorError, LostCommittableError, ReplayMismatchError
+from twophase.head_value import HeadValue, RecordRef
+from twophase.ids import Scope
+from twophase.messages import Acknowledged, Failed, Steps
+from twophase.ownership import Ownership, load
+from twophase.startup import claim_head, recover
+from twophase.transitions import Repair
+from twophase.values import INSTEAD_OF, CheckpointRecord, Committable, origin
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a completed checkpoint can never show, unless it is written again."""
+
+    record: CheckpointRecord
+    lost: Mapping[str, tuple[Committable, ...]]  # by sink; none of them is empty
+
+    @property
+    def each(self) -> list[tuple[str, Committable]]:
+        """Sink and what it has lost, one by one."""
+        return [(sink, each) for sink, group in self.lost.items() for each in group]
+
+    @property
+    def rows(self) -> int:
+        """That are lost, over all sinks."""
+        return sum(each.rows for _, each in self.each)
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair has done."""
+
+    head: HeadValue
+    losses: tuple[Loss, ...]  # of each checkpoint that had any; none: what was decided is committed
+
+
+def repair(
+    pipeline: str, sinks: Sequence[str], preparing: Sequence[str], session: str, incarnation: str, retained: int
+) -> Steps[Repaired]:
+    """Take the pipeline over as a start does, but write again what that would call lost.
+
+    Killed at any point, it is run again, or the pipeline is started where nothing is lost any more.
+
+    `preparing`: those of the sinks that hold transactions under permits, which a claim ends; the others have logs.
+
+    Raises what a start raises; ReplayMismatchError where the rows are not those of the decision; what the job raised.
+    """
+    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation)
+    losses: list[Loss] = []
+    waiting = [ref for ref in owned.head.records if ref.checkpoint_id > owned.head.committed]
+    if waiting:
+        for ref in waiting:
+            yield from _commit_prepared(owned, ref, preparing)
+        # Nothing decided is prepared any more but in logs, which a claim leaves alone; nobody older writes after it.
+        yield messages.Claim(owned.head.incarnation, owned.head.epoch)
+        for ref in waiting:
+            losses += yield from _bring_to_its_end(owned, ref)
+    yield from recover(owned, retained, newest)
+    return Repaired(owned.head, tuple(losses))
+
+
+def _commit_prepared(owned: Ownership, ref: RecordRef, preparing: Sequence[str]) -> Steps[None]:
+    """R3: what is decided and prepared, also for later checkpoints, becomes visible before a claim could end it.
+
+    Of several checkpoints a later one may so be seen before what an earlier one has lost. Raises for a sink that holds
+    what is decided and cannot take it.
+    """
+    record = yield from load(owned, ref)
+    prepared = {sink: group for sink, group in record.committables.items() if sink in preparing}
+    if prepared:
+        yield from commit_what_can_be(owned, ref.checkpoint_id, prepared)
+
+
+def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:
+    """Everything of a checkpoint, after all before it. The sinks are claimed."""
+    record = yield from load(owned, ref)
+    number, refusals = record.checkpoint_id, dict[str, ConnectorError]()
+    suspected = yield from commit_what_can_be(owned, number, record.committables, refusals)
+    for error in refusals.values():
+        if not isinstance(error, LostCommittableError):  # its sink still holds what is decided, and cannot take it now
+            raise error
+    if not suspected:
+        return []
+    lost = yield from _ask(number, {sink: record.committables[sink] for sink in suspected})
+    if not lost:
+        yield from commit_everywhere(owned, record)  # says what it is, or has come back
+        return []
+    loss = Loss(record, lost)
+    yield from _write_again(owned, ref, loss)
+    return [loss]
+
+
+def _ask(number: int, committables: Mapping[str, tuple[Committable, ...]]) -> Steps[dict[str, tuple[Committable, ...]]]:
+    found: Mapping[str, Sequence[Committable]] = yield messages.FindLost(number, committables)
+    return {sink: tuple(group) for sink, group in found.items() if group}
+
+
+def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
+    """As R5, R6, R7 and R9 for any checkpoint."""
+    number = loss.record.checkpoint_id
+    scope = Scope(owned.head.incarnation, owned.head.epoch, number)
+    yield messages.PermitAgain(scope, tuple(loss.lost))
+    answer: Acknowledged | Failed = yield messages.WriteAgain(scope, loss.record, loss.lost)
+    made = answer.error if isinstance(answer, Failed) else mended(scope, loss, answer.committables)
+    if isinstance(made, CheckpointRecord):
+        again = yield from _ask(number, {sink: made.committables[sink] for sink in loss.lost})
+        if again:
+            made = LostCommittableError(f"what was just written again for checkpoint {number} is gone: {again}")
+    if isinstance(made, ConnectorError):
+        yield from close(owned.head, scope)  # no decision of it was ever sent
+        raise made
+    new = reference(made)
+    yield messages.PutRecord(new, made)
+    yield from owned.swap(Repair(made, new, ref), "repair")
+    yield from commit_everywhere(owned, made)
+    yield from close(owned.head, scope)
+
+
+def mended(
+    scope: Scope, loss: Loss, acknowledged: Mapping[str, tuple[Committable, ...]]
+) -> CheckpointRecord | ConnectorError:
+    """The same decision with what was written again in the place of what is lost; or why there is none.
+
+    All tasks must have had as many rows as they were decided with: else the rows of a lost one are not those of now.
+    """
+    record = loss.record
+    error = mistake(scope, tuple(record.committables), acknowledged)
+    if error is not None:
+        return _not_the_same(record, error.message)
+    committables: dict[str, tuple[Committable, ...]] = {}
+    for sink, group in record.committables.items():
+        again = {each.transaction.task: each for each in acknowledged[sink]}
+        now, then = {task: each.rows for task, each in again.items()}, {c.transaction.task: c.rows for c in group}
+        if differs := [task for task in sorted(now.keys() | then.keys()) if now.get(task) != then.get(task)]:
+            told = [f"{now.get(each, 'no')} in task {each}, then {then.get(each, 'no')}" for each in differs[:3]]
+            why = f"sink {sink} has other rows in {len(differs)} of {len(then)} tasks (now {', '.join(told)})"
+            return _not_the_same(record, why)
+        lost = {each.transaction for each in loss.lost.get(sink, ())}
+        committables[sink] = tuple(
+            _in_place(each, again[each.transaction.task]) if each.transaction in lost else each for each in group
+        )
+    return replace(record, scope=scope, committables=committables)
+
+
+def _in_place(lost: Committable, again: Committable) -> Committable:
+    return replace(again, data={**again.data, INSTEAD_OF: str(origin(lost))})
+
+
+def _not_the_same(record: CheckpointRecord, why: str) -> ReplayMismatchError:
+    message = f"reading checkpoint {record.checkpoint_id} again does not give the rows that were decided: {why}"
+    return ReplayMismatchError(
+        message,
+        remedy="nothing was written. Were steps, sinks, `spark.master` or its settings changed since, change them back "
+        "for the repair. What is not deterministic cannot be written again: `eos reset --abandon-lost` goes on without",
+    )
