@@ -7,7 +7,7 @@ connections are opened where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -70,11 +70,22 @@ class Source(Protocol):
         Called once per checkpoint, before it is read, for the user to be told. Empty where loss is an error.
         """
 
-    def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+    @property
+    def puts_aside(self) -> bool:
+        """Whether records that do not decode are to become dead letters: `read` leaves them out and counts them."""
+
+    def read(self, offsets: OffsetRange, put_aside: Callable[[int], None] = ...) -> Iterator[pa.RecordBatch]:
         """The records of the range, in offset order, in batches of bounded size. Called in a task, again on a retry.
+
+        `put_aside`: is told how many records of a batch do not decode, before the batch after it.
 
         Yields exactly the records that exist in `[start, end)`: gaps and transaction markers are not errors, a range
         whose start the service no longer has is (OffsetOutOfRangeError). Ends only when the range is exhausted.
+        """
+
+    def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """Those records of the range that do not decode, as rows of `dead_letters.RECORD`: the ones that `read` leaves
+        out, of the same range. Called in a task of the checkpoint that `read` them, only where there are any.
         """
 
     def commit_back(self, positions: Positions) -> None:
@@ -92,6 +103,12 @@ class Writer(Protocol):
         """Send rows.
 
         Raises BadRowError, PrepareError, PermitRevokedError, SinkUnavailableError; then only `abort` follows.
+        """
+
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """As `write`, but a BadRowError leaves nothing of the batch, and the writer goes on.
+
+        Slower: called in a try after one that has met a bad row, so that those can be told from their neighbours.
         """
 
     def prepare(self) -> Committable:

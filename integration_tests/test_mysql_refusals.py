@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -20,7 +21,8 @@ from connectors.sql.mysql.sink import MySqlSink
 from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
-from twophase.errors import BadRowError, TargetError
+from spark_jobs.sifting import Sieve, decoded
+from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
@@ -102,6 +104,45 @@ def test_a_bad_row_is_one_clear_error_and_leaves_nothing(database: str, variant:
     while made.committer.commit(0, [committable])[0] is CommitOutcome.RETRY_LATER:
         pass
     assert made.count() == GOOD
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+def test_a_bad_row_is_put_aside_and_its_neighbours_are_written(database: str, variant: str, case: str) -> None:
+    column, arrow, good, bad, expected = BAD_ROWS[case]
+    schema = pa.schema([("v", arrow)])
+    made = bench(database, f"v {column}", schema)
+    made.permitted()
+    first, more = [good(n) for n in range(GOOD)], [good(n) for n in range(GOOD, GOOD + 8)]
+    if "PRIMARY" not in column:
+        more = first[:8]
+    sieve, writer = Sieve(3), made.writer(made.scope())
+    for values in (first, [*more[:5], bad, *more[5:]], [bad]):
+        sieve.write(writer, "warehouse", pa.record_batch([pa.array(values, arrow)], schema))
+    committable = writer.prepare()
+    letters = decoded(sieve.encoded() or b"").to_pylist()
+    assert [(each["sink"], each["value"] is not None) for each in letters] == [("warehouse", True)] * 2
+    assert all(re.search(expected.replace("row 501", r"row \d+"), each["error"]) for each in letters)
+    assert committable.rows == GOOD + len(more)
+    while made.committer.commit(0, [committable])[0] is CommitOutcome.RETRY_LATER:
+        pass
+    assert made.count() == GOOD + len(more)
+
+
+def test_a_connection_that_is_lost_is_no_bad_row(database: str, variant: str) -> None:
+    """Not even where the batch that was under way has a bad row, too."""
+    schema = pa.schema([("v", pa.int64())])
+    made = bench(database, "v TINYINT", schema)
+    made.permitted()
+    sieve, writer = Sieve(3), made.writer(made.scope())
+    sieve.write(writer, "warehouse", pa.record_batch([pa.array([1, 2], pa.int64())], schema))
+    ((connection,),) = cast(Any, writer)._session.execute("SELECT CONNECTION_ID()")
+    with Session(database) as other:
+        other.execute(f"KILL {connection}")
+    with pytest.raises(SinkUnavailableError):
+        sieve.write(writer, "warehouse", pa.record_batch([pa.array([1, 300], pa.int64())], schema))
+    writer.abort()
+    assert sieve.letters == []
+    assert (made.count(), made.prepared()) == (0, [])
 
 
 def test_a_foreign_key_that_points_nowhere(database: str, variant: str) -> None:

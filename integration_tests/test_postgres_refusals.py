@@ -16,8 +16,10 @@ from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.statements import in_transaction
 from connectors.testing.life import new_incarnation
 from integration_tests.services.postgres_native import Postgres
+from spark_jobs.sifting import Sieve, decoded
 from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
+from twophase.values import CommitOutcome
 
 pytestmark = pytest.mark.any_server
 
@@ -68,6 +70,38 @@ def test_what_a_log_would_never_get_rid_of_is_refused_by_the_task(
     writer = sink.writer(TransactionId(Scope(new_incarnation(), 1, 0), sink_key("s"), 0, 1))
     with pytest.raises(BadRowError, match=said):
         writer.write(pa.record_batch([values], names=["v"]))
+
+
+REFUSED = [
+    ("BIGINT PRIMARY KEY", pa.int64(), 3, "duplicate key"),
+    ("BIGINT CHECK (v < 100)", pa.int64(), 100, "check constraint"),
+    ("SMALLINT", pa.int64(), 2**15, "out of range"),
+]
+
+
+@pytest.mark.parametrize(("declared", "arrow", "bad", "said"), REFUSED, ids=[c[0] for c in REFUSED])
+def test_a_bad_row_is_put_aside_and_its_neighbours_are_prepared(
+    postgres_database: str, declared: str, arrow: pa.DataType, bad: int, said: str
+) -> None:
+    with Session(postgres_database) as session:
+        session.execute(f"CREATE TABLE t (v {declared})")
+    sink = PostgresSink("s", postgres_database, "t").open(pa.schema([("v", arrow)]))
+    committer, incarnation = sink.committer("p"), new_incarnation()
+    committer.inspect(incarnation, ())
+    committer.claim(incarnation, 1)
+    scope = Scope(incarnation, 1, 0)
+    committer.permit(scope)
+    sieve, writer = Sieve(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+    for values in ([1, 2, 3], [4, 5, bad, 6, 7], [bad]):
+        sieve.write(writer, "s", pa.record_batch([pa.array(values, arrow)], names=["v"]))
+    committable = writer.prepare()
+    assert committer.commit(0, [committable]) == [CommitOutcome.COMMITTED]
+    committer.close()
+    letters = decoded(sieve.encoded() or b"").to_pylist()
+    assert [each["value"] for each in letters] == [b'{"v": %d}' % bad] * 2
+    assert all(said in each["error"] for each in letters)
+    with Session(postgres_database) as session:
+        assert session.execute("SELECT v FROM t ORDER BY v") == [(each,) for each in range(1, 8)]
 
 
 def _swallow_an_error(session: Session) -> None:

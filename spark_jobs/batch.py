@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,16 +15,23 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
 
+from connectors.dead_letters import RECORD
 from spark_jobs.branches import Branch, Flow
 from spark_jobs.columns import numbered, quoted
+from spark_jobs.dead_letters import DeadLetters, Ranges
 from spark_jobs.failures import TOKEN, translate
 from spark_jobs.master import is_local
 from spark_jobs.query import job_group
+from spark_jobs.sifting import decoded
 from spark_jobs.writing import ACKNOWLEDGEMENT, COUNTED, HASH_COLUMN, CountTask, WriteTask, by_sink
+from twophase import faults
 from twophase.codec import decode_committable
-from twophase.errors import ConnectorError, PrepareError
+from twophase.errors import BadRowError, ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
+from twophase.values import Committable
+
+_log = logging.getLogger("eos.runner")
 
 _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 """How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
@@ -43,32 +51,75 @@ class SparkBatch:
     flow: Flow
     stateful: bool
     timeout_s: float
+    letters: DeadLetters | None = None
+    ranges: Callable[[], Ranges] = dict  # what the batch reads, for `letters`
     _job_group: str = field(init=False)
     _cancelled: str = field(default="", init=False)
+    _sieve: int | None = field(default=None, init=False)  # see WriteTask
 
     def __post_init__(self) -> None:
         """In Spark's thread of the query, whose jobs are one group."""
         self._job_group = job_group(self.frame)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
-        """One Spark job for all sinks. Blocks until it has ended; a job past the timeout is cancelled (R8)."""
-        hashes = self.stateful
-        return self.acknowledged(
-            lambda branch: WriteTask(scope, branch.shares, len(branch.hashes) if hashes else 0, TOKEN, direct)
-        )
+        """One Spark job for all sinks, and one for dead letters where there are any.
+
+        Blocks until they have ended; what runs past the timeout is cancelled (R8).
+        """
+
+        def written(branch: Branch, rows: DataFrame) -> DataFrame:
+            hashes = len(branch.hashes) if self.stateful else 0
+            task = WriteTask(scope, branch.shares, hashes, TOKEN, direct, self._sieve)
+            return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
+
+        try:
+            with self._deadline():
+                acknowledged = self._run(written)
+                committables = _committables(acknowledged)
+                tasks = max((each.transaction.task for each in committables), default=-1) + 1
+                put_aside = self._put_aside(scope, tasks, _refused(acknowledged))
+        except _JOB_ERRORS as error:
+            reason = self._reason(error)
+            return Failed(reason, again=self._can_sift(reason))
+        if isinstance(put_aside, ConnectorError):
+            return Failed(put_aside)
+        names = [*self.flow.sinks, *([self.letters.sink.name] if self.letters is not None else [])]
+        return Acknowledged(by_sink(names, [*committables, *put_aside]), time.time())
 
     def acknowledged(self, task: Callable[[Branch], ArrowTask]) -> Acknowledged | Failed:
-        """The same with tasks of another kind, which find the same rows."""
+        """One job of tasks of another kind, which find the same rows as those of `run_writers`. Blocks as that does."""
 
         def written(branch: Branch, rows: DataFrame) -> DataFrame:
             return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task(branch), ACKNOWLEDGEMENT)
 
         try:
-            acknowledged = self._run(written)
+            with self._deadline():
+                found = self._run(written)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
-        committables = map(decode_committable, acknowledged.column("committable").to_pylist())
-        return Acknowledged(by_sink(self.flow.sinks, committables), time.time())
+        return Acknowledged(by_sink(self.flow.sinks, _committables(found)), time.time())
+
+    def _can_sift(self, reason: ConnectorError) -> bool:
+        """Whether the next try puts aside the rows that sinks refuse. With state, a batch runs once."""
+        if not isinstance(reason, BadRowError) or self.letters is None or self.stateful or self._sieve is not None:
+            return False
+        self._sieve = self.letters.most
+        _log.warning(
+            "checkpoint %d is written again, without the rows that are refused: %s", self.checkpoint_id, reason.message
+        )
+        return True
+
+    def _put_aside(self, scope: Scope, first: int, refused: pa.Table) -> list[Committable] | ConnectorError:
+        """The dead letters' committables, of tasks from `first` on; or why they cannot be written."""
+        found = self.letters.found(self.frame, self.ranges(), refused) if self.letters is not None else None
+        if found is None:
+            return []
+        faults.point("dead-letters", self.checkpoint_id)
+        rows = found.rows(self.frame.sparkSession, self.checkpoint_id)
+        task = WriteTask(scope, (found.share,), 0, TOKEN, direct=False, first=first)
+        written = numbered(_partitioned(rows, found.share.sink.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
+        committables = _committables(written.toArrow())
+        return found.mistake(self.checkpoint_id, sum(each.rows for each in committables)) or committables
 
     def discard(self) -> Mapping[str, tuple[int, int]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
@@ -80,7 +131,8 @@ class SparkBatch:
             return counts.withColumn("branch", functions.lit(self.flow.branches.index(branch)))
 
         try:
-            counts = self._run(counted).to_pylist()
+            with self._deadline():
+                counts = self._run(counted).to_pylist()
         except _JOB_ERRORS as error:
             raise self._reason(error) from error
         found: dict[str, tuple[int, int]] = {}
@@ -97,7 +149,7 @@ class SparkBatch:
         What several need is kept until all have had it. With state, and where there are several machines, it is made in
         a job before: two tasks that need the same rows at once would both make them, and bring the state along twice.
         """
-        with self._deadline(), ExitStack() as kept:
+        with ExitStack() as kept:
             frames = self.flow.frames(self.frame)
             for name in self.flow.shared:
                 kept.enter_context(_kept(frames[name], now=self.stateful or not self._is_local()))
@@ -121,6 +173,16 @@ class SparkBatch:
     def _deadline(self) -> AbstractContextManager[None]:
         reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
         return ended_after(self.timeout_s, lambda: self.cancel(reason))
+
+
+def _committables(acknowledged: pa.Table) -> list[Committable]:
+    return [decode_committable(each) for each in acknowledged.column("committable").to_pylist() if each is not None]
+
+
+def _refused(acknowledged: pa.Table) -> pa.Table:
+    """All rows that tasks have put aside, as dead_letters.RECORD."""
+    letters = [decoded(each) for each in acknowledged.column("refused").to_pylist() if each is not None]
+    return pa.concat_tables([RECORD.empty_table(), *letters])
 
 
 @contextmanager

@@ -58,6 +58,7 @@ def driver_of(
             direct=spec.checkpoint.at_least_once,
             commit_back=commit_back,
             follows=follows,
+            late=[spec.dead_letter.name] if spec.dead_letter is not None else (),
             gather=at_once,
             limits=limits,
             gates=gates,
@@ -77,7 +78,7 @@ def limits_of(spec: Spec) -> Mapping[str, Limit]:
     if spec.checkpoint.at_least_once:
         return NO_LIMITS
     behind = spec.checkpoint.max_concurrent - 1
-    return {entry.name: _limit(entry.max_backlog, behind) for entry in spec.sinks}
+    return {entry.name: _limit(entry.max_backlog, behind) for entry in spec.outputs}
 
 
 def _limit(allowed: MaxBacklog | None, behind: int) -> Limit:

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from functools import partial
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -17,6 +18,7 @@ from connectors.spec import Spec
 from spark_jobs.batch import SparkBatch
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.control import StopControl, StopRequestedError
+from spark_jobs.dead_letters import Ranges
 from spark_jobs.failures import translate
 from spark_jobs.pipeline import Pipeline
 from spark_jobs.report import Listener
@@ -93,7 +95,15 @@ class Epoch:
     def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:
         """Spark's thread. Returning lets Spark write `commits/N`; raising ends the query."""
         pipeline = self.pipeline
-        batch = SparkBatch(frame, checkpoint_id, pipeline.flow, pipeline.stateful, self.spec.checkpoint.timeout_s)
+        batch = SparkBatch(
+            frame,
+            checkpoint_id,
+            pipeline.flow,
+            pipeline.stateful,
+            self.spec.checkpoint.timeout_s,
+            pipeline.letters,
+            partial(self._ranges, checkpoint_id),
+        )
         try:
             with self.control.checkpoint(batch):
                 self._checkpoints.complete(batch)
@@ -103,6 +113,12 @@ class Epoch:
 
     def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:
         return planned(offsets_log, [source.name for source in self.spec.sources])
+
+    def _ranges(self, checkpoint_id: int) -> Ranges:
+        """What a checkpoint that is not yet decided reads."""
+        head = self.driver.owned
+        plan = self._plan(self.log.offsets_log(head.incarnation, checkpoint_id))
+        return {name: each.ranges(head.positions.get(name, {})) for name, each in plan.items()}
 
     def _tell_lost(self, plan: Mapping[str, SourceOffset]) -> None:
         for source in self.sources:

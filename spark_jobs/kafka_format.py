@@ -84,6 +84,9 @@ def source_of(options: Mapping[str, str]) -> Source:
     form = {"type": given.get("format", "json")}
     entry |= {"name": "eos_kafka", "connector": "kafka", "properties": properties}
     entry["format"] = {**form, "schema": given["schema"]} if "schema" in given else form
+    if entry.get("on_bad_record") == "dead-letter":
+        message = "eos_kafka: on_bad_record: dead-letter needs a pipeline of a spec, whose checkpoint writes them"
+        raise SpecError(message, remedy="use fail or skip")
     try:
         return build_source(KafkaEntry.model_validate(entry))
     except ValidationError as errors:

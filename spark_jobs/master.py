@@ -46,8 +46,9 @@ def check_sinks(spec: Spec) -> None:
     checkpoint, master = spec.checkpoint, spec.spark.master
     if is_loopback(master):
         return
-    for index, entry in enumerate(spec.sinks):
-        here = f"sinks[{index}] ({entry.name})"
+    for entry in spec.outputs:
+        where = "dead_letter" if entry is spec.dead_letter else f"sinks[{spec.sinks.index(entry)}]"
+        here = f"{where} ({entry.name})"
         if checkpoint.at_least_once and isinstance(entry, SqliteEntry):
             message = f"{here}: at-least-once tasks write to the file itself, and those of {master} are elsewhere"
             raise SpecError(message, remedy="run it with a local master, or set checkpoint.mode to exactly-once")

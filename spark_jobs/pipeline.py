@@ -10,9 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.contracts import Sink, Source
+from connectors.dead_letters import SCHEMA
 from connectors.spec import PythonStep, Spec
 from spark_jobs.branches import Branch, Flow, branches_of
 from spark_jobs.columns import check_hashable, quoted
+from spark_jobs.dead_letters import DeadLetters, counting, with_mark
 from spark_jobs.plan import is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.source import data_source, format_name
 from spark_jobs.steps import apply_steps
@@ -28,16 +30,25 @@ class Pipeline:
     flow: Flow
     stateful: bool
     output_mode: str
+    letters: DeadLetters | None
 
 
 Began = Mapping[str, StartingPoint]
 """Source -> where it began."""
 
 
-def build(spark: SparkSession, spec: Spec, sources: Sequence[Source], sinks: Sequence[Sink], began: Began) -> Pipeline:
+def build(
+    spark: SparkSession,
+    spec: Spec,
+    sources: Sequence[Source],
+    sinks: Sequence[Sink],
+    began: Began,
+    dead_letter: Sink | None = None,
+) -> Pipeline:
     """Build the query. Called at every start of it, after recovery (R3); opens the sinks, which may make their tables.
 
-    Built twice: the first time with every column of the sources, to see which ones are used; then with only those.
+    Built twice: the first time with every column of the sources, to see which ones are used; then with only those, and
+    with what counts the records that are put aside.
 
     Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
     """
@@ -46,19 +57,27 @@ def build(spark: SparkSession, spec: Spec, sources: Sequence[Source], sinks: Seq
     _check_read_once(frames[spec.trunk], sources)
     _check_stateless(spec, frames)
     flow = Flow(spec, tuple(_branches(spec, sinks, frames)))  # opens the sinks, which may make tables: checked first
-    rows = _trunk(flow, frames)
     narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
-    if narrow != list(sources):
+    if narrow == list(sources) and not any(each.puts_aside for each in sources):
+        rows = _trunk(flow, frames)
+    else:
         try:
-            rows = _trunk(flow, _frames(spark, spec, narrow, began))
+            rows = _trunk(flow, _frames(spark, spec, narrow, began, counting_bad=True))
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
-            rows = _trunk(flow, _frames(spark, spec, sources, began))
+            rows = _trunk(flow, _frames(spark, spec, sources, began, counting_bad=True))
     stateful = is_stateful(rows)
     if stateful:
         for branch in flow.branches:
             check_hashable(branch.of(frames[branch.rows]))
         _check_order(spec)
-    return Pipeline(rows, flow, stateful, output_mode(spec))
+    return Pipeline(rows, flow, stateful, output_mode(spec), _letters(spec, sources, dead_letter))
+
+
+def _letters(spec: Spec, sources: Sequence[Source], sink: Sink | None) -> DeadLetters | None:
+    if sink is None:
+        return None
+    aside = [source for source in sources if source.puts_aside]
+    return DeadLetters(sink.open(SCHEMA), aside, spec.checkpoint.max_dead_letters)
 
 
 def _branches(spec: Spec, sinks: Sequence[Sink], frames: Mapping[str, DataFrame]) -> Iterator[Branch]:
@@ -142,13 +161,18 @@ def sink_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source], began:
     return {entry.name: frames[entry.from_] for entry in spec.sinks if entry.from_ is not None}
 
 
-def _frames(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> dict[str, DataFrame]:
+def _frames(
+    spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began, *, counting_bad: bool = False
+) -> dict[str, DataFrame]:
     """The sources and every step, as one streaming query."""
     read: dict[str, DataFrame] = {}
     cap = spec.checkpoint.max_records_per_checkpoint
     share = max(cap // len(sources), 1) if cap is not None else None
     for source in sources:
-        schema = from_arrow_schema(source.schema)
-        spark.dataSource.register(data_source(source, schema, began.get(source.name, StartingPoint()), share))
-        read[source.name] = spark.readStream.format(format_name(source)).load()
+        marks = counting_bad and source.puts_aside
+        schema = from_arrow_schema(with_mark(source.schema) if marks else source.schema)
+        start = began.get(source.name, StartingPoint())
+        spark.dataSource.register(data_source(source, schema, start, share, marks=marks))
+        frame = spark.readStream.format(format_name(source)).load()
+        read[source.name] = counting(source, frame) if marks else frame
     return apply_steps(spark, spec, spec.transforms, read)

@@ -36,6 +36,18 @@ def job_group(frame: DataFrame) -> str:
     return group
 
 
+def observed(frame: DataFrame, name: str) -> tuple[int | None, ...] | None:
+    """The counts that this batch's job has given an observation (`DataFrame.observe`); None where it met none.
+
+    Called when the job has ended: its tasks' counts are in then.
+    """
+    row = _execution(frame).lastExecution().observedMetrics().get(name)
+    if not row.isDefined():
+        return None
+    counts = row.get()
+    return tuple(None if counts.isNullAt(at) else int(counts.getLong(at)) for at in range(counts.size()))
+
+
 def query_of(frame: DataFrame) -> Query:
     """The query that this batch is of. Called once per run.
 

@@ -49,7 +49,7 @@ class Runner:
         """Block until the pipeline ends. Raises the error that no restart cures, or that used up the strategy."""
         strategy = self.spec.restart.strategy()
         sources = [build_source(entry) for entry in self.spec.sources]
-        sinks = [build_sink(self.spec, entry) for entry in self.spec.sinks]
+        sinks = [build_sink(self.spec, entry) for entry in self.spec.outputs]
         while not self.control.is_stopping():
             try:
                 self._run_epoch(sources, sinks)
@@ -94,7 +94,8 @@ class Runner:
             self._held = driver.start()
             began = starting_points(driver, sources, log)
             try:
-                pipeline = build(self.spark, self.spec, sources, sinks, began)
+                own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
+                pipeline = build(self.spark, self.spec, sources, own, began, *letters)
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "building the query") from error
             self._tell("running")

@@ -24,7 +24,7 @@ def load_sink_spec(path: str | Path) -> Spec:
 def digest_of(spec: Spec) -> str:
     """Of what says where rows and decisions go: equal for two readings of a file that nobody has changed in between."""
     head = spec.checkpoint.head.reveal() if spec.checkpoint.head is not None else ""
-    sinks = [sorted((k, str(v)) for k, v in entry.arguments(spec.checkpoint).items()) for entry in spec.sinks]
+    sinks = [sorted((k, str(v)) for k, v in entry.arguments(spec.checkpoint).items()) for entry in spec.outputs]
     return hashlib.sha256(repr((spec.pipeline, str(spec.checkpoint.location), head, sinks)).encode()).hexdigest()
 
 

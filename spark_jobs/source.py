@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -13,7 +11,9 @@ from pyspark.sql.types import StructType
 
 from connectors.admission import admit
 from connectors.contracts import Horizon, Source
+from spark_jobs.dead_letters import read_and_mark
 from spark_jobs.failures import TOKEN, carried
+from spark_jobs.ranges import pieces
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, Positions, StartingPoint
@@ -34,8 +34,11 @@ class _Range(InputPartition):
 class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are those of `SourceOffset`. The initial ones come from head, where they were stored before (R6, R10)."""
 
-    def __init__(self, source: Source, began: StartingPoint, max_records: int | None, token: str) -> None:
+    def __init__(
+        self, source: Source, began: StartingPoint, max_records: int | None, token: str, *, marks: bool = False
+    ) -> None:
         self._source = source
+        self._marks = marks  # see dead_letters
         self._token = token  # see failures.carried
         self._began = began
         self._max_records = max_records
@@ -81,13 +84,14 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """One task for each split that has something new."""
         before, planned = self._parsed(start), self._parsed(end)
         ranges = planned.ranges({**self._began.positions, **before.ends})
-        return [_Range(piece) for each in ranges for piece in _pieces(each, self._source.split_above)]
+        return [_Range(piece) for each in ranges for piece in pieces(each, self._source.split_above)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
         assert isinstance(partition, _Range)
         with carried(self._token):
-            yield from self._source.read(partition.offsets)
+            read = read_and_mark if self._marks else _read
+            yield from read(self._source, partition.offsets)
 
     def _offset(self, ends: Positions, began: StartingPoint = _NOTHING) -> dict[str, Any]:
         return SourceOffset(self._source.name, ends, began).to_json()
@@ -102,11 +106,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parsed
 
 
-def _pieces(whole: OffsetRange, most: int | None) -> Iterator[OffsetRange]:
-    """A range in pieces of about equal size, none of them larger than `most`; nothing for an empty range."""
-    count = -(-(whole.end - whole.start) // (most or sys.maxsize))
-    cuts = [whole.start + (whole.end - whole.start) * number // max(count, 1) for number in range(count + 1)]
-    return (OffsetRange(whole.split, start, end) for start, end in pairwise(cuts))
+def _read(source: Source, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+    return source.read(offsets)
 
 
 def _check_not_shorter(known: Positions, ends: Positions) -> None:
@@ -121,8 +122,10 @@ def format_name(source: Source) -> str:
     return f"eos_{source.name}"
 
 
-def data_source(source: Source, schema: StructType, began: StartingPoint, max_records: int | None) -> type[DataSource]:
-    """A data source class for this one source.
+def data_source(
+    source: Source, schema: StructType, began: StartingPoint, max_records: int | None, *, marks: bool = False
+) -> type[DataSource]:
+    """A data source class for this one source. `marks`: with marks behind its records, see dead_letters.
 
     The configuration travels inside the class, by value, and not in Spark's options: those are shown in plans and in
     the UI, and it may hold passwords.
@@ -138,6 +141,6 @@ def data_source(source: Source, schema: StructType, began: StartingPoint, max_re
             return schema
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
-            return SourceReader(source, began, max_records, token)
+            return SourceReader(source, began, max_records, token, marks=marks)
 
     return ConfiguredSource

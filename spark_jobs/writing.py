@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,15 @@ from pyspark import TaskContext
 
 from connectors.contracts import DirectWriter, Sink, Writer
 from spark_jobs.failures import carried
+from spark_jobs.sifting import Sieve
 from twophase.codec import encode_committable
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import Committable
 
-ACKNOWLEDGEMENT = "committable binary"
-"""Schema of what a task returns: one row for each of its sinks."""
+ACKNOWLEDGEMENT = "committable binary, refused binary"
+"""Schema of what a task returns: one row for each of its sinks, and one for the rows that it put aside, if any."""
+
+_ACKNOWLEDGEMENT = pa.schema([("committable", pa.binary()), ("refused", pa.binary())])
 
 HASH_COLUMN = "_eos_hash"
 """Beginning of the last columns' names in a stateful pipeline: hashes of the rows, made by Spark, summed here and not
@@ -46,18 +50,31 @@ class WriteTask:
     hashes: int  # how many there are behind the rows' columns
     token: str  # see failures.carried
     direct: bool  # at-least-once
+    sieve: int | None = None  # how many rows may be put aside; None: a row that a sink refuses is an error
+    first: int = 0  # number of its first task: those of a checkpoint's other jobs come before it
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One attempt of one task. An error undoes what was written, as far as the service still answers."""
         digest = Digest([0] * self.hashes)
         with carried(self.token):
-            write = write_and_commit if self.direct else write_and_prepare
-            written = write(self.scope, self.shares, map(digest.take, batches))
+            shares, given = self.shares, map(digest.take, batches)
+            sieve = Sieve(self.sieve) if self.sieve is not None else None
+            if self.direct:
+                written = write_and_commit(self.scope, shares, given)
+            else:
+                written = write_and_prepare(self.scope, shares, given, self.first, sieve)
         if self.hashes:
             values = [digest.values[share.digest] for share in self.shares]
             written = [replace(each, digest=value) for each, value in zip(written, values, strict=True)]
-        encoded = [encode_committable(each) for each in written]
-        yield pa.RecordBatch.from_pydict({"committable": pa.array(encoded, pa.binary())})
+        yield acknowledgement(written, sieve.encoded() if sieve is not None else None)
+
+
+def acknowledgement(written: Iterable[Committable], refused: bytes | None = None) -> pa.RecordBatch:
+    """What a task returns."""
+    rows: list[dict[str, bytes]] = [{"committable": encode_committable(each)} for each in written]
+    if refused is not None:
+        rows.append({"refused": refused})
+    return pa.RecordBatch.from_pylist(rows, schema=_ACKNOWLEDGEMENT)
 
 
 def _writer(sink: Sink, transaction: TransactionId) -> Writer:
@@ -68,40 +85,56 @@ def write_and_prepare(
     scope: Scope,
     shares: Sequence[Share],
     batches: Iterable[pa.RecordBatch],
+    first: int = 0,
+    sieve: Sieve | None = None,
     writer_of: Callable[[Sink, TransactionId], Writer] = _writer,
 ) -> list[Committable]:
     """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share.
 
     `writer_of`: what takes a sink's share.
     """
-    writers = [writer_of(share.sink, _transaction(scope, share)) for share in shares]
-    with _written(shares, writers, batches):
+    writers = [writer_of(share.sink, _transaction(scope, share, first)) for share in shares]
+
+    def write(writer: Writer, share: Share, batch: pa.RecordBatch) -> None:
+        if sieve is None:
+            writer.write(batch)
+        else:
+            sieve.write(writer, share.sink.name, batch)
+
+    with _written(shares, writers, batches, write):
         return [writer.prepare() for writer in writers]
 
 
 def write_and_commit(scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch]) -> list[Committable]:
     """At-least-once: the same, and committed there, one sink after another."""
     writers = [share.sink.direct_writer(_transaction(scope, share)) for share in shares]
-    with _written(shares, writers, batches):
+    with _written(shares, writers, batches, lambda writer, _, batch: writer.write(batch)):
         return [writer.commit() for writer in writers]
 
 
-def _transaction(scope: Scope, share: Share) -> TransactionId:
+def _transaction(scope: Scope, share: Share, first: int = 0) -> TransactionId:
     """Of this attempt of this task."""
     context = TaskContext.get()
     assert context is not None
-    return TransactionId(scope, sink_key(share.sink.name), context.partitionId(), context.taskAttemptId())
+    task = first + context.partitionId()
+    return TransactionId(scope, sink_key(share.sink.name), task, context.taskAttemptId())
+
+
+_W = TypeVar("_W", Writer, DirectWriter)
 
 
 @contextmanager
 def _written(
-    shares: Sequence[Share], writers: Sequence[Writer | DirectWriter], batches: Iterable[pa.RecordBatch]
+    shares: Sequence[Share],
+    writers: Sequence[_W],
+    batches: Iterable[pa.RecordBatch],
+    write: Callable[[_W, Share, pa.RecordBatch], None],
 ) -> Iterator[None]:
     """The block ends the writers, which have been given all rows. An error, there too, undoes what can be undone."""
     try:
         for batch in batches:
             for share, writer in zip(shares, writers, strict=True):
-                writer.write(share.of(batch))
+                write(writer, share, share.of(batch))
         yield
     except BaseException:
         for writer in writers:

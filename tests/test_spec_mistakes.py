@@ -171,7 +171,7 @@ SINGLE = [
     ("commit: two-phase", "commit: upsert\n    key: []", 24, "sinks[0].key", ""),
     ("commit: two-phase", "commit: two-phase\n    slots: 2", 24, "sinks[0].slots", "only a log has them"),
     ("    commit: two-phase\n", "", 18, "sinks[0].commit", "missing key 'commit'"),
-    ("sinks:\n", "dead_letter: {topic: x}\nsinks:\n", 17, "dead_letter", "not built yet: 'dead_letter'"),
+    ("sinks:\n", "dead_letter: {topic: x}\nsinks:\n", 17, "dead_letter.connector", "missing key 'connector'"),
     (
         "sinks:\n",
         "restart: {strategy: failure-rate}\nsinks:\n",

@@ -59,11 +59,11 @@ def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
     assert sink.url.reveal() == "mysql+pymysql://writer:correct-horse@db/shop"
 
 
-def test_its_dead_letter_target_is_reserved_and_the_only_thing_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecMistakesError) as caught:
-        load(tmp_path, DESIGN + DEAD_LETTER, ENVIRON)
-    assert [(m.line, m.path) for m in caught.value.mistakes] == [(20, "dead_letter")]
-    load(tmp_path, DESIGN + "dead_letter: null\n", ENVIRON)
+def test_its_dead_letter_target_loads(tmp_path: Path) -> None:
+    letter = load(tmp_path, DESIGN + DEAD_LETTER, ENVIRON).dead_letter
+    assert letter is not None
+    assert (letter.name, letter.commit, letter.where) == ("dead_letter", "write-ahead-log", "broker-1:9092, orders.bad")
+    assert load(tmp_path, DESIGN + "dead_letter: null\n", ENVIRON).dead_letter is None
 
 
 @pytest.mark.parametrize(

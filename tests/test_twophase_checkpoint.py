@@ -13,6 +13,7 @@ from twophase.acknowledged import mistake
 from twophase.checkpoint import run_checkpoint
 from twophase.commits import commit_everywhere
 from twophase.errors import (
+    BadRowError,
     ConnectorError,
     FencedError,
     IdentityError,
@@ -90,6 +91,33 @@ def test_a_failed_job_is_aborted_by_a_swap_and_then_closed() -> None:
     assert names(actions) == ["Swap abort", "Revoke", "ListPrepared", "AbortPrepared"]
     assert [p.transaction for p in actions[-1].prepared["warehouse"]] == [OURS.transaction]
     assert owned.head.next_attempt(0) == 2
+
+
+def test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended() -> None:
+    """What tasks of the first one have prepared holds locks that the second one would wait for."""
+    second = committable(scope(0, attempt=2))
+    answers = iter([Failed(BadRowError("too long"), again=True), Acknowledged({"warehouse": (second,)}, at=2.0)])
+    left = Prepared(OURS.transaction, "of the first")
+    listed = iter([(left,), ()])
+    record, actions = run(RunWriters=lambda _: next(answers), ListPrepared=lambda _: {"warehouse": next(listed)})
+    assert names(actions)[:8] == [
+        "Permit",
+        "RunWriters",
+        "Swap abort",
+        "Revoke",
+        "ListPrepared",
+        "AbortPrepared",
+        "Permit",
+        "RunWriters",
+    ]
+    assert [each.scope.attempt for each in actions if isinstance(each, messages.RunWriters)] == [1, 2]
+    assert record.committables == {"warehouse": (second,)}
+    assert record.scope == scope(0, attempt=2)
+
+
+def test_it_does_so_once() -> None:
+    with pytest.raises(BadRowError):
+        run(RunWriters=lambda _: Failed(BadRowError("too long"), again=True))
 
 
 def test_what_is_not_of_this_run_is_left_alone_by_the_close() -> None:

@@ -7,6 +7,7 @@ marks the batch done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from twophase import messages
 from twophase.acknowledged import mistake
@@ -48,6 +49,11 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     if not begin.permitted:
         yield messages.Permit(scope)
     answer: Acknowledged | Failed = yield messages.RunWriters(scope)
+    if isinstance(answer, Failed) and answer.again:
+        yield from _abort(owned, scope)
+        scope = replace(scope, attempt=owned.head.next_attempt(scope.checkpoint_id))
+        yield messages.Permit(scope)
+        answer = yield messages.RunWriters(scope)
     error = answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)
     if error is not None:
         yield from _abort(owned, scope)

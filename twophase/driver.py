@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -54,6 +54,7 @@ class Driver:
     limits: Mapping[str, Limit] = field(default_factory=dict)  # by sink; none: none may be behind
     gates: Mapping[str, Committer] = field(default_factory=dict)  # for permits, of sinks that may be committing
     is_stopping: Callable[[], bool] = lambda: False  # nobody waits then for a sink that is behind
+    late: Collection[str] = ()  # sinks that may join a pipeline that has run: see verify
     durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by kind of action
     _owned: Ownership | None = None
     _backlog: Backlog | None = None
@@ -79,7 +80,7 @@ class Driver:
     def start(self) -> HeadValue:
         """R1-R3. Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError."""
         sinks = tuple(self.committers)
-        steps = start(self.pipeline, sinks, self.session, self.incarnation, self.retained, self.follows)
+        steps = start(self.pipeline, sinks, self.session, self.incarnation, self.retained, self.follows, self.late)
         self._owned = self._carry_out(steps)
         if any(limit.checkpoints for limit in self.limits.values()) and not self.direct:
             self._backlog = Backlog(self._owned, self.limits, self._carry_out_behind, self.retained, self._over)

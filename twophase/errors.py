@@ -10,6 +10,8 @@ ConnectorError
 ├── SinkError                     a sink cannot take what it is given
 │   ├── TargetError               the table is missing, or does not fit the rows
 │   ├── BadRowError               the sink refused a row for its own sake (type, constraint, length)
+│   ├── IncomparableRowsError     nothing tells which of several rows of one key is the newest
+│   ├── TooManyBadRowsError       more rows were refused than may become dead letters
 │   ├── PrepareError              a writer could not prepare; the checkpoint is aborted
 │   └── CommitOutcomeUnknownError a commit may have landed: looked up again before anything else
 ├── SinkUnavailableError          the service does not answer now; a restart may cure it
@@ -40,6 +42,7 @@ __all__ = [
     "HeadFormatError",
     "HeadUnknownError",
     "IdentityError",
+    "IncomparableRowsError",
     "LostCommittableError",
     "OffsetOutOfRangeError",
     "PermitRevokedError",
@@ -52,6 +55,7 @@ __all__ = [
     "SparkUnavailableError",
     "SpecError",
     "TargetError",
+    "TooManyBadRowsError",
     "UnknownTopicError",
 ]
 
@@ -122,6 +126,14 @@ class TargetError(SinkError):
 
 class BadRowError(SinkError):
     """The sink refused a row for the row's own sake. Never raised for an outage."""
+
+
+class IncomparableRowsError(SinkError):
+    """Nothing tells which of several rows of one key is the newest: a fault of none of them alone."""
+
+
+class TooManyBadRowsError(SinkError):
+    """A sink refused more rows than may become dead letters in a checkpoint."""
 
 
 class PrepareError(SinkError):

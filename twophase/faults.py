@@ -12,6 +12,7 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `writing` | a writer has sent its first batch to the sink |
 | `prepared` | a writer has prepared and not yet acknowledged |
 | `written` | at-least-once: a writer has committed its rows and not yet acknowledged |
+| `dead-letters` | every writer has acknowledged, and records were put aside: they are about to be read again |
 | `before-decide` | every writer has acknowledged; head is not yet swapped |
 | `after-decide` | head holds the decision; nothing is committed |
 | `applying` | a slot of a log has an open transaction with its rows |
@@ -35,6 +36,7 @@ POINTS: Final = (
     "writing",
     "prepared",
     "written",
+    "dead-letters",
     "before-decide",
     "after-decide",
     "applying",

@@ -250,6 +250,7 @@ class Failed:
     """The job failed, ran past its timeout or was cancelled; its tasks may still run (R8)."""
 
     error: ConnectorError
+    again: bool = False  # the batch can do otherwise in another try, which may follow at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Pure; read top to bottom.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from twophase import messages
@@ -30,6 +30,7 @@ def start(
     incarnation: str,
     retained: int,
     follows: HeadValue | None = None,
+    late: Collection[str] = (),
 ) -> Steps[Ownership]:
     """Take the pipeline over. Nothing older can decide or prepare afterwards, and nothing older is left prepared.
 
@@ -40,8 +41,9 @@ def start(
         incarnation: random; used only if this pipeline never ran here (head is born with it).
         retained: how many checkpoints keep their records.
         follows: head as the driver before this one of the same run held it last; None at the first start of a run.
+        late: see verify.
     """
-    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, follows)
+    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, follows, late)
     yield from recover(owned, retained, newest)
     return owned
 
@@ -60,7 +62,12 @@ def recover(owned: Ownership, retained: int, newest: CheckpointRecord | None) ->
 
 
 def claim_head(
-    pipeline: str, sinks: Sequence[str], session: str, incarnation: str, follows: HeadValue | None = None
+    pipeline: str,
+    sinks: Sequence[str],
+    session: str,
+    incarnation: str,
+    follows: HeadValue | None = None,
+    late: Collection[str] = (),
 ) -> Steps[tuple[Ownership, CheckpointRecord | None]]:
     """R1 and R2. Returns head as it is claimed, and the newest completed checkpoint.
 
@@ -74,7 +81,7 @@ def claim_head(
         if follows is not None and head is not None and _is_superseded(follows, head, session):
             raise fenced(follows, head)
         try:
-            newest = yield from _compare(pipeline, sinks, head, head.incarnation if head else incarnation)
+            newest = yield from _compare(pipeline, sinks, head, head.incarnation if head else incarnation, late)
         except (IdentityError, HeadFormatError):
             again: Seen | None = yield messages.ReadHead()
             if again == seen:
@@ -101,14 +108,14 @@ def _is_superseded(mine: HeadValue, seen: HeadValue, session: str) -> bool:
 
 
 def _compare(
-    pipeline: str, sinks: Sequence[str], head: HeadValue | None, incarnation: str
+    pipeline: str, sinks: Sequence[str], head: HeadValue | None, incarnation: str, late: Collection[str]
 ) -> Steps[CheckpointRecord | None]:
     newest = yield from _record(head, head.completed if head else -1)
     committed = yield from _last_written(head)
     inspected: Inspected = yield messages.Inspect(
         incarnation, {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks}
     )
-    verify(pipeline, head, newest, inspected.spark, inspected.sinks)
+    verify(pipeline, head, newest, inspected.spark, inspected.sinks, late)
     return newest
 
 

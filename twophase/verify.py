@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
@@ -18,6 +18,7 @@ def verify(
     newest: CheckpointRecord | None,
     spark: SparkState,
     sinks: Mapping[str, SinkState],
+    late: Collection[str] = (),
 ) -> None:
     """Compare the three stores. Raises IdentityError on the first thing that does not fit.
 
@@ -27,6 +28,7 @@ def verify(
         newest: the record of head.completed, None if there is none.
         spark: Spark's checkpoint, of head's incarnation.
         sinks: by sink name, read with head's incarnation.
+        late: sinks that miss nothing if they join a pipeline that has run, since what they take was never let pass.
     """
     if head is None:
         _check_unclaimed(pipeline, sinks)
@@ -37,7 +39,7 @@ def verify(
     _check_spark(head, newest, spark)
     _check_removed(head, spark, sinks)
     for name, sink in sinks.items():
-        _check_sink(head, name, sink)
+        _check_sink(head, name, sink, joins=name in late and newest is not None and name not in newest.committables)
 
 
 def _check_unclaimed(pipeline: str, sinks: Mapping[str, SinkState]) -> None:
@@ -101,13 +103,18 @@ def _check_removed(head: HeadValue, spark: SparkState, sinks: Mapping[str, SinkS
     )
 
 
-def _check_sink(head: HeadValue, name: str, sink: SinkState) -> None:
+def _check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool) -> None:
     if sink.claim_incarnation not in (None, head.incarnation):
         message = (
             f"sink {name} is claimed by incarnation {sink.claim_incarnation}, this pipeline is {head.incarnation}: the "
             "same pipeline has run, or runs, from another checkpoint location"
         )
         raise IdentityError(message, remedy=_RESET)
+    if joins and head.committed == head.completed:
+        return
+    if joins:
+        message = f"sink {name} is new to this pipeline, whose checkpoint {head.completed} is not yet committed"
+        raise IdentityError(message, remedy="run once to the end without it (`eos run --until-caught-up`)")
     if name not in head.sinks and head.completed >= 0:
         message = (
             f"sink {name} is new to this pipeline: what was written up to checkpoint {head.completed} is not in it, "

@@ -1,4 +1,4 @@
-"""What becomes of records that do not decode: the pipeline stops, or they are left out and counted."""
+"""What becomes of records that do not decode: the pipeline stops, or they are left out and counted, or put aside."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 from confluent_kafka import Message
 
+from connectors.dead_letters import RECORD, headers_text
 from connectors.formats.decode import Undecodable
+from connectors.kafka import columns
 from connectors.kafka.splits import offset_of
 from twophase.errors import BadRecordError
 
@@ -39,7 +42,8 @@ def stop_at(messages: Sequence[Message], bad: Sequence[Undecodable]) -> BadRecor
     where = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
     return BadRecordError(
         f"{where}: {first.reason}; the value: {_shown(message.value())}",
-        remedy="correct the schema or the producer; or leave such records out with on_bad_record: skip",
+        remedy="correct the schema or the producer; keep such records elsewhere with a `dead_letter`; or leave them "
+        "out with on_bad_record: skip",
     )
 
 
@@ -58,6 +62,30 @@ def skip(messages: Sequence[Message], bad: Sequence[Undecodable]) -> None:
     )
     for listener in listeners:
         listener(skipped)
+
+
+def letters(source: str, messages: Sequence[Message], reasons: Sequence[str]) -> pa.RecordBatch:
+    """Bad records of one split as rows of dead_letters.RECORD, with all that they consist of."""
+    parts = {
+        "source": pa.repeat(pa.scalar(source), len(messages)),
+        "sink": pa.nulls(len(messages), pa.string()),
+        "topic": columns.metadata_of("_topic", messages),
+        "partition": columns.metadata_of("_partition", messages),
+        "offset": columns.metadata_of("_offset", messages),
+        "timestamp": columns.metadata_of("_timestamp", messages),
+        "key": columns.metadata_of("_key", messages),
+        "value": columns.values_of(messages),
+        "headers": pa.array([headers_text(_headers(message)) for message in messages], pa.string()),
+        "error": pa.array(reasons, pa.string()),
+    }
+    return pa.record_batch([parts[name] for name in RECORD.names], schema=RECORD)
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    """As they came; the client's own types allow for what producers take."""
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
 
 
 def _shown(value: bytes | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from connectors.kafka.client import Client
 from connectors.kafka.ranges import messages
 from twophase.values import OffsetRange
 
-OnBadRecord = Literal["fail", "skip"]
+OnBadRecord = Literal["fail", "skip", "dead-letter"]
 """The spec's `on_bad_record`."""
 
 _MAX_ROWS: Final = 20_000
@@ -29,16 +29,28 @@ def read_range(
     on_bad_record: OnBadRecord,
     *,
     skip_lost: bool = False,
+    put_aside: Callable[[int], None] = lambda _count: None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the range's records as batches of `schema` (columns of the format, then of METADATA), in offset order.
 
     A batch has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is larger. Every value
-    is decoded whole: whether a record is bad does not depend on the columns that are wanted.
+    is decoded whole: whether a record is bad does not depend on the columns that are wanted. `put_aside` is told how
+    many were left out of a batch for `bad_records_of`.
     """
     for group in _gathered(messages(client, offsets, skip_lost=skip_lost)):
-        batch = _batch(group, decoder, schema, on_bad_record)
+        batch = _batch(group, decoder, schema, on_bad_record, put_aside)
         if batch.num_rows:
             yield batch
+
+
+def bad_records_of(
+    client: Client, offsets: OffsetRange, decoder: Format, source: str, *, skip_lost: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of the range that do not decode, as `dead_letters.RECORD`, in offset order."""
+    for group in _gathered(messages(client, offsets, skip_lost=skip_lost)):
+        bad = decoder.decode(columns.values_of(group)).bad
+        if bad:
+            yield bad_records.letters(source, [group[each.index] for each in bad], [each.reason for each in bad])
 
 
 def _gathered(chunks: Iterator[list[Message]]) -> Iterator[list[Message]]:
@@ -68,12 +80,20 @@ def _halved(chunk: list[Message]) -> Iterator[list[Message]]:
     yield from _halved(chunk[half:])
 
 
-def _batch(group: Sequence[Message], decoder: Format, schema: pa.Schema, on_bad_record: OnBadRecord) -> pa.RecordBatch:
+def _batch(
+    group: Sequence[Message],
+    decoder: Format,
+    schema: pa.Schema,
+    on_bad_record: OnBadRecord,
+    put_aside: Callable[[int], None],
+) -> pa.RecordBatch:
     decoded = decoder.decode(columns.values_of(group))
     if decoded.bad:
         if on_bad_record == "fail":
             raise bad_records.stop_at(group, decoded.bad)
-        bad_records.skip(group, decoded.bad)
+        if on_bad_record == "skip":
+            bad_records.skip(group, decoded.bad)
+        put_aside(len(decoded.bad))
         left_out = {entry.index for entry in decoded.bad}
         group = [message for index, message in enumerate(group) if index not in left_out]
         if not group:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
 from connectors.kafka.pool import borrowed_consumer, shared_admin
 from connectors.kafka.positions import earliest, latest
-from connectors.kafka.reader import OnBadRecord, read_range
+from connectors.kafka.reader import OnBadRecord, bad_records_of, read_range
 from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.splits import parse_split
 from connectors.kafka.starting import StartingOffsets, check_named, resolve
@@ -148,7 +148,14 @@ class KafkaSource:
         lost = (OffsetRange(each.split, each.start, min(first[each.split], each.end)) for each in ranges)
         return [each for each in lost if each.end > each.start]
 
-    def read(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+    @property
+    def puts_aside(self) -> bool:
+        """See Source."""
+        return self.on_bad_record == "dead-letter"
+
+    def read(
+        self, offsets: OffsetRange, put_aside: Callable[[int], None] = lambda _count: None
+    ) -> Iterator[pa.RecordBatch]:
         """The records of a range in batches of bounded size. Called in a task; an empty range asks nobody.
 
         Raises:
@@ -162,11 +169,27 @@ class KafkaSource:
         with borrowed_consumer(self.connection) as client:
             first = True
             skip_lost = not self.fail_on_data_loss
-            for batch in read_range(client, offsets, self.format, self.schema, self.on_bad_record, skip_lost=skip_lost):
+            for batch in read_range(
+                client,
+                offsets,
+                self.format,
+                self.schema,
+                self.on_bad_record,
+                skip_lost=skip_lost,
+                put_aside=put_aside,
+            ):
                 if first:
                     faults.point("reading")
                     first = False
                 yield batch
+
+    def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """See Source. Raises what `read` raises, but BadRecordError."""
+        if offsets.start >= offsets.end:
+            return
+        with borrowed_consumer(self.connection) as client:
+            skip_lost = not self.fail_on_data_loss
+            yield from bad_records_of(client, offsets, self.format, self.name, skip_lost=skip_lost)
 
     def commit_back(self, positions: Positions) -> None:
         """Tell the group of `group_id` how far the pipeline is (R9); does nothing without one. Raises SourceError."""

@@ -7,7 +7,8 @@ come from one partition, as they do where the key is the record's own or follows
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -20,7 +21,7 @@ from connectors.log.place import LogPlace
 from connectors.log.segments import while_preparing
 from connectors.log.writer import Form, LogWriter
 from twophase import faults
-from twophase.errors import BadRowError, TargetError
+from twophase.errors import BadRowError, IncomparableRowsError, TargetError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 from wal.errors import WalError
@@ -167,16 +168,28 @@ class KeyedWriter(LogWriter):
                 self._begin()
             except WalError as error:
                 raise while_preparing(error) from error
-        self._newest.add(self._form.convert(batch, self._rows + 1))
+        rows = self._form.convert(batch, self._rows + 1)
+        with self._of_all_rows():
+            self._newest.add(rows)
         self._rows += batch.num_rows
         if first:
             faults.point("writing", self._transaction.scope.checkpoint_id)
 
     def prepare(self) -> Committable:
         """Write what is left, and seal it. Raises PrepareError."""
-        for batch in self._newest.rows():
+        with self._of_all_rows():
+            newest = self._newest.rows()
+        for batch in newest:
             self._append(batch.select(self._schema.names).cast(self._schema))
         return super().prepare()
+
+    @contextmanager
+    def _of_all_rows(self) -> Iterator[None]:
+        """That rows of one key do not compare is no fault of the one that came last: it cannot be put aside."""
+        try:
+            yield
+        except BadRowError as error:
+            raise IncomparableRowsError(error.message, remedy=error.remedy) from error
 
 
 def segment_schema(form: KeyedForm, upsert: Upsert) -> pa.Schema:

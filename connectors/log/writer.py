@@ -57,6 +57,10 @@ class LogWriter:
         if first:
             faults.point("writing", self._transaction.scope.checkpoint_id)
 
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """See Writer. What is wrong with a row is found before anything of its batch is in the segment."""
+        self.write(batch)
+
     def prepare(self) -> Committable:
         """Seal the segment: durable and named, and not yet applied. Raises PrepareError."""
         ref: SegmentRef | None = None

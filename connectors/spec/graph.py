@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from connectors.dead_letter_names import NAME
 from connectors.spec.document import Document, Items, Section
 from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.mistakes import Path, nearest
@@ -44,6 +45,9 @@ def _entries(root: Section) -> Iterator[_Entry]:
                 path: Path = (group, index)
                 inputs = () if kind == "source" else tuple(_inputs(item, path))
                 yield _Entry(kind, name if isinstance(name, str) else "", path, order, inputs)
+    if isinstance(letter := root.get("dead_letter"), Section):
+        name = letter.get("name", NAME)
+        yield _Entry("sink", name if isinstance(name, str) else "", ("dead_letter",), order + 1, ())
 
 
 def _inputs(item: Section, path: Path) -> Iterator[tuple[Path, str]]:
@@ -133,6 +137,7 @@ def check_trunk(document: Document, spec: Spec) -> None:
         document.report(("sinks", 1, "from"), found, ("a step that those of the other sinks come from, too",))
         return
     _check_targets(document, spec)
+    _check_dead_letter(document, spec)
     _check_columns(document, spec)
     names = {step.name for step in spec.branches}
     for index, step in enumerate(spec.transforms):
@@ -168,3 +173,23 @@ def _check_targets(document: Document, spec: Spec) -> None:
             document.report(
                 ("sinks", index, "table"), found, ("one sink for each table; UNION ALL brings rows together",)
             )
+    if spec.dead_letter is not None and spec.dead_letter.target in first:
+        found = f"the sink '{first[spec.dead_letter.target]}' writes there, too"
+        document.report(("dead_letter",), found, ("a table or topic of its own",))
+
+
+def _check_dead_letter(document: Document, spec: Spec) -> None:
+    """Records can only be put aside where something takes them, and not to be read again at once."""
+    for index, source in enumerate(spec.sources):
+        path: Path = ("sources", index, "on_bad_record")
+        if source.on_bad_record == "dead-letter" and spec.dead_letter is None:
+            document.report(path, "there is no `dead_letter` to write to", ("fail", "skip"))
+        entry = spec.dead_letter
+        if not isinstance(entry, KafkaSinkEntry) or entry.bootstrap_servers != source.bootstrap_servers:
+            continue
+        if source.reads(str(entry.topic)):
+            found = f"the source '{source.name}' reads this topic: a dead letter would come back as a record"
+            document.report(("dead_letter", "topic"), found, ("a topic that no source reads",))
+    if spec.dead_letter is not None and not spec.sources:
+        found = "there are no sources whose records could be put aside"
+        document.report(("dead_letter",), found, ("with sources, or not at all",))

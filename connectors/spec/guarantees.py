@@ -37,18 +37,27 @@ _AT_LEAST_ONCE: Final = (
 
 def guarantees(spec: Spec) -> list[Guarantee]:
     """One for each sink, in the order of the spec. Pure; secrets are masked."""
-    return [_of_sink(spec, entry) for entry in spec.sinks]
+    return [_of_sink(spec, entry) for entry in spec.outputs]
 
 
 def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
-    words = _BY_KIND[type(entry), entry.commit](spec)
+    words = next(
+        words for (kind, commit), words in _BY_KIND.items() if isinstance(entry, kind) and commit == entry.commit
+    )(spec)
     promise, visible, needs, limits = _direct(spec, entry, words) if spec.checkpoint.at_least_once else words
+    if entry is spec.dead_letter:
+        most = spec.checkpoint.max_dead_letters
+        limits = (*limits, f"more than {most:,} dead letters in a checkpoint stop the pipeline")
+        return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), limits)
+    if spec.dead_letter is not None:
+        limits = (*limits, "a row that it refuses before the decision goes to dead_letter, unless there is state")
     return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), (*limits, *_of_source(spec)))
 
 
 def _of_table(entry: SinkEntry) -> tuple[str, ...]:
     """What a run needs of the table, or of the user who makes it."""
-    table = {MySqlEntry: "an InnoDB table", PostgresEntry: "a logged table"}.get(type(entry), "a table")
+    tables = {MySqlEntry: "an InnoDB table", PostgresEntry: "a logged table"}
+    table = next((words for kind, words in tables.items() if isinstance(entry, kind)), "a table")
     if isinstance(entry, KafkaSinkEntry):
         return ()
     exists = "that exists, " if entry.create == "never" else ""
@@ -216,6 +225,8 @@ def _of_source(spec: Spec) -> tuple[str, ...]:
     for source in spec.sources:
         if source.on_bad_record == "skip":
             limits.append("on_bad_record: skip: a record that does not decode is counted and left out")
+        if source.on_bad_record == "dead-letter":
+            limits.append(f"a record of {source.name} that does not decode goes to dead_letter instead, exactly once")
         if source.starting_offsets != "earliest":
             limits.append(f"starting_offsets: the very first start begins at {source.starts_from}, not before")
         if not source.fail_on_data_loss:

@@ -67,7 +67,7 @@ class KafkaSinkEntry(Strict):
     """Columns of the key. Of one, text and bytes are written as they are, other types as JSON; several make a JSON
     object."""
     headers: dict[str, NonEmpty] = Field(default_factory=dict)
-    """Name of each header, and the text or binary column that it takes its value from."""
+    """Name of each header, and the column that it takes its value from: text, binary, a whole number or a timestamp."""
     partition: NonEmpty | None = None
     """A column with the number of the partition; without it `partitioner` decides."""
     partitioner: Literal[

@@ -87,6 +87,8 @@ class CheckpointSettings(Strict):
     what was decided under exactly-once is brought to its end. May be changed between two runs."""
     max_records_per_checkpoint: AtLeastOne | None = None
     """Bounds memory, transactions and recovery after an outage; without it a checkpoint takes all that is there."""
+    max_dead_letters: AtLeastOne = 1000
+    """A checkpoint with more records for `dead_letter` stops the pipeline: so many are no exception any more."""
     min_pause_s: Annotated[Duration, only(0.0, "0s")] = Field(0.0, alias="min_pause")
     """Reserved."""
     max_concurrent: Annotated[AtLeastOne, Field(le=100)] = 1

@@ -92,8 +92,9 @@ class KafkaEntry(Strict):
     """How a record's value becomes columns."""
     starting_offsets: StartingOffsets = "earliest"
     """Where the very first start begins."""
-    on_bad_record: Literal["fail", "skip"] = "fail"
-    """What a record that does not decode does: stop the pipeline, or be left out and counted."""
+    on_bad_record: Literal["fail", "skip", "dead-letter"] | None = None
+    """What a record that does not decode does: stop the pipeline; be left out and counted; or be written to
+    `dead_letter`. By default `dead-letter` where the spec has one, else `fail`."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     """Whether records of aborted Kafka transactions are left out."""
     group_id: NonEmpty | None = None
@@ -116,6 +117,12 @@ class KafkaEntry(Strict):
     def starts_from(self) -> str:
         """`starting_offsets` for people."""
         return self.starting_offsets if isinstance(self.starting_offsets, str) else self.starting_offsets.words()
+
+    def reads(self, topic: str) -> bool:
+        """Whether this is one of its topics."""
+        if self.topics_pattern is not None:
+            return re.fullmatch(self.topics_pattern, topic) is not None
+        return topic in (self.topics or ())
 
     @property
     def columns(self) -> list[str]:
@@ -140,7 +147,7 @@ class KafkaEntry(Strict):
             "starting_offsets": starting if isinstance(starting, str) else starting.resolvable(),
             "format": format_of(self.format.type, schema),
             "properties": dict(self.properties),
-            "on_bad_record": self.on_bad_record,
+            "on_bad_record": self.on_bad_record or "fail",
             "group_id": self.group_id,
             "isolation_level": self.isolation_level,
             "fail_on_data_loss": self.fail_on_data_loss,

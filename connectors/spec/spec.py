@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
+from connectors.spec.dead_letter import DeadLetterEntry
 from connectors.spec.document import Document
 from connectors.spec.fields import Title
 from connectors.spec.flow import behind, names_in, trunk_of
@@ -21,8 +22,6 @@ from connectors.spec.steps import PythonStep, TransformStep
 class Spec(Strict):
     """A valid spec. Made by `load_spec`; read by the registry, the runner and every command."""
 
-    not_built: ClassVar = {"dead_letter": "'dead_letter'; see on_bad_record of the source"}
-
     version: Literal[1] = 1
     """Of the spec's format."""
     pipeline: Title
@@ -35,12 +34,21 @@ class Spec(Strict):
     """Steps between sources and sinks, in order."""
     sinks: Annotated[list[SinkEntry], Field(min_length=1)]
     """What is written. One checkpoint covers all of it."""
+    dead_letter: DeadLetterEntry | None = None
+    """A sink for records that do not decode, written in the same checkpoint as what stood beside them."""
     restart: RestartSettings = ExponentialDelaySettings()
     """What follows a failure that a restart can cure."""
     spark: SparkSettings = SparkSettings()
     """The session that the pipeline runs in."""
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
+
+    @model_validator(mode="after")
+    def _dead_letters_by_default(self) -> Self:
+        if self.dead_letter is not None:
+            aside = {"on_bad_record": "dead-letter"}
+            self.sources[:] = [s if s.on_bad_record is not None else s.model_copy(update=aside) for s in self.sources]
+        return self
 
     def model_post_init(self, context: Any, /) -> None:
         """Remember where the file is."""
@@ -52,6 +60,11 @@ class Spec(Strict):
     def folder(self) -> Path:
         """The spec's folder, absolute: relative paths and Python modules start here."""
         return self._folder
+
+    @property
+    def outputs(self) -> list[SinkEntry]:
+        """All sinks of a checkpoint: `sinks`, and `dead_letter` behind them."""
+        return [*self.sinks, *([self.dead_letter] if self.dead_letter is not None else [])]
 
     @property
     def trunk(self) -> str | None:

@@ -76,12 +76,16 @@ class BulkWriter(ABC, Generic[S]):
         if batch.num_rows == 0:
             return
         with translated(f"{self._where}, writing"), self._bad_rows_named():
-            session = self._session
-            if session is None:
-                session = self._session = self._connect()
-                self._begin(session)
+            session = self._opened()
             for payload in self._encode(session, batch, self._rows + 1):
                 self._submit(payload)
+
+    def _opened(self) -> S:
+        """The connection, in its transaction. The first call connects."""
+        if self._session is None:
+            self._session = self._connect()
+            self._begin(self._session)
+        return self._session
 
     def abort(self) -> None:
         """See Writer. What is prepared already is left to the driver, who alone knows whether it was accepted (H1)."""

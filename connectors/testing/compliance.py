@@ -19,7 +19,7 @@ import pytest
 
 from connectors.contracts import Sink
 from connectors.testing.life import Life, new_incarnation
-from connectors.testing.target import SCHEMA, Change, Row, Target, schema_for
+from connectors.testing.target import SCHEMA, Change, Row, Target, batch, schema_for
 from twophase.errors import BadRowError, ConnectorError, FencedError, IdentityError
 from twophase.ids import Scope
 from twophase.values import CommitOutcome, Committable
@@ -71,6 +71,15 @@ class SinkCompliance:
 
     def test_columns_are_foreseen_as_they_are_found(self, life: Life) -> None:
         assert life.target.sink(life.name).foresee(schema_for(life.target)) == life.sink.columns
+
+    def test_batches_written_whole(self, life: Life) -> None:
+        writer = life.writer(life.permit(0))
+        for each in (rows(0, 3), rows(3, 3), rows(3, 8)):
+            writer.write_whole(batch(*each).select(list(life.sink.columns)))
+        life.decided[0] = [writer.prepare()]
+        assert life.decided[0][0].rows == 8
+        assert life.commit(0) == [COMMITTED]
+        assert life.target.rows() == Counter(rows(0, 8))
 
     def test_a_second_commit_adds_nothing(self, life: Life) -> None:
         life.checkpoint(0, rows(0, 5), rows(5, 8))
@@ -396,6 +405,21 @@ class UpsertCompliance(SinkCompliance):
         with pytest.raises(BadRowError, match="row 2, column 'n': NULL in a key"):
             writer.write(broken.select(list(life.sink.columns)))
         writer.abort()
+
+    def test_a_batch_that_is_refused_whole_leaves_nothing_and_the_writer_goes_on(self, life: Life) -> None:
+        writer = life.writer(life.permit(0))
+        broken = _numbered(0, 2).set_column(0, SCHEMA.field("n"), pa.array([1, None], pa.int64()))
+        for each in (_numbered(0, 3), broken, _numbered(3, 5)):
+            columns = each.select(list(life.sink.columns))
+            if each is broken:
+                with pytest.raises(BadRowError, match="NULL in a key"):
+                    writer.write_whole(columns)
+            else:
+                writer.write_whole(columns)
+        life.decided[0] = [writer.prepare()]
+        assert life.decided[0][0].rows == 5
+        life.commit(0)
+        assert life.target.rows() == Counter((n, str(n)) for n in range(5))
 
     def test_many_changes_of_few_keys(self, life: Life) -> None:
         """More than a writer keeps: it lets go of old ones on the way."""

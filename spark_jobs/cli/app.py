@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from spark_jobs.cli.dead_letters import dead_letters
 from spark_jobs.cli.doctor import doctor
 from spark_jobs.cli.init import init
 from spark_jobs.cli.options import Debug
@@ -43,6 +44,7 @@ app.command()(status)
 app.command()(repair)
 app.command()(reset)
 app.add_typer(transactions, name="transactions")
+app.add_typer(dead_letters, name="dead-letters")
 
 
 def _version(wanted: bool) -> None:

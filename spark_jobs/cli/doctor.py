@@ -78,6 +78,11 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     for entry in spec.sinks:
         for finding in build_sink(spec, entry).check(schemas.get(entry.name), tasks_at_once(spec)):
             yield f"sink {entry.name}", finding
+    if spec.dead_letter is not None:
+        from connectors.dead_letters import SCHEMA  # loads pyarrow
+
+        for finding in build_sink(spec, spec.dead_letter).check(SCHEMA, tasks_at_once(spec)):
+            yield "dead letters", finding
 
 
 def _is_behind_steps(spec: Spec) -> bool:

@@ -38,7 +38,7 @@ def in_doubt(spec: Spec) -> Iterator[tuple[list[Doubt], dict[str, Committer]]]:
     with ExitStack() as stack:
         committers: dict[str, Committer] = {}
         listed = []
-        for entry in (entry for entry in spec.sinks if entry.name in before.head.sinks):
+        for entry in (entry for entry in spec.outputs if entry.name in before.head.sinks):
             committer = committers[entry.name] = build_sink(spec, entry).committer(spec.pipeline)
             stack.callback(committer.close)
             committer.inspect(before.head.incarnation, ())  # it then knows whose transactions it is asked about

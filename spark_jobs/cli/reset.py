@@ -100,7 +100,7 @@ def _head(spec: Spec) -> HeadValue | None:
 
 
 def _reset(spec: Spec, begins: Mapping[str, StartingPoint] | None, *, abandon_lost: bool) -> Begun:
-    sinks = [build_sink(spec, entry) for entry in spec.sinks]
+    sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
     with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
         return driver.reset(abandon_lost=abandon_lost, begins=begins)

@@ -144,7 +144,7 @@ def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     if read_history(loaded) is None:
         _done("settled", [], as_json=as_json)
         return
-    sinks = [build_sink(loaded, entry) for entry in loaded.sinks]
+    sinks = [build_sink(loaded, entry) for entry in loaded.outputs]
     log = LocalSparkLog(loaded.checkpoint.location)
     with driver_of(loaded, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
         driver.start()

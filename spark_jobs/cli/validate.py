@@ -58,6 +58,7 @@ def _facts(spec: Spec) -> dict[str, object]:
             {"name": s.name, "connector": s.connector, "from": s.from_, "commit": s.commit, "writes": _sink(s)}
             for s in spec.sinks
         ],
+        "dead_letter": _letter_facts(spec),
     }
 
 
@@ -74,7 +75,21 @@ def _tree(spec: Spec) -> Tree:
             tree.add(out.text("here the flow divides: what follows is done to each checkpoint by itself", "italic"))
     for sink in spec.sinks:
         tree.add(out.text(f"sink {sink.name} from {sink.from_ or 'a job of your own'}: {_sink(sink)}"))
+    if spec.dead_letter is not None:
+        aside = [source.name for source in spec.sources if source.on_bad_record == "dead-letter"]
+        words = (
+            f"what does not decode of {', '.join(aside)}" if aside else "of none: no source has on_bad_record for it"
+        )
+        tree.add(out.text(f"dead letters, {words}: {_sink(spec.dead_letter)}"))
     return tree
+
+
+def _letter_facts(spec: Spec) -> dict[str, object] | None:
+    entry = spec.dead_letter
+    if entry is None:
+        return None
+    facts = {"name": entry.name, "connector": entry.connector, "commit": entry.commit, "writes": _sink(entry)}
+    return {**facts, "most_per_checkpoint": spec.checkpoint.max_dead_letters}
 
 
 def _source(source: KafkaEntry) -> str:

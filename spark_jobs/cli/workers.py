@@ -110,7 +110,7 @@ def _findings(seen: Sequence[Seen]) -> Iterator[Finding]:
 
 
 def _modules(spec: Spec) -> list[str]:
-    connectors = [*map(build_source, spec.sources), *(build_sink(spec, entry) for entry in spec.sinks)]
+    connectors = [*map(build_source, spec.sources), *(build_sink(spec, entry) for entry in spec.outputs)]
     steps = [step.python.partition(":")[0] for step in spec.transforms if isinstance(step, PythonStep)]
     stores = ["wal.object"] if _log_store(spec) else []
     return [*_ALWAYS, *(type(each).__module__ for each in connectors), *steps, *stores]
@@ -119,7 +119,7 @@ def _modules(spec: Spec) -> list[str]:
 def _addresses(spec: Spec) -> list[tuple[str, int]]:
     """Of the brokers that the spec names, of the sinks' servers, and of the store where rows wait."""
     urls = [f"//{broker}" for entry in spec.sources for broker in entry.bootstrap_servers.split(",")]
-    urls += [server for entry in spec.sinks for server in entry.servers(spec.checkpoint)]
+    urls += [server for entry in spec.outputs for server in entry.servers(spec.checkpoint)]
     urls += [store.endpoint] if (store := _log_store(spec)) else []
     parts = [urlsplit(url) for url in urls]
     return [(part.hostname, part.port or _PORTS[part.scheme.partition("+")[0]]) for part in parts if part.hostname]
@@ -128,7 +128,7 @@ def _addresses(spec: Spec) -> list[tuple[str, int]]:
 def _log_store(spec: Spec) -> ObjectAddress | None:
     """Where tasks put rows that wait."""
     at = spec.checkpoint.log_at
-    logged = any(entry.commit != "two-phase" for entry in spec.sinks)
+    logged = any(entry.commit != "two-phase" for entry in spec.outputs)
     return at if logged and isinstance(at, ObjectAddress) else None
 
 

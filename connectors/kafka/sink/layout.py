@@ -28,6 +28,7 @@ class Layout:
     format: Literal["json", "string", "raw"] = "json"
     key: tuple[str, ...] = ()  # of one: its text or bytes as they are, else JSON; of several: a JSON object
     headers: Mapping[str, str] = field(default_factory=dict)  # header -> column
+    carried: str | None = None  # a column with headers that a record had already, as dead_letters.headers_text
     partition: str | None = None  # None: the partitioner chooses by the key
     timestamp: str | None = None  # None: when it is written
     deleted: str | None = None  # true where the message is a tombstone: a key without a value
@@ -41,7 +42,8 @@ class Layout:
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """All that is needed of a row, each once."""
-        single = [each for each in (self.topic_column, self.partition, self.timestamp, self.deleted) if each]
+        found = (self.topic_column, self.partition, self.timestamp, self.deleted, self.carried)
+        single = [each for each in found if each]
         return list(dict.fromkeys([*self.value_columns(schema), *self.key, *self.headers.values(), *single]))
 
     def check(self, sink: str, schema: pa.Schema) -> None:
@@ -69,7 +71,7 @@ class Layout:
         if self.format == "raw":
             wanted[VALUE] = ("binary", _is_bytes)
         for header in self.headers.values():
-            wanted[header] = ("text or binary", _is_plain)
+            wanted[header] = ("text, binary, a whole number or a timestamp", is_header)
         json_columns = self.value_columns(schema) if self.format == "json" else []
         for name in json_columns:
             wanted[name] = ("of a type that JSON has: encode it, for example with base64()", supported)
@@ -89,6 +91,11 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def _is_plain(kind: pa.DataType) -> bool:
     return _is_text(kind) or _is_bytes(kind)
+
+
+def is_header(kind: pa.DataType) -> bool:
+    """Whether a header's value can be made of it: text and bytes as they are, the others as text."""
+    return bool(_is_plain(kind) or types.is_integer(kind) or types.is_timestamp(kind))
 
 
 def _is_plain_or_json(kind: pa.DataType) -> bool:

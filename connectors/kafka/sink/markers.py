@@ -95,10 +95,14 @@ class Markers:
 
     def markers(self, keys: Sequence[str]) -> Mapping[str, Marker]:
         """By key; what does not exist is left out."""
+        return {key: Marker(**each) for key, each in self.found(keys).items()}
+
+    def found(self, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """The records of these keys, where markers are; what does not exist is left out."""
         found: dict[str, Mapping[str, Any]] = {}
         for partition in {partition_of_marker(key) for key in keys}:
             found |= self._find(partition, [key for key in keys if partition_of_marker(key) == partition])
-        return {key: Marker(**each) for key, each in found.items()}
+        return found
 
     def _find(self, partition: int, keys: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         with self._lock:

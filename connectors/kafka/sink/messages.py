@@ -17,8 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Producer
+from pyarrow import types
 
 from connectors.bad_values import bad_value, checked
+from connectors.dead_letters import headers_of
 from connectors.formats.json_text import json_text
 from connectors.kafka.sink.layout import HEADERS, VALUE, Layout
 from connectors.kafka.sink.target import Topics
@@ -48,7 +50,7 @@ class Messages:
             (layout.timestamp, pa.field("timestamp", pa.int64())),  # milliseconds since 1970
             (layout.key, pa.field("key", pa.binary())),
             (True, pa.field("value", pa.binary())),
-            (layout.headers, pa.field("headers", HEADERS)),
+            (layout.headers or layout.carried, pa.field("headers", HEADERS)),
         ]
         metadata = None if layout.topic is None else {_TOPIC: layout.topic.encode()}
         return pa.schema([each for used, each in fields if used], metadata=metadata)
@@ -148,13 +150,24 @@ class Messages:
     def _headers(self, batch: pa.RecordBatch, first_row: int) -> pa.Array:
         """Each header's column becomes every so-manieth entry of one long list, which is then cut into rows."""
         del first_row
+        if self.layout.carried is not None:
+            return self._with_carried(batch, self.layout.carried)
         count, rows = len(self.layout.headers), batch.num_rows
         order = (np.arange(rows)[:, None] + np.arange(count)[None, :] * rows).ravel()
-        values = pa.concat_arrays([batch.column(name).cast(pa.binary()) for name in self.layout.headers.values()])
+        values = pa.concat_arrays([_header(batch.column(name)) for name in self.layout.headers.values()])
         names = pa.array(list(self.layout.headers)).take(pa.array(np.tile(np.arange(count), rows)))
         entries = pa.StructArray.from_arrays([names, values.take(pa.array(order))], fields=list(HEADERS.value_type))
         ends = pa.array(np.arange(0, (rows + 1) * count, count), pa.int32())
         return pa.ListArray.from_arrays(ends, entries)
+
+    def _with_carried(self, batch: pa.RecordBatch, carried: str) -> pa.Array:
+        """Row by row: only of records that were put aside."""
+        own = [(name, _header(batch.column(column)).to_pylist()) for name, column in self.layout.headers.items()]
+        rows = [
+            [*headers_of(text), *((name, values[row]) for name, values in own if values[row] is not None)]
+            for row, text in enumerate(batch.column(carried).to_pylist())
+        ]
+        return pa.array(rows, HEADERS)
 
     def _check_keys(self, batch: pa.RecordBatch, messages: pa.RecordBatch, first_row: int) -> None:
         for topic, rows in self._by_topic(batch):
@@ -168,7 +181,8 @@ class Messages:
 
     def _check_sizes(self, batch: pa.RecordBatch, messages: pa.RecordBatch, first_row: int) -> None:
         frame = _ROOM + sum(len(header.encode()) + _HEADER_ROOM for header in self.layout.headers)
-        columns = [batch.column(name) for name in self.layout.headers.values()]
+        headers = [*self.layout.headers.values(), *([self.layout.carried] if self.layout.carried else [])]
+        columns = [_header(batch.column(name)) for name in headers]
         columns += [messages.column(name) for name in ("key", "value") if name in messages.schema.names]
         sizes = pa.repeat(pa.scalar(frame, pa.int64()), batch.num_rows)
         for column in columns:
@@ -186,6 +200,13 @@ def parts(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = max(1, min(_ROWS, messages.num_rows * _BYTES // max(messages.nbytes, 1)))
     for start in range(0, messages.num_rows, rows):
         yield messages.slice(start, rows)
+
+
+def _header(values: pa.Array) -> pa.Array:
+    """The bytes of a header."""
+    if types.is_timestamp(values.type):
+        values = pc.strftime(values.cast(pa.timestamp("us", "UTC")), format="%Y-%m-%dT%H:%M:%SZ")
+    return (values.cast(pa.string()) if types.is_integer(values.type) else values).cast(pa.binary())
 
 
 def sender(messages: pa.RecordBatch) -> Callable[[Producer], None]:

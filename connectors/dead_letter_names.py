@@ -1,0 +1,25 @@
+"""What dead letters are called: the columns of a table, and the headers of a message. Imports nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAME: Final = "dead_letter"
+"""The sink's, unless the spec gives it another."""
+
+COLUMNS: Final = (
+    "source",  # as the spec calls it, of a record that does not decode
+    "sink",  # of a row that it refused
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",  # the record's
+    "key",
+    "value",
+    "headers",  # see dead_letters.headers_text
+    "error",  # in words
+    "checkpoint_id",
+)
+
+MESSAGE_HEADERS: Final = {f"eos.{name}": name for name in COLUMNS if name not in {"key", "value", "headers"}}
+"""Header of a message -> column. Its key, value and other headers are the record's."""

@@ -1,0 +1,117 @@
+"""Dead letters in a topic, and records that are sent to a topic once more, each once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from connectors.dead_letter_names import MESSAGE_HEADERS
+from connectors.formats import RawFormat
+from connectors.kafka.pool import shared_admin
+from connectors.kafka.settings import Connection
+from connectors.kafka.sink.markers import CLAIMS, Markers, partition_of_marker
+from connectors.kafka.sink.place import MARKERS, Place
+from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
+from connectors.kafka.sink.target import Topics, check_timeout, ensure_markers, in_sink_words
+from connectors.kafka.source import KafkaSource
+from connectors.letters import Letter
+from twophase.errors import SinkUnavailableError
+from twophase.values import OffsetRange, StartingPoint
+
+_NUMBERS = frozenset({"partition", "offset", "checkpoint_id"})
+
+
+def read_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, str]) -> list[Letter]:
+    """All that are committed, in the topic's order. Blocks. Raises SourceError."""
+    source = KafkaSource("dead_letter", bootstrap_servers, (topic,), RawFormat(), properties=properties)
+    begin = source.starting_point(StartingPoint()).positions
+    ends = source.horizon(StartingPoint(begin)).ends
+    ranges = [OffsetRange(split, start, ends[split]) for split, start in sorted(begin.items())]
+    return [letter for each in ranges for batch in source.read(each) for letter in _letters(batch)]
+
+
+def _letters(batch: pa.RecordBatch) -> list[Letter]:
+    """Of messages; what is none of ours is left out."""
+    found = []
+    for row in batch.select(["value", "_key", "_headers"]).to_pylist():
+        pairs = [(each["key"], each["value"]) for each in row["_headers"] or []]
+        own: dict[str, str] = {}
+        for name, value in reversed(pairs):  # ours come last: the record itself may have been a dead letter before
+            if name not in MESSAGE_HEADERS or name in own:
+                break
+            own[name] = (value or b"").decode()
+        if "eos.checkpoint_id" not in own:
+            continue
+        columns: dict[str, object] = {
+            column: int(own[name]) if column in _NUMBERS else own[name]
+            for name, column in MESSAGE_HEADERS.items()
+            if name in own
+        }
+        headers = pairs[: len(pairs) - len(own)]
+        found.append(Letter.of({**columns, "key": row["_key"], "value": row["value"], "headers": headers}))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Sends records to a topic of the cluster that they came from. Picklable; opens nothing by itself.
+
+    Each is sent once, for readers of committed records: with it, in the same Kafka transaction, goes a marker of its
+    place and of the topic, so that whatever becomes of a call, the next one knows. Of two calls at once the later one
+    ends the earlier one's transaction.
+    """
+
+    pipeline: str
+    bootstrap_servers: str
+    properties: Mapping[str, str]
+    topic: str
+    markers: str = MARKERS
+
+    def send(self, letters: Sequence[Letter]) -> list[Letter]:
+        """Those that no call before has sent there, with their keys, values and headers; returns them.
+
+        Raises TargetError, SinkUnavailableError: then nothing of this call is seen, or all of it.
+        """
+        settings = tuple(sorted(self.properties.items()))
+        connection = Connection(self.bootstrap_servers, group_id=f"eos-{self.pipeline}", properties=settings)
+        place = Place(connection, self.topic, markers=self.markers)
+        facts = Topics.of_sink("replay", place)
+        with in_sink_words("replay"), shared_admin(connection) as admin:
+            ensure_markers(admin, self.markers)
+            check_timeout(admin, place)
+        try:
+            producer = TransactionalProducer(place, f"eos.{self.pipeline}.replay", facts.batch_bytes)
+            try:
+                by_key = {self._key(each): each for each in letters}
+                with in_sink_words("replay, reading what was sent"):  # once nobody else can send any more
+                    sent = Markers(connection, self.markers).found(list(by_key))
+                left = [each for key, each in by_key.items() if key not in sent]
+                if left:
+                    self._send(producer, left)
+                return left
+            finally:
+                producer.close()
+        except FencedProducerError:
+            message = "another replay of this pipeline has begun meanwhile"
+            raise SinkUnavailableError(message, remedy="wait until it has ended, then call it again") from None
+
+    def _key(self, letter: Letter) -> str:
+        return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{self.topic}"
+
+    def _send(self, producer: TransactionalProducer, letters: Sequence[Letter]) -> None:
+        def hand_over(handle: Producer) -> None:
+            for each in letters:
+                handle.produce(self.topic, each.value, each.key, headers=list(each.headers))
+                key = self._key(each)
+                marker = json.dumps({"checkpoint_id": each.checkpoint_id}).encode()
+                handle.produce(self.markers, marker, key.encode(), partition_of_marker(key))
+
+        size_bytes = sum(len(each.value or b"") + len(each.key or b"") for each in letters)
+        producer.begin()
+        producer.produce(hand_over, 2 * len(letters), size_bytes)
+        last = {"replayed": len(letters), "to": self.topic}
+        producer.commit(f"eos.{self.pipeline}.replay", CLAIMS + 1, last)

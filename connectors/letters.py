@@ -1,0 +1,44 @@
+"""Dead letters as they are read again, from wherever they were written: for people, and to be sent once more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from connectors.dead_letter_names import COLUMNS
+from connectors.dead_letters import Headers, headers_of
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """See dead_letter_names for what is in it."""
+
+    source: str | None
+    sink: str | None
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    timestamp: str | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers  # the record's own
+    error: str
+    checkpoint_id: int
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Self:
+        """From a row, by the names of dead_letter_names."""
+        known: dict[str, Any] = {name: columns.get(name) for name in COLUMNS}
+        stamp, headers = known["timestamp"], known["headers"]
+        known["timestamp"] = stamp.isoformat() if isinstance(stamp, datetime) else stamp
+        known["headers"] = headers_of(headers) if headers is None or isinstance(headers, str) else headers
+        return cls(**known)
+
+    @property
+    def place(self) -> str | None:
+        """`topic/partition/offset` of the record; None where it is not known."""
+        if self.topic is None or self.partition is None or self.offset is None:
+            return None
+        return f"{self.topic}/{self.partition}/{self.offset}"

@@ -1,0 +1,265 @@
+"""Records that do not decode: each once in `dead_letter`, with its bytes, and every other one once in the sink."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from connectors.kafka.letters import Replay
+from connectors.kafka.settings import Connection
+from connectors.kafka.sink.place import Place
+from connectors.kafka.sink.producer import TransactionalProducer
+from connectors.kafka.sink.target import BATCH
+from connectors.letters import Letter
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.command_line import CommandLine
+from integration_tests.harness.drain import drain
+from integration_tests.harness.oracle import SinkTable
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from integration_tests.services import Services
+
+pytestmark = pytest.mark.any_server
+
+Bad = tuple[int, int, bytes, bytes, str]
+"""Partition, offset, key, value, and what its one header of the producer says."""
+
+_BAD = (b"", b"\xff\xfe", b'{"id": "seven"', b'{"id": 1} {"id": 2}', b"[]", b"null", b'{"id": 1e99}')
+
+
+class BadRecords:
+    """Those that were produced to a pipeline's topic."""
+
+    def __init__(self, bootstrap: str, pipeline: Pipeline) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._topic = pipeline.workload.topic
+        self.expected: Counter[Bad] = Counter()
+
+    def produce(self, count: int) -> None:
+        """So many, with bytes of their own; returns when the broker has them."""
+        for number in range(count):
+            value, key = _BAD[number % len(_BAD)] + b" " * (number // len(_BAD)), f"key {number}".encode()
+            partition = number % PARTITIONS
+
+            def delivered(error: object, message: Any, key: bytes = key, value: bytes = value) -> None:
+                assert error is None
+                self.expected[message.partition(), message.offset(), key, value, key.decode()] += 1
+
+            headers: list[tuple[str, str | bytes | None]] = [("trace", key)]
+            self._producer.produce(self._topic, value, key, partition, headers=headers, on_delivery=delivered)
+        assert self._producer.flush(60) == 0
+
+
+@pytest.fixture
+def bad(services: Services, pipeline: Pipeline) -> BadRecords:
+    return BadRecords(services.kafka_bootstrap, pipeline)
+
+
+def _to_topic(services: Services, pipeline: Pipeline, name: str) -> None:
+    pipeline.spec["dead_letter"] = {
+        "connector": "kafka",
+        "bootstrap_servers": services.kafka_bootstrap,
+        "topic": name,
+    }
+
+
+def _in_topic(services: Services, name: str) -> Counter[Bad]:
+    """What a reader of committed messages sees. Says of each that its headers are whole."""
+    found: Counter[Bad] = Counter()
+    for record in drain(services.kafka_bootstrap, name):
+        told = {header: (value or b"").decode() for header, value in record.headers.items()}
+        assert told["eos.source"] == "incoming"
+        assert told["eos.error"]
+        assert told["eos.timestamp"].startswith("20")
+        assert int(told["eos.checkpoint_id"]) >= 0
+        place = int(told["eos.partition"]), int(told["eos.offset"])
+        found[(*place, record.key or b"", record.value or b"", told["trace"])] += 1
+    return found
+
+
+def _in_table(table: SinkTable) -> Counter[Bad]:
+    statement = "SELECT `partition`, `offset`, `key`, value, headers FROM " + table.name
+    rows = table.execute(statement)
+    return Counter((p, o, key, value, key.decode()) for p, o, key, value, headers in rows if json.loads(headers))
+
+
+@pytest.mark.timeout(1200)
+def test_killed_around_the_second_job(
+    pipeline: Pipeline, bad: BadRecords, services: Services, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """To a topic. Nothing of it is seen before its checkpoint is decided, and nothing is ever seen twice."""
+    target = topic(partitions=2)
+    _to_topic(services, pipeline, target)
+    for _ in range(6):
+        pipeline.workload.produce(CHECKPOINT_RECORDS)
+        bad.produce(5)
+    for stem, seen in (("dead-letters@0", 0), ("before-decide@1", 1), ("after-decide@2", 2), ("applying@3", 3)):
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        ids = {record.headers["eos.checkpoint_id"] for record in drain(services.kafka_bootstrap, target)}
+        assert len(ids) <= seen + 1, (stem, ids)
+        assert _in_topic(services, target) <= bad.expected
+        assert pipeline.verdict().clean
+        process.kill()
+    pipeline.workload.produce(CHECKPOINT_RECORDS)  # a checkpoint without bad records, too
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=7 * CHECKPOINT_RECORDS)
+    assert bad.expected.total() == 30
+    assert _in_topic(services, target) == bad.expected
+    with ExitStack() as stack:
+        commands = stack.enter_context(CommandLine(tmp_path))
+        for command in ("doctor", "validate"):
+            ended = commands.run([command, str(pipeline.write_spec())], pipeline.environment)
+            assert ended.code == 0, ended.output
+            assert "dead letters" in ended.output
+
+
+@pytest.mark.timeout(900)
+def test_to_a_table_that_the_start_makes(pipeline: Pipeline, bad: BadRecords, services: Services) -> None:
+    """By two-phase commit, from a source with a column that is NOT NULL.
+
+    A checkpoint of bad records alone; a table that is away in between makes no dead letter.
+    """
+    letters = SinkTable(pipeline.table.url, "letters")
+    pipeline.spec["dead_letter"] = {
+        "connector": "mysql",
+        "url": "${env:SINK_URL}",
+        "table": "letters",
+        "create": "if-missing",
+        "commit": "two-phase",
+    }
+    pipeline.source["format"]["schema"] = "id BIGINT NOT NULL, word STRING, payload STRING"
+    bad.produce(100)
+    bad.produce(20)
+    pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
+    for stem in ("dead-letters@0", "between-commits@0"):
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        process.kill()
+    pipeline.catch_up()
+    pipeline.workload.produce(10)
+    bad.produce(3)
+    pipeline.table.execute(f"RENAME TABLE {pipeline.table.name} TO elsewhere")
+    pipeline.start().fail("there is no table")
+    pipeline.table.execute(f"RENAME TABLE elsewhere TO {pipeline.table.name}")
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=2 * CHECKPOINT_RECORDS + 10)
+    assert bad.expected.total() == 123
+    assert _in_table(letters) == bad.expected
+    assert letters.prepared(pipeline.head.incarnation) == []
+
+
+@pytest.mark.timeout(600)
+def test_too_many_stop_the_pipeline_and_are_written_after_the_change(
+    pipeline: Pipeline, bad: BadRecords, services: Services, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """More in all than are allowed, and no task has that many. A pipeline that has run takes a dead_letter later."""
+    target = topic(partitions=1)
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    bad.produce(3)
+    pipeline.workload.produce(10)
+    pipeline.start().fail("offset ", "dead_letter")
+    _to_topic(services, pipeline, target)
+    pipeline.spec["checkpoint"]["max_dead_letters"] = 2
+    pipeline.start().fail("has more than 2 dead letters", "raise checkpoint.max_dead_letters")
+    assert drain(services.kafka_bootstrap, target) == []
+    pipeline.spec["checkpoint"]["max_dead_letters"] = 3
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=CHECKPOINT_RECORDS + 10)
+    assert bad.expected.total() == 3
+    assert _in_topic(services, target) == bad.expected
+    with CommandLine(tmp_path) as commands:
+        _list_and_replay(commands, pipeline, bad, services, topic(partitions=1))
+
+
+def _list_and_replay(
+    commands: CommandLine, pipeline: Pipeline, bad: BadRecords, services: Services, again: str
+) -> None:
+    """To a topic that is not read, one and then all; a second call has nothing left to send."""
+    spec = str(pipeline.write_spec())
+
+    def told(*arguments: str) -> Any:
+        ended = commands.run(["dead-letters", *arguments, "--json"], pipeline.environment)
+        assert ended.code == 0, ended.output
+        return json.loads(ended.output)
+
+    listed = told("list", spec)["dead_letters"]
+    places = [f"{each['topic']}/{each['partition']}/{each['offset']}" for each in listed]
+    assert sorted(places) == sorted(f"{pipeline.workload.topic}/{p}/{o}" for p, o, *_ in bad.expected)
+    assert told("replay", spec, "--offset", places[0], "--to", again)["sent"] == [places[0]]
+    assert sorted(told("replay", spec, "--all", "--to", again)["sent"]) == sorted(places[1:])
+    assert told("replay", spec, "--source", "incoming", "--to", again)["sent"] == []
+    sent = Counter((record.key, record.value, *record.headers) for record in drain(services.kafka_bootstrap, again))
+    assert sent == Counter((key, value, "trace") for _, _, key, value, _ in bad.expected)
+
+
+@pytest.mark.timeout(900)
+def test_rows_that_sinks_refuse(pipeline: Pipeline, bad: BadRecords, services: Services, topic: TopicFactory) -> None:
+    """By two sinks that share tasks, each for its own reasons, beside records that do not decode; killed meanwhile.
+
+    One of the sinks may still commit the checkpoint before.
+    """
+    pipeline.spec["checkpoint"]["max_concurrent"] = 2
+    target = topic(partitions=1)
+    _to_topic(services, pipeline, target)
+    (warehouse,) = pipeline.spec["sinks"]
+    narrow = SinkTable(pipeline.table.url, "narrow")
+    narrow.execute("CREATE TABLE narrow (id TINYINT, word VARCHAR(40), payload VARCHAR(80))")
+    pipeline.spec["sinks"].append({**warehouse, "name": "narrow", "table": "narrow", "commit": "write-ahead-log"})
+    pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} MODIFY word VARCHAR(12)")
+    pipeline.workload.produce(120)
+    pipeline.workload.produce_words("fits", "is much too long", "fits, too", "is too long, too")
+    pipeline.workload.produce(20)  # ids from 124 on: 16 of them do not fit into a TINYINT
+    bad.produce(2)
+    for stem in ("before-decide", "after-decide"):
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        assert narrow.count() == 0
+        process.kill()
+    pipeline.catch_up()
+    long = Counter(row for row in pipeline.workload.expected if row[1] is not None and len(row[1]) > 12)
+    large = Counter(row for row in pipeline.workload.expected if row[0] > 127)
+    assert (long.total(), large.total()) == (2, 16)
+    assert pipeline.table.rows() == pipeline.workload.expected - long
+    assert narrow.rows() == pipeline.workload.expected - large
+    refused: dict[str, Counter[Any]] = {"warehouse": Counter(), "narrow": Counter()}
+    for record in drain(services.kafka_bootstrap, target):
+        if "eos.sink" in record.headers:
+            row = record.json
+            refused[(record.headers["eos.sink"] or b"").decode()][row["id"], row["word"], row["payload"]] += 1
+        else:
+            assert (record.headers["eos.source"], record.headers["eos.offset"] is not None) == (b"incoming", True)
+            refused.setdefault("", Counter())[record.key] += 1
+    assert refused["warehouse"] == long
+    assert refused["narrow"] == large
+    assert refused[""] == Counter([b"key 0", b"key 1"])
+    assert pipeline.prepared() == []
+
+
+@pytest.mark.timeout(120)
+def test_a_replay_that_died_is_made_again_as_a_whole(services: Services, topic: TopicFactory) -> None:
+    """What it had sent was never committed; and one whose answer was lost is known by its markers."""
+    again = topic(partitions=2)
+    keys = [None if number % 2 else b"k" for number in range(9)]
+    letters = [
+        Letter("s", None, "t", 0, number, None, key, b"%d" % number, [("h", None)], "bad", 3)
+        for number, key in enumerate(keys)
+    ]
+    replay = Replay(f"replay-{again}", services.kafka_bootstrap, {}, again)
+    place = Place(Connection(services.kafka_bootstrap, group_id="g"), again)
+    dead = TransactionalProducer(place, f"eos.{replay.pipeline}.replay", BATCH)
+    dead.begin()
+    dead.produce(lambda handle: handle.produce(again, b"never seen"), 1, 10)
+    assert replay.send(letters[:4]) == letters[:4]
+    assert replay.send([*letters[:6], letters[5]]) == letters[4:6]
+    assert replay.send(letters) == letters[6:]
+    assert replay.send(letters) == []
+    found = Counter((each.key, each.value, *each.headers.items()) for each in drain(services.kafka_bootstrap, again))
+    assert found == Counter((each.key, each.value, ("h", None)) for each in letters)
+    dead.close()

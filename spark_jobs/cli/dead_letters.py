@@ -1,0 +1,188 @@
+"""`eos dead-letters`: what the pipeline could not take, and sending it once more."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from connectors.letters import Letter
+from connectors.spec import KafkaEntry, Spec
+from connectors.spec.kafka_sink import KafkaSinkEntry
+from connectors.spec.sinks import SqliteEntry
+from spark_jobs.cli.options import AsJson, Debug, SpecPath
+from spark_jobs.cli.output import out
+from twophase.errors import SpecError
+
+_SHOWN: int = 60  # characters of a value
+
+dead_letters = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="""Show what went to `dead_letter`, and send records once more.
+
+    Exit code: 0; 1 if a service refuses or does not answer; 2 if the spec or the command line is wrong.
+
+    Examples:
+
+        eos dead-letters list orders.yaml
+
+        eos dead-letters replay orders.yaml --all
+    """,
+)
+
+Source = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", show_default=False, help="Only those of this source.")
+]
+
+
+@dead_letters.command("list")
+def show(spec: SpecPath, source: Source = None, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Show the dead letters that are visible now: where each record is, why it is here, and how it begins.
+
+    With `--json` whole: key, value and headers in base64. Changes nothing.
+
+    Exit code: 0; 1 if they cannot be read; 2 if the spec is wrong.
+
+    Examples:
+
+        eos dead-letters list orders.yaml
+
+        eos dead-letters list orders.yaml --json
+    """
+    loaded = out.load(spec)
+    found = [each for each in letters_of(loaded) if source is None or each.source == source]
+    if as_json:
+        out.facts({"ok": True, "pipeline": loaded.pipeline, "dead_letters": [_facts(each) for each in found]})
+    elif found:
+        out.show(_table(found))
+    else:
+        out.show(out.text("There are no dead letters."))
+
+
+@dead_letters.command()
+def replay(
+    spec: SpecPath,
+    source: Source = None,
+    offset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--offset", metavar="TOPIC/PARTITION/OFFSET", show_default=False, help="Only this record; may be repeated."
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that were not replayed yet.")] = False,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TOPIC", show_default=False, help="Another topic than the records' own."),
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Send records that did not decode once more, with their bytes, key and headers, to their topic or to another one.
+
+    Each is sent once to a topic, for readers of committed records: what was sent is remembered in the same Kafka
+    transaction, in the topic `eos-markers` of the source's cluster, so that a second call sends nothing again,
+    whatever became of the first one. In their topic they are new records, behind all others: what reads it besides this
+    pipeline reads them twice, and one that still does not decode becomes a dead letter again. Rows that a sink
+    refused are left out: they are no records.
+
+    Exit code: 0; 1 if a service refuses or does not answer; 2 if the spec or the command line is wrong.
+
+    Examples:
+
+        eos dead-letters replay orders.yaml --all
+
+        eos dead-letters replay orders.yaml --offset orders/0/17 --to orders.retry
+    """
+    loaded = out.load(spec)
+    if not (source or offset or everything):
+        raise SpecError("nothing says which dead letters to replay", remedy="give --source, --offset or --all")
+    found = letters_of(loaded)
+    chosen = [each for each in found if _is_chosen(each, source, offset)]
+    missing = sorted(set(offset or ()) - {str(each.place) for each in chosen})
+    if missing:
+        message = f"there is no dead letter of {', '.join(missing)}"
+        raise SpecError(message, remedy="`eos dead-letters list` shows what there is")
+    sent = [letter for part in _replayed(loaded, chosen, to) for letter in part]
+    if as_json:
+        facts = {"chosen": len(chosen), "sent": [each.place for each in sent], "before": len(chosen) - len(sent)}
+        out.facts({"ok": True, "pipeline": loaded.pipeline, **facts})
+    else:
+        before = f"; {len(chosen) - len(sent)} had been sent there before" if len(sent) < len(chosen) else ""
+        out.show(out.text(f"{len(sent)} of {len(chosen)} dead letters were sent once more{before}."))
+
+
+def letters_of(spec: Spec) -> Sequence[Letter]:
+    """All that are visible now. Raises SpecError where the spec has no `dead_letter`, and what the service raises."""
+    entry = spec.dead_letter
+    if entry is None:
+        raise SpecError("the spec has no dead_letter", remedy="see docs/sinks.md, dead letters")
+    if isinstance(entry, KafkaSinkEntry):
+        from connectors.kafka.letters import read_letters as read_topic  # loads Kafka's client
+
+        return read_topic(entry.bootstrap_servers, str(entry.topic), entry.properties)
+    from connectors.sql.letters import read_letters  # loads SQLAlchemy
+
+    where = entry.path if isinstance(entry, SqliteEntry) else entry.url.reveal()
+    return read_letters(where, entry.table, entry.columns)
+
+
+def _is_chosen(letter: Letter, source: str | None, offsets: Sequence[str] | None) -> bool:
+    if letter.source is None or letter.place is None:
+        return False
+    return (source is None or letter.source == source) and (not offsets or letter.place in offsets)
+
+
+def _replayed(spec: Spec, chosen: Sequence[Letter], to: str | None) -> Iterator[list[Letter]]:
+    """Topic by topic: a transaction for each, and for each source's cluster."""
+    from connectors.kafka.letters import Replay  # loads Kafka's client
+
+    sources = {entry.name: entry for entry in spec.sources}
+    groups: dict[tuple[str, str], list[Letter]] = {}
+    for each in chosen:
+        groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
+    for (name, topic), letters in groups.items():
+        entry = _source(sources, name)
+        yield Replay(spec.pipeline, entry.bootstrap_servers, entry.properties, topic).send(letters)
+
+
+def _source(sources: dict[str, KafkaEntry], name: str) -> KafkaEntry:
+    if name not in sources:
+        message = f"there are dead letters of a source {name!r}, which the spec does not have"
+        raise SpecError(message, remedy="choose others with --source, or put the source back")
+    return sources[name]
+
+
+def _facts(letter: Letter) -> dict[str, object]:
+    return {
+        "source": letter.source,
+        "sink": letter.sink,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp": letter.timestamp,
+        "key": _base64(letter.key),
+        "value": _base64(letter.value),
+        "headers": [[name, _base64(value)] for name, value in letter.headers],
+        "error": letter.error,
+        "checkpoint_id": letter.checkpoint_id,
+    }
+
+
+def _base64(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
+
+
+def _table(found: Sequence[Letter]) -> Table:
+    table = Table()
+    for heading in ("of", "record", "checkpoint", "error", "value"):
+        table.add_column(heading, overflow="fold")
+    for each in found:
+        of = f"source {each.source}" if each.source is not None else f"sink {each.sink}"
+        shown = "null" if each.value is None else repr(each.value[:_SHOWN])[1:]
+        cells = (of, each.place or "not known", str(each.checkpoint_id), each.error, shown)
+        table.add_row(*map(out.text, cells))
+    return table

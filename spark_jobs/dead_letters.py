@@ -1,0 +1,216 @@
+"""Records that do not decode: counted while a batch is read, and read again, as dead letters, where there are any.
+With them go rows that sinks refused (see sifting).
+
+A source that puts records aside ends each range that it reads with one row more, a *mark*, which says in a column of
+its own how many they were. Spark counts the marks on their way and drops them, so that no step meets one. The count
+comes with the results of the very tasks that were successful, before the job is over: it costs no job of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from connectors.contracts import Sink, Source
+from connectors.dead_letters import RECORD, SCHEMA
+from spark_jobs.columns import quoted
+from spark_jobs.failures import TOKEN, carried
+from spark_jobs.query import observed
+from spark_jobs.ranges import pieces
+from spark_jobs.writing import Share
+from twophase.errors import BadRecordError, ConnectorError, PrepareError
+from twophase.values import OffsetRange
+
+_ASIDE: Final = "_eos_aside"
+"""Hidden column of what such a source gives: NULL in a record's row; in a mark, how many were put aside."""
+
+
+def with_mark(schema: pa.Schema) -> pa.Schema:
+    """What Spark is told of a source that puts records aside."""
+    return schema.append(pa.field(_ASIDE, pa.int64()))
+
+
+def read_and_mark(source: Source, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """In a task: a range's records, and then its mark."""
+    aside = 0
+
+    def put_aside(count: int) -> None:
+        nonlocal aside
+        aside += count
+
+    schema = with_mark(source.schema)
+    for batch in source.read(offsets, put_aside):
+        yield pa.record_batch([*batch.columns, pa.nulls(batch.num_rows, pa.int64())], schema=schema)
+    nothing = [_nothing(field) for field in source.schema]
+    yield pa.record_batch([*nothing, pa.array([aside], pa.int64())], schema=schema)
+
+
+def _nothing(field: pa.Field) -> pa.Array:
+    """One value; Spark looks for one even in a row that is dropped, where a column is NOT NULL."""
+    return pa.array([None if field.nullable else _zero(field.type)], field.type)
+
+
+def _zero(kind: pa.DataType) -> Any:
+    if pt.is_struct(kind):
+        return {child.name: None if child.nullable else _zero(child.type) for child in kind}
+    zeros: Mapping[Callable[[pa.DataType], bool], Any] = {
+        pt.is_boolean: False,
+        pt.is_string: "",
+        pt.is_binary: b"",
+        pt.is_decimal: Decimal(0),
+        pt.is_date: date(1970, 1, 1),
+        pt.is_timestamp: datetime(1970, 1, 1),
+        pt.is_list: [],
+    }
+    return next((zero for test, zero in zeros.items() if test(kind)), 0)
+
+
+def counting(source: Source, frame: DataFrame) -> DataFrame:
+    """The records of a source as the steps get them. Spark moves no filter of theirs before the count."""
+    aside = functions.col(_ASIDE)
+    counts = functions.count(aside).alias("marks"), functions.sum(aside).alias("aside")
+    return frame.observe(_name(source), *counts).where(aside.isNull()).drop(_ASIDE)
+
+
+def _name(source: Source) -> str:
+    return f"eos_{source.name}"
+
+
+Ranges = Mapping[str, Sequence[OffsetRange]]
+"""What a checkpoint reads of each source, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A source's ranges of a checkpoint, and what its job has counted there."""
+
+    source: Source
+    ranges: Sequence[OffsetRange]  # each read by one task
+    marks: int
+    aside: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether each range was read to its end, and none of them twice (for two branches, say)."""
+        return self.marks == len(self.ranges)
+
+    @property
+    def may_have_some(self) -> bool:
+        """Also where a range was not read to its end, as Spark does where a join has nothing on its other side."""
+        return self.aside > 0 or self.marks < len(self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where a pipeline's dead letters go to, and what they come from."""
+
+    sink: Sink  # opened, for dead_letters.SCHEMA
+    sources: Sequence[Source]  # that put records aside
+    most: int  # of a checkpoint
+
+    def found(self, batch: DataFrame, ranges: Ranges, refused: pa.Table) -> Found | None:
+        """What the job of this batch has counted; None where nothing was put aside. Called when the job has ended.
+
+        `refused`: the rows that sinks did not take, as dead_letters.RECORD.
+        """
+        reads = [self._read(batch, source, ranges.get(source.name, ())) for source in self.sources]
+        reads = [each for each in reads if each.may_have_some]
+        return Found(self, reads, refused) if reads or refused.num_rows else None
+
+    def _read(self, batch: DataFrame, source: Source, ranges: Sequence[OffsetRange]) -> _Read:
+        tasks = [piece for each in ranges for piece in pieces(each, source.split_above)]
+        counts = observed(batch, _name(source)) if tasks else None
+        marks, aside = counts if counts is not None else (0, 0)
+        return _Read(source, tasks, marks or 0, aside or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A checkpoint that has dead letters, as far as its job could tell."""
+
+    letters: DeadLetters
+    reads: Sequence[_Read]
+    refused: pa.Table
+
+    def rows(self, spark: SparkSession, checkpoint_id: int) -> DataFrame:
+        """The dead letters: the ranges are read again, each by a task, and nothing else of them is kept.
+
+        Rows that were refused are with the driver already, and are few.
+        """
+        columns = [*map(quoted, self.letters.sink.columns)]
+        refused = spark.createDataFrame(_dated(self.refused, checkpoint_id)).select(*columns)
+        if not self.reads:
+            return refused
+        ranges = [(each.source, piece) for each in self.reads for piece in each.ranges]
+        task = _ReadAgain(ranges, checkpoint_id, self.letters.most, TOKEN)
+        numbers = spark.range(0, len(ranges), 1, len(ranges))
+        rows = numbers.mapInArrow(task, from_arrow_schema(SCHEMA))
+        found = rows.select(*columns)
+        return found.union(refused) if self.refused.num_rows else found
+
+    @property
+    def share(self) -> Share:
+        """What the sink gets of `rows`: all of it."""
+        return Share(self.letters.sink, tuple(range(len(self.letters.sink.columns))))
+
+    def mistake(self, checkpoint_id: int, written: int) -> ConnectorError | None:
+        """Why so many dead letters cannot be those of the checkpoint; None if they are."""
+        if written > self.letters.most:
+            return too_many(checkpoint_id, self.letters.most)
+        written -= self.refused.num_rows
+        counted = sum(each.aside for each in self.reads)
+        exact = all(each.is_exact for each in self.reads)
+        least = 0 if counted == 0 else counted if exact else 1
+        if written < least or (written > counted and not any(each.marks < len(each.ranges) for each in self.reads)):
+            message = f"checkpoint {checkpoint_id}: {counted} records were put aside, and {written} were found again"
+            return PrepareError(message, remedy="does something delete or compact what is read? It is tried again")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadAgain:
+    """The function that Spark runs for each range, whose number comes as its only row."""
+
+    ranges: Sequence[tuple[Source, OffsetRange]]
+    checkpoint_id: int
+    most: int
+    token: str  # see failures.carried
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        with carried(self.token):
+            for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+                source, offsets = self.ranges[number]
+                for found in source.bad_records(offsets):
+                    rows += found.num_rows
+                    if rows > self.most:
+                        raise too_many(self.checkpoint_id, self.most, _example(found))
+                    yield from _dated(found, self.checkpoint_id).to_batches()
+
+
+def _dated(found: pa.RecordBatch | pa.Table, checkpoint_id: int) -> pa.Table:
+    """Rows of dead_letters.RECORD as those of SCHEMA."""
+    checkpoint = pa.repeat(pa.scalar(checkpoint_id, pa.int64()), found.num_rows)
+    parts = dict(zip(RECORD.names, found.columns, strict=True)) | {"checkpoint_id": checkpoint}
+    return pa.table([parts[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def _example(found: pa.RecordBatch) -> str:
+    (first,) = found.slice(0, 1).to_pylist()
+    where = f"topic {first['topic']}, partition {first['partition']}, offset {first['offset']}"
+    return f"; one of them: {where}: {first['error']}"
+
+
+def too_many(checkpoint_id: int, most: int, example: str = "") -> BadRecordError:
+    """The end of the pipeline: that many bad records are no exception any more."""
+    message = f"checkpoint {checkpoint_id} has more than {most} dead letters (checkpoint.max_dead_letters){example}"
+    remedy = "correct the source's schema, or raise checkpoint.max_dead_letters to put them aside all the same"
+    return BadRecordError(message, remedy=remedy)

@@ -1,0 +1,60 @@
+"""Rows that a sink refuses for their own sake, found by halving, in a task of a try after one that met such a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from connectors.contracts import Writer
+from connectors.dead_letters import RECORD, refused
+from twophase.errors import BadRowError, TooManyBadRowsError
+
+
+@dataclass(slots=True)
+class Sieve:
+    """What one task puts aside. An error that is no BadRowError, such as an outage, passes through as it is."""
+
+    most: int  # rows; more are an error
+    letters: list[pa.RecordBatch] = field(default_factory=list)  # of dead_letters.RECORD
+
+    def write(self, writer: Writer, sink: str, batch: pa.RecordBatch) -> None:
+        """All rows of the batch but those that the sink refuses. One among n costs about as much as writing thrice."""
+        if batch.num_rows == 0:
+            return
+        try:
+            writer.write_whole(batch)
+        except BadRowError as error:
+            if batch.num_rows == 1:
+                self._put_aside(sink, batch, error)
+                return
+            half = batch.num_rows // 2
+            self.write(writer, sink, _copied(batch, 0, half))
+            self.write(writer, sink, _copied(batch, half, batch.num_rows))
+
+    def _put_aside(self, sink: str, row: pa.RecordBatch, error: BadRowError) -> None:
+        if len(self.letters) == self.most:
+            message = f"more than {self.most} dead letters (checkpoint.max_dead_letters); one of them: {error.message}"
+            raise TooManyBadRowsError(message, remedy=error.remedy)
+        self.letters.append(refused(sink, row, error.message))
+
+    def encoded(self) -> bytes | None:
+        """What was put aside, for the driver; None if nothing was."""
+        if not self.letters:
+            return None
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, RECORD) as writer:
+            for letter in self.letters:
+                writer.write_batch(letter)
+        content: bytes = stream.getvalue().to_pybytes()
+        return content
+
+
+def _copied(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+    """Those rows alone: a slice of a list still has its neighbours' values behind it, and with them what is bad."""
+    return batch.take(pa.array(range(start, end), pa.int64()))
+
+
+def decoded(letters: bytes) -> pa.Table:
+    """The inverse."""
+    return pa.ipc.open_stream(letters).read_all()

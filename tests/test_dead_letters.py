@@ -1,0 +1,433 @@
+"""Dead letters: what the spec says of them, how a source marks and tells them, and which counts are believed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
+from connectors.dead_letters import RECORD, SCHEMA, headers_of, headers_text, refused
+from connectors.formats import parse_ddl
+from connectors.kafka.bad_records import letters
+from connectors.kafka.letters import _letters as in_topic
+from connectors.kafka.settings import Connection
+from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.messages import Messages
+from connectors.kafka.sink.target import Facts, Topics
+from connectors.letters import Letter
+from connectors.registry import build_sink, build_source
+from connectors.spec import Spec, guarantees, load_spec
+from connectors.spec.mistakes import SpecMistakesError
+from spark_jobs.cli import output, run_command_line
+from spark_jobs.dead_letters import DeadLetters, Found, _dated, _Read, _ReadAgain, read_and_mark, with_mark
+from spark_jobs.failures import TOKEN, CarriedError, translate
+from spark_jobs.kafka_format import source_of
+from spark_jobs.sifting import Sieve, decoded
+from tests.test_twophase_verify import HEAD, NEWEST, SINK, SPARK
+from twophase.errors import (
+    BadRecordError,
+    BadRowError,
+    IdentityError,
+    PrepareError,
+    SinkUnavailableError,
+    SpecError,
+    TooManyBadRowsError,
+)
+from twophase.values import OffsetRange, SinkState
+from twophase.verify import verify
+
+TOPIC = "dead_letter: {connector: kafka, bootstrap_servers: 'k:1', topic: bad%s}\n"
+SPEC = """\
+pipeline: p
+checkpoint: {location: state}
+sources: [{name: s, connector: kafka, bootstrap_servers: 'k:1', topics: [t], format: {type: string}%s}]
+sinks: [{name: out, from: s, connector: sqlite, path: x.db, table: t, commit: write-ahead-log}]
+"""
+
+
+def load(folder: Path, text: str) -> Spec:
+    path = folder / "spec.yaml"
+    path.write_text(text)
+    return load_spec(path, {})
+
+
+@pytest.mark.parametrize(
+    ("source", "letter", "behaves"),
+    [
+        ("", "", "fail"),
+        ("", TOPIC % "", "dead-letter"),
+        (", on_bad_record: fail", TOPIC % "", "fail"),
+        (", on_bad_record: skip", TOPIC % "", "skip"),
+        (", on_bad_record: dead-letter", TOPIC % "", "dead-letter"),
+    ],
+)
+def test_what_a_bad_record_does(tmp_path: Path, source: str, letter: str, behaves: str) -> None:
+    spec = load(tmp_path, SPEC % source + letter)
+    built = cast(Any, build_source(spec.sources[0]))
+    assert (built.on_bad_record, built.puts_aside) == (behaves, behaves == "dead-letter")
+    assert [entry.name for entry in spec.outputs] == ["out", *(["dead_letter"] if letter else [])]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "said"),
+    [
+        (SPEC % ", on_bad_record: dead-letter", "sources[0].on_bad_record", "there is no `dead_letter`"),
+        (SPEC % "" + TOPIC.replace("bad%s", "t"), "dead_letter.topic", "the source 's' reads this topic"),
+        (
+            SPEC % "" + TOPIC % ", format: json",
+            "dead_letter.format",
+            "the key, the value and the headers of its record",
+        ),
+        (SPEC % "" + TOPIC % ", key: [id]", "dead_letter.key", "the key, the value and the headers of its record"),
+        (SPEC % "" + TOPIC % ", from: s", "dead_letter.from", "come from every source"),
+        (SPEC % "" + TOPIC % ", name: OUT", "dead_letter.name", "the name 'OUT' is taken by the sink 'out'"),
+        (
+            SPEC % "" + "dead_letter: {connector: sqlite, path: x.db, table: t, commit: write-ahead-log}\n",
+            "dead_letter",
+            "the sink 'out' writes there, too",
+        ),
+        (
+            SPEC.replace("location: state", "location: state, mode: at-least-once") % "" + TOPIC % "",
+            "dead_letter",
+            "not built yet: dead letters with at-least-once",
+        ),
+        (
+            SPEC % "" + "dead_letter: {connector: sqlite, path: x.db, table: b, commit: upsert, key: [offset]}\n",
+            "dead_letter.commit",
+            "no key to be merged by",
+        ),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str, path: str, said: str) -> None:
+    with pytest.raises(SpecMistakesError) as caught:
+        load(tmp_path, text)
+    assert [m.path for m in caught.value.mistakes] == [path]
+    assert said in caught.value.mistakes[0].found
+
+
+def test_a_job_of_ones_own_has_no_records_to_put_aside(tmp_path: Path) -> None:
+    own = "pipeline: p\ncheckpoint: {location: s}\nsinks: [{name: o, connector: sqlite, path: x, table: t, "
+    with pytest.raises(SpecMistakesError, match="there are no sources whose records"):
+        load(tmp_path, own + "commit: write-ahead-log}]\n" + TOPIC % "")
+    options = {"bootstrap_servers": "k:1", "topics": "t", "format": "string", "on_bad_record": "dead-letter"}
+    with pytest.raises(SpecError, match="needs a pipeline of a spec"):
+        source_of(options)
+
+
+def test_what_is_promised(tmp_path: Path) -> None:
+    own, letter = guarantees(load(tmp_path, SPEC % "" + TOPIC % ""))
+    assert any("goes to dead_letter instead, exactly once" in limit for limit in own.limits)
+    assert letter.promise.startswith("exactly-once")
+    assert any("more than 1,000 dead letters in a checkpoint stop" in limit for limit in letter.limits)
+
+
+def test_one_list_of_names() -> None:
+    assert tuple(SCHEMA.names) == COLUMNS
+    assert set(MESSAGE_HEADERS.values()) | {"key", "value", "headers"} == set(COLUMNS)
+
+
+@given(st.lists(st.tuples(st.text(), st.none() | st.binary())))
+def test_headers_come_back_as_they_were(headers: list[tuple[str, bytes | None]]) -> None:
+    assert headers_of(headers_text(headers)) == headers
+
+
+def _message(offset: int, key: bytes | None, value: bytes | None, headers: Any) -> Message:
+    """As the client gives one."""
+    at = (TIMESTAMP_CREATE_TIME, 1_700_000_000_123)
+    return Message(topic="t", partition=3, offset=offset, key=key, value=value, headers=headers, timestamp=at)
+
+
+_HEADERS = [("a", b"1"), ("a", None), ("b", b"\xff")]
+
+
+def _letters() -> pa.RecordBatch:
+    found = [_message(7, b"k\xff", b"\xff{", _HEADERS), _message(9, None, None, None)]
+    return letters("orders", found, ["not UTF-8", "is null"])
+
+
+def test_a_record_is_whole_in_its_letter() -> None:
+    first, second = _letters().to_pylist()
+    assert {name: first[name] for name in ("source", "topic", "partition", "offset", "error")} == {
+        "source": "orders",
+        "topic": "t",
+        "partition": 3,
+        "offset": 7,
+        "error": "not UTF-8",
+    }
+    assert (first["key"], first["value"], headers_of(first["headers"])) == (b"k\xff", b"\xff{", _HEADERS)
+    assert first["timestamp"] == datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)
+    assert (second["offset"], second["key"], second["value"], second["headers"]) == (9, None, None, None)
+
+
+def test_a_message_has_the_records_headers_and_its_own(tmp_path: Path) -> None:
+    layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
+    assert isinstance(layout, Layout)
+    layout.check("dead_letter", SCHEMA)
+    rows = _dated(_letters(), 5).to_batches()[0].select(layout.columns(SCHEMA))
+    facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
+    messages = Messages(layout, SCHEMA, Topics(Connection("k:1", "g"), facts, "eos-markers")).convert(rows, 1)
+    first, second = messages.to_pylist()
+    own = {
+        "eos.source": b"orders",
+        "eos.topic": b"t",
+        "eos.partition": b"3",
+        "eos.offset": b"7",
+        "eos.timestamp": b"2023-11-14T22:13:20.123000Z",
+        "eos.error": b"not UTF-8",
+        "eos.checkpoint_id": b"5",
+    }
+    pairs = [(each["key"], each["value"]) for each in first["headers"]]
+    assert (first["key"], first["value"], pairs[:3], dict(pairs[3:])) == (b"k\xff", b"\xff{", _HEADERS, own)
+    assert (second["key"], second["value"], len(second["headers"])) == (None, None, len(own))
+
+
+class _Source:
+    """Of two batches; of each so many are bad."""
+
+    name = "s"
+    split_above: int | None = None
+
+    def __init__(self, schema: pa.Schema, bad: Sequence[int] = (0, 0)) -> None:
+        self.schema, self.bad = schema, bad
+
+    def read(self, _: OffsetRange, put_aside: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        for count in self.bad:
+            put_aside(count)
+            yield pa.RecordBatch.from_pylist([{"id": count}], schema=self.schema)
+
+    def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        for _ in range(offsets.end - offsets.start):
+            yield _letters()
+
+
+def test_a_mark_ends_each_range() -> None:
+    source = _Source(parse_ddl("id BIGINT"), bad=[2, 3])
+    rows = [row for batch in read_and_mark(cast(Any, source), OffsetRange("t/0", 0, 9)) for row in batch.to_pylist()]
+    assert rows == [{"id": 2, "_eos_aside": None}, {"id": 3, "_eos_aside": None}, {"id": None, "_eos_aside": 5}]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("BOOLEAN", "TINYINT", "BIGINT", "DOUBLE", "DECIMAL(10,2)", "STRING", "BINARY", "DATE", "TIMESTAMP"),
+        *("TIMESTAMP_NTZ", "ARRAY<STRING>", "STRUCT<a: BIGINT NOT NULL, b: STRING>"),
+    ],
+)
+def test_a_mark_has_a_value_where_there_must_be_one(kind: str) -> None:
+    source = _Source(parse_ddl(f"id {kind} NOT NULL"), bad=[])
+    (mark,) = read_and_mark(cast(Any, source), OffsetRange("t/0", 0, 9))
+    assert mark.schema == with_mark(source.schema)
+    assert (mark.num_rows, mark.column("id").null_count, mark.column("_eos_aside")[0].as_py()) == (1, 0, 0)
+
+
+REFUSED = pa.Table.from_batches([refused("out", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+RANGES = [OffsetRange("t/0", 0, 2), OffsetRange("t/1", 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("marks", "aside", "written", "wrong"),
+    [
+        (2, 3, 3, None),
+        (2, 3, 2, PrepareError),  # something deleted one meanwhile
+        (2, 3, 4, PrepareError),
+        (4, 6, 3, None),  # a stage ran twice: its counts are twice as large
+        (4, 6, 0, PrepareError),
+        (1, 0, 0, None),  # one range was not read to its end: nobody knows
+        (1, 0, 3, None),
+        (1, 2, 1, None),
+        (1, 2, 0, PrepareError),
+        (2, 7, 7, BadRecordError),
+        (1, 0, 7, BadRecordError),
+    ],
+)
+def test_which_counts_are_believed(marks: int, aside: int, written: int, wrong: type[Exception] | None) -> None:
+    found = Found(DeadLetters(cast(Any, None), (), most=6), [_Read(cast(Any, None), RANGES, marks, aside)], REFUSED)
+    assert type(found.mistake(7, written + REFUSED.num_rows)) is (wrong or type(None))
+
+
+def test_a_task_stops_at_too_many() -> None:
+    source = _Source(pa.schema([]))
+    task = _ReadAgain([(cast(Any, source), each) for each in RANGES], 7, 3, TOKEN)
+    number = pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
+    with pytest.raises(CarriedError) as caught:
+        list(task(iter([number])))
+    error = translate(caught.value, "reading")
+    assert isinstance(error, BadRecordError)
+    assert not error.retriable
+    assert "more than 3 dead letters" in str(error)
+    assert "topic t, partition 3, offset 7: not UTF-8" in str(error)
+    (found,) = replace(task, most=4)(iter([number.slice(0, 0), pa.RecordBatch.from_pydict({"id": [1]})]))
+    assert found.schema == SCHEMA
+    assert found.column("checkpoint_id").to_pylist() == [7, 7]
+    assert found.drop_columns(["checkpoint_id"]).schema == RECORD
+
+
+def test_a_dead_letter_joins_a_pipeline_that_has_run() -> None:
+    """What it takes was never let pass: it lacks nothing. After a checkpoint it is a sink like others."""
+    both = {"warehouse": SINK, "late": SinkState()}
+    verify("orders", HEAD, NEWEST, SPARK, both, ["late"])
+    joining = replace(HEAD, sinks=("warehouse", "late"))  # killed between the claims of head and of the sink
+    verify("orders", joining, NEWEST, SPARK, both, ["late"])
+    with pytest.raises(IdentityError, match="late is new to this pipeline, whose checkpoint 4 is not yet committed"):
+        verify("orders", replace(HEAD, committed=3), NEWEST, SPARK, both, ["late"])
+    with pytest.raises(IdentityError, match="late is new to this pipeline: what was written"):
+        verify("orders", HEAD, NEWEST, SPARK, both)
+    of_it = replace(NEWEST, committables={**NEWEST.committables, "late": ()})
+    with pytest.raises(IdentityError, match="late knows nothing of this pipeline"):
+        verify("orders", joining, of_it, SPARK, both, ["late"])
+
+
+class _Picky:
+    """A writer that takes no number above 9, and none at all once it is away."""
+
+    def __init__(self, away_after: int = 1000) -> None:
+        self.taken: list[int] = []
+        self.calls, self.away_after = 0, away_after
+
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        self.calls += 1
+        if self.calls > self.away_after:
+            raise SinkUnavailableError("it does not answer")
+        values = batch.column("n").to_pylist()
+        if max(values) > 9:
+            raise BadRowError(f"{max(values)} is above 9")
+        self.taken += values
+
+
+@given(st.lists(st.integers(0, 12), max_size=40))
+def test_what_is_refused_is_alone_and_the_others_keep_their_order(values: list[int]) -> None:
+    writer, sieve = _Picky(), Sieve(len(values))
+    sieve.write(cast(Any, writer), "out", pa.record_batch([pa.array(values, pa.int64())], names=["n"]))
+    assert writer.taken == [each for each in values if each <= 9]
+    letters = decoded(encoded).to_pylist() if (encoded := sieve.encoded()) is not None else []
+    assert [(each["sink"], each["value"], each["error"]) for each in letters] == [
+        ("out", b'{"n": %d}' % each, f"{each} is above 9") for each in values if each > 9
+    ]
+
+
+@pytest.mark.parametrize("away_after", range(5))
+def test_an_outage_is_no_bad_row(away_after: int) -> None:
+    sieve = Sieve(10)
+    with pytest.raises(SinkUnavailableError):
+        sieve.write(cast(Any, _Picky(away_after)), "out", pa.record_batch([pa.array([1, 10, 2])], names=["n"]))
+    assert len(sieve.letters) == (away_after == 4)
+
+
+def test_too_many_refused_rows_are_an_error() -> None:
+    rows = pa.record_batch([pa.array([10, 11, 12])], names=["n"])
+    with pytest.raises(TooManyBadRowsError, match=r"more than 2 dead letters .*12 is above 9") as caught:
+        Sieve(2).write(cast(Any, _Picky()), "out", rows)
+    assert not caught.value.retriable
+    assert not isinstance(caught.value, BadRowError)  # which would begin another try
+
+
+def test_a_row_says_what_it_knows_of_its_record() -> None:
+    row = {"n": 1, "b": b"\xff", "_topic": "t", "_partition": 3, "_offset": 7, "_key": b"k"}
+    (letter,) = refused("out", pa.RecordBatch.from_pylist([row]), "why").to_pylist()
+    known = {name: letter[name] for name in ("source", "sink", "topic", "partition", "offset", "key", "error")}
+    expected = {"source": None, "sink": "out", "topic": "t", "partition": 3, "offset": 7, "key": b"k", "error": "why"}
+    assert known == expected
+    assert json.loads(letter["value"])["b"] == "/w=="
+
+
+def test_a_row_is_json_whatever_it_holds() -> None:
+    """Also what is likely to be refused, and what Python has no type for."""
+    far = pa.array([300_000_000_000_000_000], pa.timestamp("us", "UTC"))
+    columns = {"x": pa.array([float("nan")]), "at": far, "d": pa.array([Decimal("1.50")])}
+    columns |= {"s": pa.array([{"a": [float("inf"), 1.5], "b": b"\xff", "c": None}]), "_timestamp": far}
+    columns["_offset"] = pa.array(["not a number"])
+    (letter,) = refused("out", pa.RecordBatch.from_pydict(columns), "why").drop_columns(["timestamp"]).to_pylist()
+    found = json.loads(letter["value"], parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
+    assert found["s"] == {"a": ["inf", 1.5], "b": "/w==", "c": None}
+    assert (found["x"], found["d"], found["at"][:5], letter["offset"]) == ("nan", "1.50", "11476", None)
+
+
+def test_a_letter_in_a_topic_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Also one of a record that had been a dead letter before, and so has such headers itself."""
+    layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
+    before = [("x", b"1"), *((name, b"9") for name in MESSAGE_HEADERS)]
+    first = letters("orders", [_message(7, b"k", b"{", before)], ["why"])
+    second = refused("out", pa.RecordBatch.from_pydict({"n": [1]}), "too large")
+    rows = pa.Table.from_batches([first, second]).combine_chunks()
+    facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
+    topics = Topics(Connection("k:1", "g"), facts, "eos-markers")
+    written = Messages(layout, SCHEMA, topics).convert(
+        _dated(rows, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1
+    )
+    columns = {"value": written["value"], "_key": written["key"], "_headers": written["headers"]}
+    strange = pa.RecordBatch.from_pylist([{"value": b"", "_key": None, "_headers": None}])
+    record, row = in_topic(pa.RecordBatch.from_pydict(columns))
+    assert in_topic(strange.cast(pa.RecordBatch.from_pydict(columns).schema)) == []
+    stamp = "2023-11-14T22:13:20.123000Z"
+    assert record == Letter("orders", None, "t", 3, 7, stamp, b"k", b"{", before, "why", 5)
+    assert record.place == "t/3/7"
+    assert row == Letter(None, "out", None, None, None, None, None, b'{"n": 1}', [], "too large", 5)
+    assert row.place is None
+
+
+@pytest.fixture(autouse=True)
+def _output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output.out, "as_json", False)
+
+
+def _eos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    code = run_command_line(["dead-letters", *arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_the_command_reads_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whose columns may have other names."""
+    table = (
+        "dead_letter: {connector: sqlite, path: bad.db, table: bad, commit: write-ahead-log, columns: {why: error}}\n"
+    )
+    load(tmp_path, SPEC % "" + table)
+    spec = str(tmp_path / "spec.yaml")
+    code, facts = _eos(capsys, "list", spec)
+    assert (code, "cannot be read" in json.dumps(facts)) == (1, True)
+    with closing(sqlite3.connect(tmp_path / "bad.db")) as database:
+        columns = ", ".join(f'"{each if each != "error" else "why"}"' for each in COLUMNS)
+        database.execute(f"CREATE TABLE bad ({columns})")
+        headers = headers_text([("a", b"1")])
+        row = ("s", None, "t", 0, 17, "2026-01-31", b"k", b"{", headers, "not JSON", 4)
+        database.execute(f"INSERT INTO bad VALUES ({', '.join('?' * len(row))})", row)
+        database.commit()
+    code, facts = _eos(capsys, "list", spec)
+    (letter,) = facts["dead_letters"]
+    assert code == 0
+    assert (letter["topic"], letter["offset"], letter["key"], letter["headers"]) == ("t", 17, "aw==", [["a", "MQ=="]])
+    assert _eos(capsys, "list", spec, "--source", "other")[1]["dead_letters"] == []
+    assert run_command_line(["dead-letters", "list", spec]) == 0
+    assert "not JSON" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [((), "give --source, --offset or --all"), (("--offset", "t/0/18"), "there is no dead letter of t/0/18")],
+)
+def test_a_replay_says_of_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    load(tmp_path, SPEC % "" + "dead_letter: {connector: sqlite, path: b.db, table: b, commit: write-ahead-log}\n")
+    with closing(sqlite3.connect(tmp_path / "b.db")) as database:
+        database.execute("CREATE TABLE b (" + ", ".join(f'"{each}"' for each in COLUMNS) + ")")
+    code, facts = _eos(capsys, "replay", str(tmp_path / "spec.yaml"), *arguments)
+    assert (code, said in json.dumps(facts)) == (2, True)
+
+
+def test_without_a_dead_letter_there_is_nothing_to_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load(tmp_path, SPEC % "")
+    code, facts = _eos(capsys, "list", str(tmp_path / "spec.yaml"))
+    assert (code, "the spec has no dead_letter" in json.dumps(facts)) == (2, True)
