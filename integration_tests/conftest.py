@@ -17,6 +17,7 @@ from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
+from integration_tests.harness.rotation import seed_of_run, turn
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
 from integration_tests.services.moto_native import ObjectStore
@@ -48,6 +49,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a test that could not run is a failure (default where CI=true)",
     )
 
+    group.addoption(
+        "--in-turns",
+        action="store_true",
+        default=os.environ.get("CI") == "true",
+        help="leave out half of the tests that are marked in_turns, as $EOS_MATRIX_SEED says (default where CI=true)",
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
@@ -57,14 +65,17 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "any_server: the test is about Spark, Kafka or a command; one database server is enough for CI"
     )
     config.addinivalue_line(
+        "markers", "in_turns: the test starts Spark several times; a run of CI takes half of these, by a seed it prints"
+    )
+    config.addinivalue_line(
         "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"
     )
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say of each test what follows from its fixtures for running it beside others."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Say of each test what follows from its fixtures for running it beside others; leave out whose turn it is not."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "killable" in fixtures:
@@ -74,6 +85,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if parameters.get("kind") in {"postgresql", "sqlite"}:
             item.add_marker(pytest.mark.any_server)
+    seed = seed_of_run()
+    if config.getoption("--in-turns") and seed is not None:
+        long = [item.nodeid for item in items if item.get_closest_marker("in_turns")]
+        left_out = set(long) - turn(long, seed)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from integration_tests.services import Services
 from twophase.codec import decode_head
 from twophase.local_head import LocalHead
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _CARELESS = PROJECT / "integration_tests" / "jobs" / "careless.py"
 _RECORDS = 1000  # the job takes 500 at a time

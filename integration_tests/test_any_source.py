@@ -12,7 +12,7 @@ from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline_process import PROJECT
 from integration_tests.harness.workload import Row
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RATE = PROJECT / "integration_tests" / "jobs" / "rate.py"
 

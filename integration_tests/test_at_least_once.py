@@ -28,7 +28,7 @@ from twophase.local_head import LocalHead
 from twophase.status import Status, read_status
 from twophase.values import CheckpointRecord
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _LEAST, _EXACTLY = "at-least-once", "exactly-once"
 _STEPS = (

@@ -15,7 +15,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeli
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.workload import Row
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _WAIT_S = 120.0
 _BEHIND = 3

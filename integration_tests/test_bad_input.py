@@ -11,6 +11,8 @@ from sqlalchemy.engine import make_url
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
+pytestmark = pytest.mark.in_turns
+
 _RECORDS = 2 * CHECKPOINT_RECORDS
 _WRONG_PASSWORD = "not-the-password"
 

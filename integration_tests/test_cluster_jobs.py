@@ -13,7 +13,7 @@ from integration_tests.harness.jobs import FILES, ROWS, Jobs, write_files
 from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline_process import PROJECT
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _JOB = PROJECT / "integration_tests" / "jobs" / "on_cluster.py"
 

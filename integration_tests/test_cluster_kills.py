@@ -12,7 +12,7 @@ from integration_tests.harness.kills import Kill, assert_seen
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
 from integration_tests.harness.pipeline_process import PipelineProcess
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 8 * CHECKPOINT_RECORDS
 

@@ -14,7 +14,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
 from integration_tests.harness.pipeline_process import PipelineProcess
 from twophase.ids import TransactionId
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 3 * CHECKPOINT_RECORDS
 _WRITING = ("writing", "writing@0")

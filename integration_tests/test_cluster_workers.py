@@ -13,7 +13,7 @@ from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 2 * CHECKPOINT_RECORDS
 

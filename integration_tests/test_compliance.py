@@ -202,6 +202,8 @@ class KafkaTarget:
 class TestKafkaLog(SinkCompliance):
     """Kafka by transactional producers."""
 
+    events = 12
+
     @pytest.fixture
     def target(self, services: Services, topic: TopicFactory, tmp_path: Path) -> Target:
         markers = topic(8, **{"cleanup.policy": "compact"})

@@ -24,7 +24,7 @@ from integration_tests.harness.oracle import SinkTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.services import Services
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 Bad = tuple[int, int, bytes, bytes, str]
 """Partition, offset, key, value, and what its one header of the producer says."""

@@ -15,7 +15,7 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _FAILURES = ("failure_probability: 0.001", "failure_probability: 0.0035")
 """About one checkpoint in four fails."""

@@ -27,6 +27,8 @@ from twophase.errors import ConnectorError, TargetError
 from twophase.ids import TransactionId, sink_key
 from twophase.values import CommitOutcome
 
+pytestmark = pytest.mark.in_turns
+
 _RECORDS = 4 * CHECKPOINT_RECORDS
 _THEIRS = "X'00ff27c3a9',X'80fe',7"
 """The id of somebody else's transaction; its bytes are no text in any encoding."""

@@ -15,7 +15,7 @@ from integration_tests.services import Services
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 4 * CHECKPOINT_RECORDS
 

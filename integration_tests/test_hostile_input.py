@@ -15,7 +15,7 @@ from integration_tests.harness.command_line import CommandLine, Ended
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.services import Services
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 1000
 _MB = 2**20

@@ -26,7 +26,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, P
 from integration_tests.harness.workload import Row
 from integration_tests.services import Services
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 8 * CHECKPOINT_RECORDS
 

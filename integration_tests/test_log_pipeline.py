@@ -10,6 +10,8 @@ import pytest
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
 
+pytestmark = pytest.mark.in_turns
+
 _RECORDS = 8 * CHECKPOINT_RECORDS
 _SLOTS = 2
 

@@ -16,7 +16,7 @@ from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.harness.workload import Row
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 4 * CHECKPOINT_RECORDS
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from tests.object_store import KEYS, Bucket, Wire, deaf, lost_answer, lost_request, through
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 Lay = Callable[..., Wire]
 

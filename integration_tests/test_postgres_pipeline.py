@@ -14,7 +14,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, T
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 8 * CHECKPOINT_RECORDS
 

@@ -13,7 +13,7 @@ import pytest
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _FIRST, _UNREAD, _LATER = 2 * CHECKPOINT_RECORDS, 300, 100
 

@@ -8,7 +8,7 @@ import sqlalchemy
 
 from integration_tests.merging import EVERY, LONG, Make
 from integration_tests.merging import make as make
-from twophase.errors import BadRowError, TargetError
+from twophase.errors import BadRowError, IncomparableRowsError, TargetError
 
 TEXT = pa.string()
 DOUBLE = pa.float64()
@@ -95,7 +95,7 @@ def test_a_key_is_deleted_as_its_index_compares_and_not_its_column(make: Make) -
 @EVERY
 def test_h16_a_key_of_two_partitions_is_a_bad_row(make: Make) -> None:
     made = make(TABLE, KV, "k").start()
-    with pytest.raises(BadRowError, match="key k 1 comes from partitions 0 and 5"):
+    with pytest.raises(IncomparableRowsError, match="key k 1 comes from partitions 0 and 5"):
         made.decide(0, [(2, 1, 1, 7, False), (1, 1, 0, 1000, False), (1, 2, 5, 3, False)])
 
 

@@ -9,6 +9,8 @@ import pytest
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.targets import STEPS, newest
 
+pytestmark = pytest.mark.in_turns
+
 _RECORDS = 8 * CHECKPOINT_RECORDS
 
 

@@ -15,6 +15,8 @@ from connectors.testing.target import schema_for
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from twophase.errors import IdentityError
 
+pytestmark = pytest.mark.in_turns
+
 Change = Callable[[str], Life]
 
 

@@ -48,6 +48,9 @@ class SinkCompliance:
     """Whether a claim cannot end a writer that lives on. What that one prepares is decided by nobody, keeps nothing
     locked, and is gone with the next checkpoint."""
 
+    events: ClassVar[int] = 30
+    """How many come by chance, one after another; fewer for a service that takes its time to start."""
+
     @pytest.fixture
     def target(self) -> Target:
         """Provided by the class that lists a sink."""
@@ -331,7 +334,7 @@ class SinkCompliance:
         is what was committed, and at the end what was decided."""
         chance = random.Random(seed)
         number, attempt, committed = 0, 1, Counter[Row]()
-        for _ in range(30):
+        for _ in range(self.events):
             event = chance.choice(("try", "fail", "decide", "start", "again"))
             if event == "again" and life.decided:
                 life.commit(chance.choice(sorted(life.decided)))

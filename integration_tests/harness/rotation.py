@@ -1,4 +1,4 @@
-"""Which pairs of sink and point a run tries: all, or a part that a seed chooses, in which nothing is left out."""
+"""Which pairs of sink and point a run tries, and which of the long tests: all, or a part that a seed chooses."""
 
 from __future__ import annotations
 
@@ -38,3 +38,10 @@ def seed_of_run() -> int | None:
     """Of all processes of this run; None: all pairs. Chosen here, unless the environment says it."""
     found = os.environ.setdefault(SEED, str(secrets.randbelow(10_000)))
     return None if found == "all" else int(found)
+
+
+def turn(names: Sequence[str], seed: int) -> set[str]:
+    """Half of the names, whatever their order."""
+    shuffled = sorted(names)
+    random.Random(seed).shuffle(shuffled)
+    return set(shuffled[: (len(shuffled) + 1) // 2])
