@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,24 +16,29 @@ from pathlib import Path
 import psutil
 
 from integration_tests.bench.topic import SCHEMA
+from twophase.codec import decode_head
+from twophase.local_head import LocalHead
 
 _POLL_S = 0.05
 _MEMORY_EVERY_S = 1.0  # on two cores, watching costs what is watched
 
-_SPEC = """\
-pipeline: bench
-checkpoint: {{location: ./checkpoint, interval: 0s, mode: {mode}}}
-restart: {{strategy: none}}
-spark: {{master: "local[2]"}}
-sources:
-  - name: records
-    connector: kafka
-    bootstrap_servers: "{bootstrap}"
-    topics: [{topic}]
-    format: {{type: json, schema: "{schema}"}}
-sinks:
-  - {{name: table, from: records, connector: mysql, url: "{url}", table: {table}, commit: {commit}}}
-"""
+
+def spec(
+    bootstrap: str, topic: str, form: str, checkpoint: Mapping[str, object], sinks: Sequence[Mapping[str, object]]
+) -> str:
+    """A spec of one source and these sinks, in the part of YAML that is JSON."""
+    source = {"name": "records", "connector": "kafka", "bootstrap_servers": bootstrap, "topics": [topic]}
+    formats = {"type": form, **({"schema": SCHEMA} if form == "json" else {})}
+    return json.dumps(
+        {
+            "pipeline": topic,  # a life of its own in each cluster and database
+            "checkpoint": {"location": "./checkpoint", "interval": "0s", **checkpoint},
+            "restart": {"strategy": "none"},
+            "spark": {"master": "local[2]"},
+            "sources": [{**source, "format": formats}],
+            "sinks": [{"name": f"sink-{n}", "from": "records", **each} for n, each in enumerate(sinks)],
+        }
+    )
 
 
 @dataclass(slots=True)
@@ -40,24 +46,18 @@ class Product:
     """One `eos run` in a folder of its own. Used as a context manager: what it started, it ends."""
 
     folder: Path
-    bootstrap: str
-    topic: str
-    url: str
-    table: str
-    commit: str
-    mode: str = "exactly-once"
+    spec: str
     peak_rss_mb: float = 0.0  # of the largest Python process of the tree
     _process: subprocess.Popen[bytes] = field(init=False)
     started_at: float = 0.0
 
     def __enter__(self) -> Product:
-        spec = self.folder / "spec.yaml"
-        names = ("bootstrap", "topic", "url", "table", "commit", "mode")
-        spec.write_text(_SPEC.format(schema=SCHEMA, **{name: getattr(self, name) for name in names}))
+        path = self.folder / "spec.yaml"
+        path.write_text(self.spec)
         self.started_at = time.time()
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [Path(sys.executable).parent / "eos", "run", str(spec)],
+                [Path(sys.executable).parent / "eos", "run", str(path)],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "COLUMNS": "200"},
@@ -78,28 +78,26 @@ class Product:
             raise
 
     def tree(self) -> list[psutil.Process]:
-        """The driver, its JVM and the Python workers."""
-        root = psutil.Process(self._process.pid)
-        return [root, *root.children(recursive=True)]
+        """The driver, its JVM and the Python workers, as long as there is a driver."""
+        try:
+            root = psutil.Process(self._process.pid)
+            return [root, *root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
 
-    def wait_for(self, visible: Callable[[], int], rows: int, timeout_s: float = 600) -> float:
-        """Block until that many rows are visible; the time at which they were. Watches memory meanwhile."""
+    def wait_for(self, records: int, timeout_s: float = 600) -> float:
+        """Block until so many records are visible in every sink; the time at which they were. Watches memory."""
         deadline = time.time() + timeout_s
         looked_at = 0.0
-        while visible() < rows:
+        while self._visible() < records:
             if self._process.poll() is not None or time.time() > deadline:
                 tail = (self.folder / "log").read_text()[-2000:]
-                raise RuntimeError(f"{visible()} of {rows} rows became visible, then this:\n{tail}")
+                raise RuntimeError(f"{self._visible()} of {records} records became visible, then this:\n{tail}")
             if time.time() - looked_at > _MEMORY_EVERY_S:
                 looked_at = time.time()
                 self._measure_memory()
             time.sleep(_POLL_S)
         return time.time()
-
-    @property
-    def location(self) -> Path:
-        """Where the run keeps its checkpoints."""
-        return self.folder / "checkpoint"
 
     def pause(self) -> None:
         """Stop every process of the run, so that records pile up without being read."""
@@ -114,6 +112,17 @@ class Product:
             with suppress(psutil.NoSuchProcess):
                 process.resume()
         return at
+
+    def _visible(self) -> int:
+        """What head calls committed: every sink has made it visible by then. Records of a checkpoint that is decided
+        and not committed are not counted, nor are those before it."""
+        read = LocalHead(self.folder / "checkpoint").read()
+        if read is None:
+            return 0
+        head = decode_head(read.value)
+        if head.committed < head.completed:
+            return 0
+        return sum(end for splits in head.positions.values() for end in splits.values())
 
     def _measure_memory(self) -> None:
         for process in self.tree():

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Producer
+import io
+import secrets
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from integration_tests import topics
 
 PARTITIONS = 4
+_AT_ONCE = 100_000
 SCHEMA = "id BIGINT, user STRING, amount DOUBLE, ts TIMESTAMP"
-TABLE = "(id BIGINT, user VARCHAR(64), amount DOUBLE, ts DATETIME(6)) ENGINE=InnoDB"
 
 
 def value(number: int) -> bytes:
@@ -50,3 +56,41 @@ def produce(bootstrap: str, name: str, first: int, count: int) -> None:
     producer.flush()
     if failures:
         raise RuntimeError(f"{len(failures)} records were not delivered: {failures[0]}")
+
+
+def count(bootstrap: str, name: str) -> tuple[int, int]:
+    """Records that a reader of committed ones sees, and the distinct ids in them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"bench-{secrets.token_hex(4)}",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([TopicPartition(name, partition, 0) for partition in range(PARTITIONS)])
+    values: list[bytes] = []
+    ids: list[np.ndarray] = []
+    waiting = set(range(PARTITIONS))
+    while waiting:
+        for message in consumer.consume(10_000, 1.0):
+            error = message.error()
+            if error is None:
+                values.append(message.value() or b"")
+            elif error.code() == KafkaError._PARTITION_EOF:
+                waiting.discard(message.partition())
+            else:
+                raise RuntimeError(f"reading {name}: {error}")
+        if len(values) >= _AT_ONCE or (values and not waiting):
+            ids.append(_ids(values))
+            values = []
+    consumer.close()
+    found = np.concatenate(ids) if ids else np.empty(0, np.int64)
+    return len(found), len(np.unique(found))
+
+
+def _ids(values: list[bytes]) -> np.ndarray:
+    options = pa.json.ParseOptions(explicit_schema=pa.schema([("id", pa.int64())]), unexpected_field_behavior="ignore")
+    ids = pa.json.read_json(io.BytesIO(b"\n".join(values)), parse_options=options).column("id")
+    return np.asarray(ids)
