@@ -45,11 +45,20 @@ class Payload:
 class Bulk:
     """How one writer's rows reach one table. `encode` touches no connection; `send` touches nothing else."""
 
-    def __init__(self, target: str, plans: Sequence[ColumnPlan], *, local: bool, max_packet_bytes: int) -> None:
-        """`target` is the quoted name, for a format string."""
+    def __init__(
+        self,
+        target: str,
+        plans: Sequence[ColumnPlan],
+        *,
+        local: bool,
+        max_packet_bytes: int,
+        replace: bool = False,
+    ) -> None:
+        """`target` is the quoted name, for a format string. `replace`: rows take the places of those of their keys."""
         self._plans = plans
-        self._load = _load_statement(target, plans) if local else None
-        self._insert = _insert_prefix(target, plans).encode()
+        self._load = _load_statement(target, plans, "REPLACE" if replace else "") if local else None
+        self._insert = _insert_prefix(target, plans, "REPLACE" if replace else "INSERT").encode()
+        self._most = 2 if replace else 1  # rows changed for each that is sent: one that goes counts as well
         self._insert_bytes = min(_INSERT_BYTES, max_packet_bytes // 2)
         self._max_row_bytes = max_packet_bytes - len(self._insert) - 1024
 
@@ -76,7 +85,7 @@ class Bulk:
             raise
         if faults := refusals(session.warnings()):
             raise _refused(*faults[0], payload)
-        if stored != payload.rows:
+        if not payload.rows <= stored <= self._most * payload.rows:
             message = f"the server stored {stored} of {payload.rows} rows and gave no reason"
             raise BadRowError(message, remedy="look for triggers on the table")
 
@@ -140,7 +149,7 @@ def _data(rows: pa.Array) -> tuple[memoryview, np.ndarray]:
     return memoryview(data)[ends[0] : ends[-1]], ends - ends[0]
 
 
-def _load_statement(target: str, plans: Sequence[ColumnPlan]) -> str:
+def _load_statement(target: str, plans: Sequence[ColumnPlan], verb: str) -> str:
     names, sets = [], []
     for at, plan in enumerate(plans):
         convert = {Form.BYTES: "UNHEX(@v{})", Form.BITS: "CAST(@v{} AS UNSIGNED)"}.get(plan.form)
@@ -148,15 +157,15 @@ def _load_statement(target: str, plans: Sequence[ColumnPlan]) -> str:
         if convert:
             sets.append(f"{quote(plan.column)} = {convert.format(at)}")
     text = (
-        f"LOAD DATA LOCAL INFILE 'rows' INTO TABLE {target} CHARACTER SET utf8mb4"
+        f"LOAD DATA LOCAL INFILE 'rows' {verb} INTO TABLE {target} CHARACTER SET utf8mb4"
         " FIELDS TERMINATED BY '\\t' ENCLOSED BY '' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'"
         f" ({', '.join(names)})" + (f" SET {', '.join(sets)}" if sets else "")
     )
     return text % ()
 
 
-def _insert_prefix(target: str, plans: Sequence[ColumnPlan]) -> str:
-    return f"INSERT INTO {target} ({', '.join(quote(plan.column) for plan in plans)}) VALUES " % ()
+def _insert_prefix(target: str, plans: Sequence[ColumnPlan], verb: str) -> str:
+    return f"{verb} INTO {target} ({', '.join(quote(plan.column) for plan in plans)}) VALUES " % ()
 
 
 def _refused(number: int, text: str, payload: Payload) -> BadRowError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -10,11 +10,11 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.sql.log.merging import split
-from connectors.sql.mysql import merging, stragglers
+from connectors.sql.mysql import merging, replacing, stragglers
 from connectors.sql.mysql.bulk import Bulk, refusals
 from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.stored import plans_of
-from connectors.sql.mysql.target import read_target
+from connectors.sql.mysql.target import Target, read_target
 from connectors.sql.sender import Sender
 from connectors.sql.statements import in_transaction
 from twophase.errors import BadRowError, TargetError
@@ -34,21 +34,24 @@ class MySqlStore(Session):
         self._load(read_target(self, table).quoted, batches)
 
     def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
-        """See Store. Rows come into a table of this session alone first: LOAD DATA itself can only skip or replace."""
+        """See Store. LOAD DATA itself can only skip or replace: where replacing is not the same as merging, rows come
+        into a table of this session alone first."""
         target = self._held(table, key)
+        put: Callable[[str, pa.RecordBatch], None] | None = None
         for batch in batches:
             gone, kept = split(batch, key)
+            put = put or self._way(target, kept.schema.names)
             if gone.num_rows:
-                self._delete(target, gone)
+                self._delete(target.quoted, gone)
             if kept.num_rows:
-                self._put(target, kept)
+                put(target.quoted, kept)
 
     def rehearse(self, table: str, key: Sequence[str], schema: pa.Schema, *, deletes: bool) -> None:
         """Merge no row at all, in a transaction of its own: the server says what it would refuse. Raises ServerError,
         TargetError. `schema`: of the segments."""
         gone, kept = split(pa.RecordBatch.from_pylist([], schema), key)
         with in_transaction(self):
-            target = self._held(table, key)
+            target = self._held(table, key).quoted
             if deletes:
                 self._delete(target, gone)
             self._put(target, kept)
@@ -61,11 +64,15 @@ class MySqlStore(Session):
         """See Store."""
         return stragglers.end(self, name)
 
-    def _load(self, target: str, batches: Iterable[pa.RecordBatch]) -> None:
+    def _way(self, target: Target, columns: Sequence[str]) -> Callable[[str, pa.RecordBatch], None]:
+        """How rows are put there."""
+        return self._replace if replacing.is_same(self, target, columns) else self._put
+
+    def _load(self, target: str, batches: Iterable[pa.RecordBatch], *, replace: bool = False) -> None:
         sender, bulk, row = Sender(), None, 1
         try:
             for batch in batches:
-                bulk = bulk or self._bulk(target, batch.schema)
+                bulk = bulk or self._bulk(target, batch.schema, replace=replace)
                 for payload in bulk.encode_stored(batch, row):
                     sender.submit(partial(bulk.send, self, payload))
                 row += batch.num_rows
@@ -74,9 +81,10 @@ class MySqlStore(Session):
             sender.settle()
             sender.close()
 
-    def _bulk(self, target: str, schema: pa.Schema) -> Bulk:
+    def _bulk(self, target: str, schema: pa.Schema, *, replace: bool) -> Bulk:
         local, max_packet = self.execute("SELECT @@local_infile, @@max_allowed_packet")[0]
-        return Bulk(target, plans_of(schema), local=bool(local), max_packet_bytes=int(max_packet))
+        plans = plans_of(schema)
+        return Bulk(target, plans, local=bool(local), max_packet_bytes=int(max_packet), replace=replace)
 
     @contextmanager
     def _staged(self, target: str, batch: pa.RecordBatch) -> Iterator[str]:
@@ -93,21 +101,25 @@ class MySqlStore(Session):
         with self._staged(target, keys) as stage:
             self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
 
+    def _replace(self, target: str, rows: pa.RecordBatch) -> None:
+        with replacing.unchecked(self):
+            self._load(target, [rows], replace=True)
+
     def _put(self, target: str, rows: pa.RecordBatch) -> None:
         names = ", ".join(quote(name) for name in rows.schema.names)
         sets = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in rows.schema.names)
         with self._staged(target, rows) as stage:
             self._checked(f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} ON DUPLICATE KEY UPDATE {sets}")
 
-    def _held(self, table: str, key: Sequence[str]) -> str:
-        """The table, quoted, as it is for the rest of the transaction: an index that is new since the start could make
+    def _held(self, table: str, key: Sequence[str]) -> Target:
+        """The table as it is for the rest of the transaction: an index that is new since the start could make
         another key's row of one of ours. Raises TargetError."""
         self.execute(f"SELECT NULL FROM {read_target(self, table).quoted} LIMIT 0")  # no DDL from here on
         target = read_target(self, table)
         if problems := merging.problems(target, key):
             message = f"table {target} cannot be merged into: " + "; ".join(problems)
             raise TargetError(message, remedy="the rows wait in the log: change the table back, and start again")
-        return target.quoted
+        return target
 
     def _checked(self, statement: str) -> None:
         self.execute(statement)
