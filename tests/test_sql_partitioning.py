@@ -7,8 +7,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from connectors.sql.mysql.partitioning import Partitioning, partitioning, partitioning_of_table
+from connectors.sql.mysql.partitioning import partitioning, partitioning_of_table
 from connectors.sql.mysql.target import KeyPart, Target, TargetColumn, UniqueIndex
+from connectors.sql.partitioning import Partitioning
 
 
 def column(name: str, kind: str = "bigint", collation: str = "", **facts: bool) -> TargetColumn:

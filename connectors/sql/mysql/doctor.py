@@ -13,8 +13,9 @@ from connectors.sql.log import slots
 from connectors.sql.mysql import connections, probe, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError, connector_error
-from connectors.sql.mysql.partitioning import REMEDY, Partitioning, partitioning_of_table
+from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
 from connectors.sql.mysql.target import find_target, missing
+from connectors.sql.partitioning import Partitioning
 from connectors.sql.two_phase import permits
 from twophase.errors import ConnectorError
 

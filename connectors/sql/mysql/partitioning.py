@@ -17,6 +17,7 @@ from pyarrow import types
 
 from connectors.sql.kinds import is_bytes, is_text
 from connectors.sql.mysql.target import Target, TargetColumn, UniqueIndex
+from connectors.sql.partitioning import Partitioning
 
 _EXACT_COLLATIONS: Final = frozenset({"utf8mb4_0900_bin", "utf8mb4_nopad_bin"})
 """By code point and without PAD SPACE; `utf8mb4_bin` pads: `a` and `a ` are one key."""
@@ -40,24 +41,6 @@ EXACT_TYPES: Final = (
 REMEDY: Final = (
     "this is correct, and slower; for several writers all unique indexes need one column in common, " + EXACT_TYPES
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Partitioning:
-    """How rows are spread over writers."""
-
-    columns: tuple[str, ...] | None = None  # as Sink.partition_by
-    reason: str = ""  # why there is but one writer
-
-    @property
-    def one_writer(self) -> bool:
-        """Nothing else keeps one key out of two tasks."""
-        return self.columns == ()
-
-    def __str__(self) -> str:
-        if self.one_writer:
-            return f"one writer: {self.reason}"
-        return f"several; rows equal in {', '.join(self.columns)} go to the same one" if self.columns else "several"
 
 
 def partitioning(target: Target, rows: Mapping[str, tuple[str, pa.DataType | None]]) -> Partitioning:

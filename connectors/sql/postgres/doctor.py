@@ -10,6 +10,7 @@ from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
 from connectors.sql.log import slots
+from connectors.sql.partitioning import Partitioning
 from connectors.sql.postgres.address import masked, parse
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
@@ -31,7 +32,7 @@ def check(
     name: str,
     url: str,
     table: str,
-    compare: Callable[[], str] | None,
+    compare: Callable[[], Partitioning] | None,
     ahead: Ahead,
     writers: int | None,
     *,
@@ -44,8 +45,7 @@ def check(
         name: the sink's.
         url: the sink's; a secret.
         table: the target.
-        compare: compares the rows with the table, where the rows are known, and says how they are shared out; raises
-            ConnectorError.
+        compare: compares the rows with the table, where the rows are known; raises ConnectorError.
         ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
         two_phase: whether they prepare transactions; else they apply a log.
@@ -148,7 +148,7 @@ def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
 
 
 def _target(
-    session: Session, table: str, compare: Callable[[], str] | None, ahead: Ahead, *, late: bool
+    session: Session, table: str, compare: Callable[[], Partitioning] | None, ahead: Ahead, *, late: bool
 ) -> Iterator[Finding]:
     made = list(ahead(session))
     yield from made
@@ -163,7 +163,7 @@ def _target(
     yield _privileges(session, target)
     if compare is not None:
         spread = compare()
-        yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit; {spread}")
+        yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit; writers: {spread}")
     if late and target.unique:
         yield late_refusal([f"the unique index {each.name}" for each in target.unique])
 

@@ -1,0 +1,166 @@
+"""A table of a database server as a sink, in each variant: what is alike whatever server it is.
+
+What a database says for itself stands in its own sink: see connectors.sql.server.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, Self
+
+import pyarrow as pa
+
+from connectors.contracts import Finding, Writer
+from connectors.log.committer import LogCommitter
+from connectors.log.keyed import Upsert, key_of, log_writer, segment_schema
+from connectors.log.place import LogPlace
+from connectors.sql.fitting import Fit, RowColumn
+from connectors.sql.log.ledger import LogTarget, SqlLedger
+from connectors.sql.making import Maker
+from connectors.sql.partitioning import Partitioning
+from connectors.sql.server import C, P, Server, T
+from connectors.sql.statements import translated
+from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
+from twophase.errors import TargetError
+from twophase.ids import TransactionId
+from twophase.participants import Committer
+from twophase.values import Committable
+
+_log: Final = logging.getLogger("eos.sink")
+
+
+@dataclass(frozen=True)
+class ServerSink(Server[C, T, P]):
+    """A table of a database server. Picklable; opens nothing by itself.
+
+    Args:
+        name: in the spec.
+        url: as the database's own sink says. A secret: never shown.
+        table: its name, which may begin with another schema of the same server.
+        log: where rows wait, for `commit: write-ahead-log`; None for `commit: two-phase`.
+        upsert: how rows are merged, for `commit: upsert`, which has a log, too; None: rows are added.
+        renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
+        create: at a start, the table where there is none.
+        evolve: at a start, by columns of the rows that the table lacks.
+        repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    table: str
+    log: LogPlace | None = None
+    upsert: Upsert | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    create: bool = False
+    evolve: bool = False
+    repeats: bool = False
+    plans: tuple[P, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
+    partitioning: Partitioning = field(default=Partitioning(), repr=False)
+    target: str = field(default="", repr=False)  # quoted
+
+    def open(self, schema: pa.Schema) -> Self:
+        """See Sink. One connection, a few queries, and what the spec wants made. Raises TargetError,
+        SinkUnavailableError."""
+        opened = self._compared(schema, run=True)
+        if opened.log is None and opened.partitioning.one_writer:
+            remedy = self._remedy_for_one_writer
+            _log.warning("sink %s, table %s: %s; %s", self.name, self.table, opened.partitioning, remedy)
+        return opened
+
+    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+        """See Sink."""
+        names, _ = self._seen(schema, run=False)
+        return with_order(self.upsert, names)
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """See Sink."""
+        return with_order(self.upsert, [plan.name for plan in self.plans])
+
+    @property
+    def partition_by(self) -> Sequence[str] | None:
+        """See Sink. A log locks no key before its decision; but of one key the newest row can only be found in one
+        place."""
+        return self.partitioning.columns if self.log is None or self.upsert is not None else None
+
+    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
+        """See Sink. It connects at its first row, so that a task without rows costs nothing."""
+        if self.log is not None:
+            return log_writer(self.log, self._form(self.plans), self.upsert, transaction, instead_of)
+        return self._two_phase_writer(transaction).in_place_of(instead_of)
+
+    def committer(self, pipeline: str) -> Committer:
+        """See Sink."""
+        if self.log is not None:
+            target = LogTarget(self.name, self.table, self._where, self._store, self.log.slots)
+            return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
+        return self._two_phase_committer(pipeline)
+
+    def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
+        """See Sink."""
+        compare = None if schema is None else lambda: self._compared(schema).partitioning
+        of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
+        connections = writers if self.log is None or self.repeats else self.log.slots
+        return [*of_log, *self._doctor(compare, partial(self._ahead, schema), connections)]
+
+    def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[T, Fit[P]] | None]:
+        """The columns that are written, and the table that takes them; None: a start is to make it.
+
+        `run`: make what is missing, where the spec says so; else take it for made.
+        """
+        with translated(f"sink {self.name} at {self._where}, table {self.table}"), self._session() as session:
+            maker = self._maker(session, schema)
+            seen = maker.make(session) if run else maker.foresee()
+            if seen is None and (run or not self.create):
+                raise self._missing(session, maker.remedy())
+            names = maker.columns(seen)
+        if seen is not None and seen[1].complaints:
+            target, fit = seen
+            message = f"sink {self.name}: table {target} at {self._where} does not take the rows:\n  - "
+            has = ", ".join(f"{column.name} {column.declared}" for column in target.columns)
+            remedy = f"change the table or the transforms; the table has {has}"
+            raise TargetError(message + "\n  - ".join(fit.complaints), remedy=remedy)
+        return names, seen
+
+    def _compared(self, schema: pa.Schema, *, run: bool = False) -> Self:
+        """The sink as it is opened, of a table that exists or that `run` lets it make."""
+        _, seen = self._seen(schema, run=run)
+        assert seen is not None
+        target, fit = seen
+        if self.upsert is not None:
+            self._rehearse(fit.plans, self.upsert)
+        kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
+        log, spread = self.log and self.log.on_driver(), self._spread(target, kinds)
+        return replace(self, log=log, plans=fit.plans, partitioning=spread, target=target.quoted)
+
+    def _maker(self, session: C, schema: pa.Schema) -> Maker[T, P]:
+        return maker_of(self, schema, self._types(session), partial(self._find, session), self._fit)
+
+    def _ahead(self, schema: pa.Schema | None, session: C) -> Iterator[Finding]:
+        """What a run would make."""
+        maker = None if schema is None else partial(self._maker, session, schema)
+        return ahead(self, "target", partial(self._find, session), maker)
+
+    def _fit(self, target: T, rows: tuple[RowColumn, ...]) -> Fit[P]:
+        fit = self._planned(rows, target)
+        given = {row.name: row.type for row in rows}
+        kinds = {plan.column: (plan.name, given[plan.name]) for plan in fit.plans}
+        wrong = [*self._unfit(target), *fit.wrong]
+        if self.repeats:
+            wrong += refusing_repeats(self._repeating(target, kinds))
+        if self.upsert is not None:
+            wrong += self._unmergeable(target, fit.columns_of(self.upsert.key), kinds)
+        return replace(fit, wrong=tuple(wrong))
+
+    def _rehearse(self, plans: tuple[P, ...], upsert: Upsert) -> None:
+        """What the user may not do would be found only when rows are decided."""
+        schema, deletes = segment_schema(self._form(plans), upsert), upsert.deleted is not None
+        with translated(f"sink {self.name} at {self._where}, merging no row into table {self.table}"):
+            store = self._store()
+            try:
+                store.rehearse(self.table, key_of(schema), schema, deletes=deletes)
+            finally:
+                store.close()
