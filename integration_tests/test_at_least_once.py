@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +12,12 @@ import pytest
 
 from connectors.contracts import Sink
 from connectors.kafka.settings import Connection
+from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import PlainProducer
+from connectors.kafka.sink.sink import KafkaSink
 from connectors.kafka.sink.target import BATCH
+from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from integration_tests.conftest import TopicFactory
@@ -23,7 +27,8 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, P
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.targets import DatabaseTarget, KafkaTarget, Target
 from integration_tests.services import Services
-from twophase.errors import TargetError
+from twophase.errors import BadRowError, TargetError
+from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.status import Status, read_status
 from twophase.values import CheckpointRecord
@@ -189,6 +194,23 @@ def test_a_table_that_would_refuse_a_repeat(kind: str, request: pytest.FixtureRe
     with pytest.raises(TargetError, match="unique key by_id would refuse a row that is written again"):
         sink.open(_ROWS)
     assert any("by_id" in each.detail and not each.ok for each in sink.check(_ROWS))
+
+
+def test_a_topic_that_keeps_the_newest_of_each_key(services: Services, topic: TopicFactory) -> None:
+    """A late repeat would stand there for good, as it would in a table by its key."""
+    compacted, plain = topic(1, **{"cleanup.policy": "compact"}), topic(1)
+    log = LogPlace(Path("log"))
+    named = KafkaSink("s", services.kafka_bootstrap, Layout(topic=compacted, key=("word",)), log, repeats=True)
+    with pytest.raises(TargetError, match=f"topic {compacted} is compacted"):
+        named.open(_ROWS)
+    assert any("is compacted" in each.detail and not each.ok for each in named.check(_ROWS))
+    for taken in (replace(named, repeats=False), replace(named, layout=Layout(topic=plain, key=("word",)))):
+        assert list(taken.open(_ROWS).columns) == ["id", "word"]
+    by_row = replace(named, layout=Layout(None, topic_column="word", key=("word",))).open(_ROWS)
+    writer = by_row.direct_writer(TransactionId(Scope("i" * 20, 1, 0), sink_key("s"), 0, 1))
+    with pytest.raises(BadRowError, match=f"topic {compacted} is compacted"):
+        writer.write(pa.RecordBatch.from_pydict({"id": [1], "word": [compacted]}, schema=_ROWS))
+    writer.abort()
 
 
 def test_a_message_that_is_not_delivered_fails_the_task(services: Services, topic: TopicFactory) -> None:

@@ -337,6 +337,20 @@ def test_what_is_aborted_or_refused_leaves_nothing(world: World) -> None:
     assert world.query("SELECT n FROM t") == []
 
 
+@pytest.mark.parametrize("rows", [10, 1_000_000], ids=["when it is flushed", "at once"])
+def test_a_full_disk_fails_the_task_and_says_where(world: World, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is raised by what then ends the writer: the task's other sinks are still to be ended."""
+    monkeypatch.setattr("connectors.sql.sqlite.direct_writer.TemporaryFile", lambda: Path("/dev/full").open("r+b"))
+    writer = writer_of(world.sink)
+    with pytest.raises(PrepareError, match=r"sink s, task 0: the temporary file .*No space left") as caught:
+        for _ in range(2):
+            writer.write(batch(*range(rows)))
+        writer.commit()
+    assert "TMPDIR" in caught.value.remedy
+    writer.abort()
+    assert world.query("SELECT n FROM t") == []
+
+
 @pytest.mark.parametrize(
     ("table", "refused"),
     [
@@ -389,7 +403,7 @@ def test_what_validate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert spec.checkpoint.at_least_once == (mode == "at-least-once")
         assert promise(spec).startswith(f"{mode}: ")
         assert {each.promise.partition(":")[0] for each in guarantees(spec)} == {mode}
-        assert [build_sink(spec, entry).repeats for entry in spec.sinks[:2]] == [spec.checkpoint.at_least_once] * 2
+        assert [build_sink(spec, entry).repeats for entry in spec.sinks] == [spec.checkpoint.at_least_once] * 3
         assert run_command_line(["validate", str(path)]) == 0
         assert f"orders: {mode}, a checkpoint every 2 s" in capsys.readouterr().out
 
