@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -340,12 +341,16 @@ def test_what_is_aborted_or_refused_leaves_nothing(world: World) -> None:
 @pytest.mark.parametrize("rows", [10, 1_000_000], ids=["when it is flushed", "at once"])
 def test_a_full_disk_fails_the_task_and_says_where(world: World, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing is raised by what then ends the writer: the task's other sinks are still to be ended."""
-    monkeypatch.setattr("connectors.sql.sqlite.direct_writer.TemporaryFile", lambda: Path("/dev/full").open("r+b"))
+    monkeypatch.setattr("connectors.sql.sqlite.direct_writer.TemporaryFile", partial(Path("/dev/full").open, "r+b"))
     writer = writer_of(world.sink)
-    with pytest.raises(PrepareError, match=r"sink s, task 0: the temporary file .*No space left") as caught:
+
+    def write() -> None:
         for _ in range(2):
             writer.write(batch(*range(rows)))
         writer.commit()
+
+    with pytest.raises(PrepareError, match=r"sink s, task 0: the temporary file .*No space left") as caught:
+        write()
     assert "TMPDIR" in caught.value.remedy
     writer.abort()
     assert world.query("SELECT n FROM t") == []
