@@ -68,6 +68,8 @@ def test_a_sink_that_is_away_is_waited_for_when_its_backlog_is_full(both: _Archi
         _await_rows(process, pipeline, (_BEHIND + 1) * CHECKPOINT_RECORDS)
         _await_text(process, "waiting for sink archive: 4 checkpoints")
         assert (pipeline.head.completed, pipeline.head.committed) == (_BEHIND, -1)
+        assert f"checkpoint={_BEHIND - 1} state=decided waiting={_BEHIND} " in process.output()
+        assert "state=committed" not in process.output()
         assert pipeline.table.count() == (_BEHIND + 1) * CHECKPOINT_RECORDS
         process.kill()
         holder.execute("COMMIT")
