@@ -41,7 +41,7 @@ class Listener(Protocol):
         """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
 
     def behind(self, waiting: int) -> None:
-        """So many checkpoints are decided and not committed: none after a start; at the end what is left to the next."""
+        """So many checkpoints are decided and not committed: none after a start, and at the end what is left."""
 
 
 @dataclass(slots=True)

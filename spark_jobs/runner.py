@@ -58,7 +58,10 @@ class Runner:
                 if self.control.is_stopping():
                     if not isinstance(error, PrepareError):  # what is decided may still wait for its commit, or worse
                         raise
-                    _log.info("stopped; the running checkpoint was aborted: %s", error.message)
+                    if self.spec.checkpoint.at_least_once:  # nothing can be aborted
+                        _log.warning("stopped; rows of the running checkpoint may come twice: %s", error.message)
+                    else:
+                        _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
