@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -27,7 +28,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, P
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.targets import DatabaseTarget, KafkaTarget, Target
 from integration_tests.services import Services
-from twophase.errors import BadRowError, TargetError
+from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.status import Status, read_status
@@ -222,3 +223,39 @@ def test_a_message_that_is_not_delivered_fails_the_task(services: Services, topi
     with pytest.raises(TargetError, match=r"a message was not delivered, sink out at .*too large"):
         producer.flush()
     producer.close()
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgresql"])
+def test_a_task_whose_connection_is_cut_before_its_commit_acknowledges_nothing(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """It opens no other one, in which a COMMIT of nothing would succeed."""
+    table: SinkTable | PostgresTable
+    sink: Sink
+    if kind == "mysql":
+        url = request.getfixturevalue("database")
+        table, sink = SinkTable(url, "t"), MySqlSink("s", url, "t", repeats=True)
+    else:
+        url = request.getfixturevalue("postgres_database")
+        table, sink = PostgresTable(url, "t"), PostgresSink("s", url, "t", repeats=True)
+    table.execute("CREATE TABLE t (id BIGINT, word VARCHAR(40))")
+    opened = sink.open(_ROWS)
+    batch = pa.RecordBatch.from_pydict({"id": [1, 2], "word": ["a", "b"]}, schema=_ROWS)
+
+    def written(attempt: int) -> Any:
+        writer = opened.direct_writer(TransactionId(Scope("i" * 20, 1, 0), sink_key("s"), 0, attempt))
+        writer.write(batch)
+        return writer
+
+    writer = written(1)
+    driver = writer._session.driver
+    if kind == "mysql":
+        table.execute(f"KILL {driver.thread_id()}")
+    else:
+        table.execute(f"SELECT pg_terminate_backend({driver.info.backend_pid})")
+    with pytest.raises(SinkUnavailableError, match=r"sink s at .*, task 0, committing"):
+        writer.commit()
+    writer.abort()
+    assert table.count() == 0
+    assert written(2).commit().rows == 2
+    assert table.count() == 2
