@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from connectors.contracts import Sink
 from connectors.kafka.settings import Connection
+from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import PlainProducer
+from connectors.kafka.sink.sink import KafkaSink
 from connectors.kafka.sink.target import BATCH
+from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from integration_tests.conftest import TopicFactory
@@ -23,7 +28,8 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, P
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.targets import DatabaseTarget, KafkaTarget, Target
 from integration_tests.services import Services
-from twophase.errors import TargetError
+from twophase.errors import BadRowError, SinkUnavailableError, TargetError
+from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.status import Status, read_status
 from twophase.values import CheckpointRecord
@@ -191,6 +197,23 @@ def test_a_table_that_would_refuse_a_repeat(kind: str, request: pytest.FixtureRe
     assert any("by_id" in each.detail and not each.ok for each in sink.check(_ROWS))
 
 
+def test_a_topic_that_keeps_the_newest_of_each_key(services: Services, topic: TopicFactory) -> None:
+    """A late repeat would stand there for good, as it would in a table by its key."""
+    compacted, plain = topic(1, **{"cleanup.policy": "compact"}), topic(1)
+    log = LogPlace(Path("log"))
+    named = KafkaSink("s", services.kafka_bootstrap, Layout(topic=compacted, key=("word",)), log, repeats=True)
+    with pytest.raises(TargetError, match=f"topic {compacted} is compacted"):
+        named.open(_ROWS)
+    assert any("is compacted" in each.detail and not each.ok for each in named.check(_ROWS))
+    for taken in (replace(named, repeats=False), replace(named, layout=Layout(topic=plain, key=("word",)))):
+        assert list(taken.open(_ROWS).columns) == ["id", "word"]
+    by_row = replace(named, layout=Layout(None, topic_column="word", key=("word",))).open(_ROWS)
+    writer = by_row.direct_writer(TransactionId(Scope("i" * 20, 1, 0), sink_key("s"), 0, 1))
+    with pytest.raises(BadRowError, match=f"topic {compacted} is compacted"):
+        writer.write(pa.RecordBatch.from_pydict({"id": [1], "word": [compacted]}, schema=_ROWS))
+    writer.abort()
+
+
 def test_a_message_that_is_not_delivered_fails_the_task(services: Services, topic: TopicFactory) -> None:
     connection = Connection(bootstrap_servers=services.kafka_bootstrap, group_id="g")
     place = Place(connection, None, transaction_timeout_s=20)
@@ -200,3 +223,39 @@ def test_a_message_that_is_not_delivered_fails_the_task(services: Services, topi
     with pytest.raises(TargetError, match=r"a message was not delivered, sink out at .*too large"):
         producer.flush()
     producer.close()
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgresql"])
+def test_a_task_whose_connection_is_cut_before_its_commit_acknowledges_nothing(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """It opens no other one, in which a COMMIT of nothing would succeed."""
+    table: SinkTable | PostgresTable
+    sink: Sink
+    if kind == "mysql":
+        url = request.getfixturevalue("database")
+        table, sink = SinkTable(url, "t"), MySqlSink("s", url, "t", repeats=True)
+    else:
+        url = request.getfixturevalue("postgres_database")
+        table, sink = PostgresTable(url, "t"), PostgresSink("s", url, "t", repeats=True)
+    table.execute("CREATE TABLE t (id BIGINT, word VARCHAR(40))")
+    opened = sink.open(_ROWS)
+    batch = pa.RecordBatch.from_pydict({"id": [1, 2], "word": ["a", "b"]}, schema=_ROWS)
+
+    def written(attempt: int) -> Any:
+        writer = opened.direct_writer(TransactionId(Scope("i" * 20, 1, 0), sink_key("s"), 0, attempt))
+        writer.write(batch)
+        return writer
+
+    writer = written(1)
+    driver = writer._session.driver
+    if kind == "mysql":
+        table.execute(f"KILL {driver.thread_id()}")
+    else:
+        table.execute(f"SELECT pg_terminate_backend({driver.info.backend_pid})")
+    with pytest.raises(SinkUnavailableError, match=r"sink s at .*, task 0, committing"):
+        writer.commit()
+    writer.abort()
+    assert table.count() == 0
+    assert written(2).commit().rows == 2
+    assert table.count() == 2

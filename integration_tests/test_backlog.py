@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections import Counter
@@ -10,15 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from integration_tests.harness.jobs import EXAMPLES, FILES, ROWS, Jobs, write_files
 from integration_tests.harness.oracle import compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
-from integration_tests.harness.pipeline_process import PipelineProcess
+from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from integration_tests.harness.workload import Row
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _WAIT_S = 120.0
 _BEHIND = 3
+_STOPPING = PROJECT / "integration_tests" / "jobs" / "stopping.py"
 
 
 class _Archived:
@@ -65,6 +68,8 @@ def test_a_sink_that_is_away_is_waited_for_when_its_backlog_is_full(both: _Archi
         _await_rows(process, pipeline, (_BEHIND + 1) * CHECKPOINT_RECORDS)
         _await_text(process, "waiting for sink archive: 4 checkpoints")
         assert (pipeline.head.completed, pipeline.head.committed) == (_BEHIND, -1)
+        assert f"checkpoint={_BEHIND - 1} state=decided waiting={_BEHIND} " in process.output()
+        assert "state=committed" not in process.output()
         assert pipeline.table.count() == (_BEHIND + 1) * CHECKPOINT_RECORDS
         process.kill()
         holder.execute("COMMIT")
@@ -114,3 +119,33 @@ def _await_text(process: PipelineProcess, text: str) -> None:
     while text not in process.output():
         assert time.monotonic() < deadline, process.output()[-2000:]
         time.sleep(0.1)
+
+
+@pytest.mark.timeout(600)
+def test_a_job_of_ones_own_is_stopped_while_it_waits_for_a_sink(jobs: Jobs, tmp_path: Path) -> None:
+    """`stop` would wait as long as the sink is away; the next start commits what is decided."""
+    file, stop = tmp_path / "archive.db", tmp_path / "stop"
+    with closing(sqlite3.connect(file)) as archive:
+        archive.execute(f"CREATE TABLE {TABLE} (id INTEGER, word TEXT, payload TEXT)")
+    sink = {"name": "archive", "connector": "sqlite", "path": str(file), "table": TABLE, "commit": "write-ahead-log"}
+    backlog = {"max_backlog": {"checkpoints": 1, "bytes": "1GiB"}}
+    spec = {"pipeline": "copy-files", "checkpoint": {"location": "./checkpoints"}, "sinks": [{**sink, **backlog}]}
+    (tmp_path / "sink.yaml").write_text(json.dumps(spec))
+    expected = write_files(tmp_path / "files")
+    process = jobs.start(_STOPPING, str(tmp_path / "files"), str(stop), arm=["before-decide@0"])
+    process.await_point("before-decide@0")
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        process.release("before-decide@0")
+        _await_text(process, "waiting for sink archive: 2 checkpoints")
+        stop.touch()
+        process.succeed(timeout_s=60)
+        holder.execute("COMMIT")
+    assert "the query is stopped cleanly" in process.output()
+    assert "sink archive: 2 checkpoints are decided and not committed: the next start does that" in process.output()
+    jobs.start(EXAMPLES / "copy_files.py", str(tmp_path / "files")).succeed()
+    with closing(sqlite3.connect(file)) as archive:
+        found: Counter[Row] = Counter(archive.execute(f"SELECT id, word, payload FROM {TABLE}").fetchall())
+    verdict = compare(expected, found)
+    assert verdict.exact, str(verdict)
+    assert verdict.in_sink == FILES * ROWS

@@ -51,9 +51,11 @@ class Checkpoints:
             self.tell_lost(plan)
         before_s = time.monotonic()
         record = self.driver.checkpoint(Begin(number, ends, offsets_log, time.time(), began, self.permitted), batch)
+        head = self.driver.owned
         report = CheckpointReport(
             record=record,
-            epoch=self.driver.owned.epoch,
+            waiting=head.completed - head.committed,
+            epoch=head.epoch,
             replayed=replayed,
             duration_s=time.monotonic() - before_s,
             durations_s=dict(self.driver.durations_s),

@@ -43,6 +43,10 @@ class ConsoleListener:
             self._printed_at_s = now
             self._console.print(self._line(), highlight=False, soft_wrap=True)
 
+    def behind(self, waiting: int) -> None:
+        """See spark_jobs.report.Listener."""
+        self.totals.waiting = waiting
+
     @contextmanager
     def shown(self) -> Iterator[None]:
         """While the pipeline runs. Ends with one line that stays."""
@@ -73,7 +77,8 @@ class ConsoleListener:
             f"checkpoint {last.record.checkpoint_id}",
             f"{rate:,.0f} records/s",
             f"lag {lag}",
-            f"last commit {ago:.1f} s ago ({last.duration_s:.2f} s)",
+            f"{totals.waiting} decided ones wait for sinks" if totals.waiting else "committed",
+            f"last one {ago:.1f} s ago ({last.duration_s:.2f} s)",
             f"{totals.records:,} records",
         )
 
@@ -81,7 +86,9 @@ class ConsoleListener:
         totals = self.totals
         seconds = time.monotonic() - totals.started_at_s
         restarts = f", {totals.restarts} restarts" if totals.restarts else ""
+        left = f", the last {totals.waiting} of which the next start commits" if totals.waiting else ""
+        done = "decided" if totals.waiting else "committed"
         return (
-            f"{self._pipeline}: {totals.records:,} records in, {totals.rows:,} rows committed in "
-            f"{totals.checkpoints} checkpoints, {seconds:.1f} s{restarts}"
+            f"{self._pipeline}: {totals.records:,} records in, {totals.rows:,} rows {done} in "
+            f"{totals.checkpoints} checkpoints{left}, {seconds:.1f} s{restarts}"
         )

@@ -16,7 +16,7 @@ from spark_jobs.branches import Flow, branches_of
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.columns import check_hashable
 from spark_jobs.driving import driver_of, limits_of
-from spark_jobs.query import Query, query_of, run_of
+from spark_jobs.query import Query, asked_to_stop, query_of, run_of
 from spark_jobs.report import LogListener
 from spark_jobs.shipping import ship
 from spark_jobs.sink_spec import load_sink_spec, masked
@@ -60,6 +60,7 @@ class ExactlyOnce:
     def close(self) -> None:
         """Wait for sinks that are behind, and let go of connections; the next batch opens what it needs.
 
+        After a `stop` of the query that met a batch waiting for a sink, for ten seconds only: the next start does it.
         Called at the end of the process as well. Raises what a sink raises that cannot commit: the next start does.
         """
         if self._run is not None:
@@ -78,11 +79,17 @@ class _Run:
         self.query: Query = query_of(frame)
         self._spec = spec
         self._newest = -1  # that this run has completed; Spark replays a batch only as the first of a run
+        self._asked_to_stop = asked_to_stop(frame)
+        self._in_batch = False
+        self._stopped = False
         sinks = [build_sink(spec, entry) for entry in spec.sinks]
         with ExitStack() as stack:
             log = JobSparkLog(self.query.checkpoint)
             session = f"{secrets.token_hex(8)}.0"
-            driver = stack.enter_context(driver_of(spec, sinks, log, session=session, limits=limits_of(spec)))
+            limits, stopping = limits_of(spec), self._is_stopping
+            driver = stack.enter_context(
+                driver_of(spec, sinks, log, session=session, limits=limits, is_stopping=stopping)
+            )
             self._driver = driver
             driver.start()  # before a sink is opened, which may change its table: nothing older is prepared then (R3)
             self._flow = Flow(spec, tuple(branches_of("", frame, sinks)))
@@ -97,8 +104,17 @@ class _Run:
             message = f"batch {checkpoint_id} was written already in this run: its second frame would be left out"
             raise SpecError(message, remedy="call ExactlyOnce once for every batch; join two frames by unionByName")
         batch = SparkBatch(frame, checkpoint_id, self._flow, self.query.stateful, self._spec.checkpoint.timeout_s)
-        self._checkpoints.complete(batch)
+        self._in_batch = True
+        try:
+            self._checkpoints.complete(batch)
+        finally:
+            self._in_batch = False
         self._newest = checkpoint_id
+
+    def _is_stopping(self) -> bool:
+        """Between batches nobody is held up: that a query has ended by itself is no reason to leave anything behind."""
+        self._stopped = self._stopped or (self._in_batch and self._asked_to_stop())
+        return self._stopped
 
     def drain(self) -> None:
         self._driver.drain()

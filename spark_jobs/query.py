@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,16 @@ class Query:
 def run_of(frame: DataFrame) -> str:
     """The id of the run whose batch this is. From Spark's own object: a job may set its thread's properties."""
     return str(_execution(frame).runId().toString())
+
+
+def asked_to_stop(frame: DataFrame) -> Callable[[], bool]:
+    """Tells, while a batch is under way, whether somebody has called the query's `stop`.
+
+    Spark calls the query inactive at once, and interrupts its thread, which the batch's Python does not feel; then it
+    waits for the batch without a limit (`spark.sql.streaming.stopTimeout`).
+    """
+    execution = _execution(frame)
+    return lambda: not execution.isActive()
 
 
 def job_group(frame: DataFrame) -> str:

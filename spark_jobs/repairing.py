@@ -139,7 +139,7 @@ class Rerun:
                     query.stop()
         except ConnectorError as error:
             return Failed(error)
-        except (PySparkException, Py4JError, ConnectionError) as error:
+        except (PySparkException, Py4JError, OSError) as error:  # of the temporary folder, too
             if not answers:
                 return Failed(translate(failures[0] if failures else error, f"checkpoint {record.checkpoint_id}"))
         if answers and isinstance(answers[0], Acknowledged):

@@ -15,9 +15,10 @@ _log = logging.getLogger("eos.checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReport:
-    """One finished checkpoint, in figures."""
+    """One decided checkpoint, in figures."""
 
     record: CheckpointRecord
+    waiting: int  # checkpoints that are decided and not committed everywhere; 0: this one is, and all before it
     epoch: int
     replayed: bool
     duration_s: float
@@ -37,7 +38,10 @@ class Listener(Protocol):
         """The pipeline is in another state: starting, running, restarting, stopping."""
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """A checkpoint is committed everywhere."""
+        """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
+
+    def behind(self, waiting: int) -> None:
+        """So many checkpoints are decided and not committed: none after a start, and at the end what is left."""
 
 
 @dataclass(slots=True)
@@ -56,10 +60,11 @@ class LogListener:
         offsets = ",".join(f"{r.split}[{r.start},{r.end})" for ranges in record.ranges.values() for r in ranges)
         seconds = report.durations_s
         _log.info(
-            "pipeline=%s checkpoint=%d epoch=%d try=%d %srecords=%d rows=%d writers=%d duration_s=%.3f prepare_s=%.3f "
-            "decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
+            "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%d rows=%d writers=%d duration_s=%.3f "
+            "prepare_s=%.3f decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
             self.pipeline,
             record.checkpoint_id,
+            f"decided waiting={report.waiting}" if report.waiting else "committed",
             report.epoch,
             record.scope.attempt,
             "replayed=true " if report.replayed else "",
@@ -75,6 +80,9 @@ class LogListener:
             offsets or "none",
         )
 
+    def behind(self, waiting: int) -> None:
+        """See Listener. Which sinks are behind, and how far, the backlog has said."""
+
 
 @dataclass(slots=True)
 class Totals:
@@ -85,6 +93,7 @@ class Totals:
     checkpoints: int = 0
     records: int = 0
     rows: int = 0
+    waiting: int = 0
     restarts: int = 0
     last: CheckpointReport | None = None
     last_at_s: float = 0.0
@@ -101,7 +110,7 @@ class Totals:
         since = now - (self.last_at_s or self.started_at_s)
         rate = report.records / max(since, 1e-6)
         self.records_per_s = rate if self.checkpoints == 0 else (self.records_per_s + rate) / 2
-        self.last_at_s, self.last = now, report
+        self.last_at_s, self.last, self.waiting = now, report, report.waiting
         if not report.replayed:
             self.checkpoints += 1
             self.records += report.records

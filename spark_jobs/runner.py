@@ -58,12 +58,15 @@ class Runner:
                 if self.control.is_stopping():
                     if not isinstance(error, PrepareError):  # what is decided may still wait for its commit, or worse
                         raise
-                    _log.info("stopped; the running checkpoint was aborted: %s", self.spec.mask(error.message))
+                    if self.spec.checkpoint.at_least_once:  # nothing can be aborted
+                        _log.warning("stopped; rows of the running checkpoint may come twice: %s", error.message)
+                    else:
+                        _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
                     raise
-                _log.warning("%s; restarting in %.1f s", self.spec.mask(error.message), delay_s)
+                _log.warning("%s; restarting in %.1f s", error.message, delay_s)
                 self._tell(f"restarting in {delay_s:.1f} s")
                 self._wait(delay_s)
 
@@ -75,6 +78,10 @@ class Runner:
     def _tell(self, state: str) -> None:
         for listener in self.listeners:
             listener.state(state)
+
+    def _tell_behind(self, driver: Driver) -> None:
+        for listener in self.listeners:
+            listener.behind(driver.owned.completed - driver.owned.committed)
 
     def _run_epoch(self, sources: Sequence[Source], sinks: Sequence[Sink]) -> None:
         self._tell("starting")
@@ -92,6 +99,7 @@ class Runner:
             is_stopping=self.control.is_stopping,
         ) as driver:
             self._held = driver.start()
+            self._tell_behind(driver)
             began = starting_points(driver, sources, log)
             try:
                 own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
@@ -99,7 +107,11 @@ class Runner:
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "building the query") from error
             self._tell("running")
-            Epoch(self.spec, self.control, self.listeners, driver, log, sources, pipeline, self.until_caught_up).run()
+            epoch = Epoch(self.spec, self.control, self.listeners, driver, log, sources, pipeline, self.until_caught_up)
+            try:
+                epoch.run()
+            finally:
+                self._tell_behind(driver)
             if self.control.is_stopping():
                 self._tell("stopped")
 

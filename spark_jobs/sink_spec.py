@@ -9,15 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connectors.spec import Spec, load_spec
+from spark_jobs.masked_log import mask_log
 from twophase.errors import ConnectorError, SpecError
 
 
 def load_sink_spec(path: str | Path) -> Spec:
-    """Reads the spec, and touches no service. Raises SpecError with all mistakes."""
+    """Reads the spec, and touches no service; the log shows none of its secrets. Raises SpecError with all mistakes."""
     spec = load_spec(Path(path), os.environ)
     if spec.sources:
         message = f"{path} has sources and steps of its own"
         raise SpecError(message, remedy="run it with `eos run`; for a query of your own, leave `sources` out")
+    mask_log(spec.secrets)
     return spec
 
 

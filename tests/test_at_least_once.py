@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_a_start_after_it_asks_for_no_witness_and_has_slots_catch_up() -> None:
     }
     owned, actions = drive(start("orders", ("warehouse",), "run.1", "n" * 20, 10), answers)
     assert asked == [{"warehouse": ()}]
-    assert actions[-2:] == [messages.CatchUp(value.incarnation, 8, 4), messages.Sweep(owned.head)]
+    assert actions[-2:] == [messages.CatchUp(value.incarnation, 8, 4, ("warehouse",)), messages.Sweep(owned.head)]
 
 
 def test_a_record_tells_its_mode() -> None:
@@ -122,6 +123,7 @@ class World:
     attempts: int = 0
     planned: int = -1
     fails: bool = False  # the second task, when the first one has ended
+    letters: SqliteSink | None = None  # the dead_letter of the next driver
 
     def __post_init__(self) -> None:
         self.query("CREATE TABLE t (n INTEGER)")
@@ -138,9 +140,11 @@ class World:
     def driver(self, *, direct: bool) -> Driver:
         """Started."""
         self.starts += 1
-        sinks = {"s": self.sink.committer("p")}
+        sinks = {each.name: each.committer("p") for each in (self.sink, self.letters) if each is not None}
+        late = [self.letters.name] if self.letters is not None else []
         session, incarnation = f"d{self.starts}", f"{self.starts:020d}"
-        driver = Driver("p", LocalHead(self.folder), sinks, self, session, incarnation, retained=2, direct=direct)
+        head = LocalHead(self.folder)
+        driver = Driver("p", head, sinks, self, session, incarnation, retained=2, direct=direct, late=late)
         driver.start()
         return driver
 
@@ -158,7 +162,8 @@ class World:
         if self.fails:
             return Failed(PrepareError("a task failed"))
         accepted.append(self.task(scope, 1, range(half, first + ROWS), direct=direct))
-        return Acknowledged({"s": tuple(accepted)}, at=0.0)
+        nothing: dict[str, tuple[Committable, ...]] = {self.letters.name: ()} if self.letters is not None else {}
+        return Acknowledged({"s": tuple(accepted), **nothing}, at=0.0)
 
     def task(self, scope: Scope, task: int, numbers: range, *, direct: bool) -> Committable:
         self.attempts += 1
@@ -233,6 +238,24 @@ def test_the_mode_changes_and_nothing_is_lost_or_doubled(world: World, checkpoin
             world.run(driver, number)
         number += 1
     assert world.repeated(6 * checkpoints) == []
+
+
+@pytest.mark.parametrize("between", [(True,), (True, False), (False,)], ids=str)
+def test_a_dead_letter_that_was_left_out_may_come_back(world: World, between: tuple[bool, ...]) -> None:
+    """At-least-once there is none. Its slots have not counted the checkpoints that went on without it."""
+    world.query("CREATE TABLE letters (n INTEGER)")
+    letters = replace(world.sink, name="letters", table="letters")
+    world.letters = letters
+    world.run(world.driver(direct=False), 0)
+    world.letters = None
+    for number, direct in enumerate(between, 1):
+        world.run(world.driver(direct=direct), number)
+    world.letters = letters
+    driver, last = world.driver(direct=False), len(between) + 1
+    world.run(driver, last)
+    world.run(driver, last + 1)
+    assert world.repeated(last + 2) == []
+    assert world.query("SELECT min(checkpoint_id), max(checkpoint_id) FROM eos_slot") == [(last + 1, last + 1)]
 
 
 def test_a_driver_of_before_the_change_applies_nothing(world: World) -> None:
@@ -315,6 +338,24 @@ def test_what_is_aborted_or_refused_leaves_nothing(world: World) -> None:
     assert world.query("SELECT n FROM t") == []
 
 
+@pytest.mark.parametrize("rows", [10, 1_000_000], ids=["when it is flushed", "at once"])
+def test_a_full_disk_fails_the_task_and_says_where(world: World, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is raised by what then ends the writer: the task's other sinks are still to be ended."""
+    monkeypatch.setattr("connectors.sql.sqlite.direct_writer.TemporaryFile", partial(Path("/dev/full").open, "r+b"))
+    writer = writer_of(world.sink)
+
+    def write() -> None:
+        for _ in range(2):
+            writer.write(batch(*range(rows)))
+        writer.commit()
+
+    with pytest.raises(PrepareError, match=r"sink s, task 0: the temporary file .*No space left") as caught:
+        write()
+    assert "TMPDIR" in caught.value.remedy
+    writer.abort()
+    assert world.query("SELECT n FROM t") == []
+
+
 @pytest.mark.parametrize(
     ("table", "refused"),
     [
@@ -367,7 +408,7 @@ def test_what_validate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert spec.checkpoint.at_least_once == (mode == "at-least-once")
         assert promise(spec).startswith(f"{mode}: ")
         assert {each.promise.partition(":")[0] for each in guarantees(spec)} == {mode}
-        assert [build_sink(spec, entry).repeats for entry in spec.sinks[:2]] == [spec.checkpoint.at_least_once] * 2
+        assert [build_sink(spec, entry).repeats for entry in spec.sinks] == [spec.checkpoint.at_least_once] * 3
         assert run_command_line(["validate", str(path)]) == 0
         assert f"orders: {mode}, a checkpoint every 2 s" in capsys.readouterr().out
 

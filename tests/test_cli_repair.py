@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from connectors.log.segments import committable, segment_name
+from connectors.spec import load_spec
+from spark_jobs import repairing
 from spark_jobs.cli import output, run_command_line
 from tests.test_cli_status import INCARNATION, SPEC, record, store
 from twophase.codec import encode_head, encode_record, sha256_of
 from twophase.head_value import HeadValue, RecordRef
 from twophase.local_head import LocalHead
+from twophase.messages import Failed
+from twophase.status import read_status
 from twophase.values import INSTEAD_OF, Committable
 from wal.segment import SegmentRef
 
@@ -104,6 +108,20 @@ def test_a_job_of_ones_own(spec: Path, capsys: pytest.CaptureFixture[str]) -> No
     code, facts = run(capsys, spec, "--yes")
     assert (code, facts["ok"]) == (2, False)
     assert "for a job of your own" in facts["error"]["message"]  # type: ignore[index]
+
+
+def test_a_folder_that_cannot_be_read_or_written_fails_the_repair(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has claimed and permitted is then ended, as after any other failure."""
+    decide(spec.parent)
+    history = read_status(LocalHead(spec.parent / "state"))
+    assert history is not None
+    monkeypatch.setattr(repairing, "build", lambda *_: None)  # it would start Spark
+    history = replace(history, head=replace(history.head, initial={"s": {}}, identities={"s": {}}))
+    (record,) = history.checkpoints
+    answer = repairing.Rerun(load_spec(spec, {}), None, history)(record.scope, record, {})  # type: ignore[arg-type]
+    assert isinstance(answer, Failed)
+    assert "checkpoint 5 failed: [Errno 2]" in answer.error.message
+    assert str(spec.parent / "state" / "spark" / INCARNATION / "metadata") in answer.error.message
 
 
 def test_the_history_tells(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

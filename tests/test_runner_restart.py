@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,10 +35,12 @@ sinks: [{name: w, from: orders, connector: sqlite, path: ./w.db, table: t, commi
 """
 
 
-def _stopped_by(error: ConnectorError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _stopped_by(
+    error: ConnectorError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str = "exactly-once"
+) -> None:
     """A run in whose first epoch a stop is requested, and then this happens."""
     path = tmp_path / "spec.yaml"
-    path.write_text(_SPEC)
+    path.write_text(_SPEC.replace("./checkpoints", f"./checkpoints, mode: {mode}"))
     run = Runner(load_spec(path, {}), cast(Any, None), [])
 
     def epoch(self: Runner, _source: object, _sink: object) -> None:
@@ -48,8 +51,19 @@ def _stopped_by(error: ConnectorError, tmp_path: Path, monkeypatch: pytest.Monke
     run.run()
 
 
-def test_a_checkpoint_that_a_stop_aborted_is_a_clean_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _stopped_by(PrepareError("checkpoint 3 was cancelled"), tmp_path, monkeypatch)
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("exactly-once", "the running checkpoint was aborted: checkpoint 3"),
+        ("at-least-once", "rows of the running checkpoint may come twice: checkpoint 3"),
+    ],
+)
+def test_a_checkpoint_that_a_stop_aborted_is_a_clean_end(
+    mode: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "eos.runner")
+    _stopped_by(PrepareError("checkpoint 3 was cancelled"), tmp_path, monkeypatch, mode)
+    assert said in caplog.text
 
 
 @pytest.mark.parametrize("error", [LostCommittableError("lost"), SinkUnavailableError("decided, not committed")])

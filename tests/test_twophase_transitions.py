@@ -133,7 +133,22 @@ def test_records_are_let_go_of_only_below_what_is_committed(
     assert after.records == records[len(records) - len(after.records) :]
     assert len(after.records) >= min(retained, len(records))
     assert completed < 0 or after.record_of(completed) is not None
-    assert len(after.records) <= max(2 * retained, ahead + 1)
+    assert len(after.records) <= retained + max(retained, ahead)
+
+
+@pytest.mark.parametrize("waiting", [0, 3, 10, 50])
+def test_pruning_is_rare_however_many_wait(waiting: int) -> None:
+    """Each drop costs a delete of every record and a call of every sink."""
+    retained, value, drops = 5, head(), 0
+    for number in range(100 + waiting):
+        value = Complete(record(number, 10 * number, 10 * number + 10), ref(number)).apply(value)
+        committed = number - waiting
+        before = value.records
+        value = Committed(committed, retained).apply(value) if committed >= 0 else value
+        drops += value.records != before
+        assert value.record_of(max(committed, 0)) is not None
+        assert len(value.records) < 2 * retained + waiting
+    assert 100 // retained - 3 <= drops <= 100 // retained
 
 
 @pytest.mark.parametrize("retained", [1, 2, 5])

@@ -121,7 +121,7 @@ class Effects:
                 self._abort(action.prepared)
             case messages.CatchUp():
                 at = action.incarnation, action.epoch, action.checkpoint_id
-                self._at_each("catch up", lambda sink: sink.catch_up(*at))
+                self._at({name: partial(self.committers[name].catch_up, *at) for name in action.sinks}, "catch up")
             case messages.CommitBack():
                 self._commit_back(action.positions)
             case messages.Prune():

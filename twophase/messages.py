@@ -159,11 +159,12 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """Have every sink that counts checkpoints stand at this one: tasks have committed what it has not counted."""
+    """Have these sinks, if they count checkpoints, stand at this one: they lack nothing that they have not counted."""
 
     incarnation: str
     epoch: int
     checkpoint_id: int
+    sinks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

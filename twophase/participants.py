@@ -92,7 +92,8 @@ class Committer(Protocol):
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
         """Count every checkpoint up to this one as committed, where the sink counts them; else there is nothing to do.
 
-        Called at a start that follows checkpoints whose tasks committed by themselves, once the sink is claimed.
+        Called at a start that follows checkpoints whose tasks committed by themselves, or that were written without
+        this sink, once it is claimed.
         Raises FencedError if it is not this (incarnation, epoch)'s any more. Idempotent.
         """
 

@@ -168,5 +168,6 @@ def _not_the_same(record: CheckpointRecord, why: str) -> ReplayMismatchError:
     return ReplayMismatchError(
         message,
         remedy="nothing was written. Were steps, sinks, `spark.master` or its settings changed since, change them back "
-        "for the repair. What is not deterministic cannot be written again: `eos reset --abandon-lost` goes on without",
+        "for the repair. What is not deterministic, or was compacted away in the source since, cannot be written "
+        "again: `eos reset --abandon-lost` goes on without",
     )

@@ -56,9 +56,15 @@ def recover(owned: Ownership, retained: int, newest: CheckpointRecord | None) ->
     yield from _abort_leftovers(head)
     if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
         yield from owned.swap(Committed(head.completed, retained), "committed")
-    if newest is not None and newest.direct:
-        yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id)
+    if newest is not None and (uncounted := _uncounted(head, newest)):
+        yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted)
     yield messages.Sweep(owned.head)
+
+
+def _uncounted(head: HeadValue, newest: CheckpointRecord) -> tuple[str, ...]:
+    """The sinks that have not counted the newest checkpoint and lack nothing of it: tasks have committed there
+    themselves, or the pipeline ran without the sink, which was let join again (`late`)."""
+    return tuple(sink for sink in head.sinks if newest.direct or sink not in newest.committables)
 
 
 def claim_head(

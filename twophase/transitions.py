@@ -153,12 +153,13 @@ class Committed:
     retained: int
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition. References are dropped by twos of `retained`, so that pruning is rare."""
+        """See Transition. References are dropped when there are `retained` to drop, so that pruning is rare."""
         records = head.records
-        if len(records) >= 2 * self.retained:
+        if records:
             # The newest committed one stays as well: a start asks the sinks for its witnesses (R2).
             keep_from = min(records[-1].checkpoint_id - self.retained + 1, self.checkpoint_id)
-            records = tuple(r for r in records if r.checkpoint_id >= keep_from)
+            kept = tuple(r for r in records if r.checkpoint_id >= keep_from)
+            records = kept if len(records) - len(kept) >= self.retained else records
         return replace(head, committed=max(head.committed, self.checkpoint_id), records=records)
 
 

@@ -83,7 +83,8 @@ class Ledger(Protocol):
         """Delete each, while nobody can apply them. Returns one that is applied, if there is one, and deletes none."""
 
     def catch_up(self, owner: Owner, checkpoint_id: int) -> None:
-        """Have no slot stand before this checkpoint: what it lacks was written without the log (at-least-once).
+        """Have no slot stand before this checkpoint: what it has not counted was written without the log
+        (at-least-once), or without the sink.
 
         Raises FencedError if the sink is not this driver's.
         """

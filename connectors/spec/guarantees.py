@@ -74,7 +74,8 @@ _Words = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 def _direct(spec: Spec, entry: SinkEntry, exactly_once: _Words) -> _Words:
     """At-least-once. What `commit` needs is needed all the same: a start ends what an exactly-once run has left."""
-    own = "a topic that exists" if isinstance(entry, KafkaSinkEntry) else "no unique key that a row could meet again"
+    of_topic, of_table = "a topic that exists and is not compacted", "no unique key that a row could meet again"
+    own = of_topic if isinstance(entry, KafkaSinkEntry) else of_table
     return (
         _AT_LEAST_ONCE,
         f"as soon as a task has written its share of a checkpoint (one begins every {spec.checkpoint.interval_s:g} s)",

@@ -140,4 +140,5 @@ class KafkaSinkEntry(Strict):
             "transaction_timeout_s": self.transaction_timeout_s,
             "markers": self.markers,
             "properties": dict(self.properties),
+            "repeats": checkpoint.at_least_once,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
@@ -12,6 +12,7 @@ from spark_jobs.cli.status import read_history
 from twophase.errors import IdentityError, SpecError
 from twophase.in_doubt import Doubt, Fate, doubt_of
 from twophase.participants import Committer
+from twophase.status import Status
 from twophase.values import Committable
 
 _AGAINST: Final = {
@@ -22,18 +23,44 @@ _AGAINST: Final = {
 }
 
 
-def together(group: Sequence[Doubt]) -> Sequence[Committable]:
+class Held(NamedTuple):
+    """What sinks hold, and what judges it."""
+
+    found: list[Doubt]
+    committers: dict[str, Committer]
+    history: Status | None  # None: the pipeline never ran
+
+
+def in_order(held: Held, chosen: Sequence[Doubt]) -> Iterator[tuple[str, int, Sequence[Committable]]]:
+    """What each sink is asked to commit, checkpoint by checkpoint.
+
+    A log goes from each checkpoint to the next one, so that those are among them which have no rows there.
+    """
+    for sink in sorted({each.sink for each in chosen}):
+        of_sink = [each for each in chosen if each.sink == sink]
+        numbers = {each.checkpoint_id for each in of_sink}
+        wanted = {n: _together([each for each in of_sink if each.checkpoint_id == n]) for n in numbers}
+        if held.committers[sink].permits_once and held.history is not None:
+            waiting = {each.checkpoint_id for each in held.found if each.sink == sink}
+            for record in held.history.checkpoints:
+                number = record.checkpoint_id
+                if not held.history.is_committed(record) and number < max(numbers) and number not in waiting:
+                    wanted[number] = record.committables.get(sink, ())
+        yield from ((sink, number, wanted[number]) for number in sorted(wanted))
+
+
+def _together(group: Sequence[Doubt]) -> Sequence[Committable]:
     """What one sink is asked to commit at once: all that was decided for it, since some take a checkpoint whole."""
     decided = next((each.decided for each in group if each.decided), ())
     return decided or [each.committable or Committable(each.transaction, rows=0) for each in group]
 
 
 @contextmanager
-def in_doubt(spec: Spec) -> Iterator[tuple[list[Doubt], dict[str, Committer]]]:
+def in_doubt(spec: Spec) -> Iterator[Held]:
     """What there is, sink by sink; nothing for a pipeline that never ran, whose sinks are not asked."""
     before = read_history(spec)
     if before is None:
-        yield [], {}
+        yield Held([], {}, None)
         return
     with ExitStack() as stack:
         committers: dict[str, Committer] = {}
@@ -46,7 +73,8 @@ def in_doubt(spec: Spec) -> Iterator[tuple[list[Doubt], dict[str, Committer]]]:
         history = read_history(spec)  # again: what was decided since counts
         assert history is not None
         records = {record.checkpoint_id: record for record in history.checkpoints}
-        yield [doubt_of(history.head, records, sink, each) for sink, each in listed], committers
+        found = [doubt_of(history.head, records, sink, each) for sink, each in listed]
+        yield Held(found, committers, history)
 
 
 def chosen_of(found: Sequence[Doubt], ids: Sequence[str] | None, right: Fate, *, force: bool) -> list[Doubt]:

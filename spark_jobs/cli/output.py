@@ -19,6 +19,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from connectors.spec import Spec, SpecMistakesError, load_spec, mask
+from spark_jobs.masked_log import mask_log
 from twophase.errors import ConnectorError
 
 _PIPE_WIDTH = 120  # columns where the output is no terminal, so that it does not depend on who reads it
@@ -36,6 +37,7 @@ class Output:
         """The spec of this process, its secrets known from now on. Raises SpecError."""
         spec = load_spec(path, os.environ)
         self._secrets = spec.secrets
+        mask_log(spec.secrets)
         return spec
 
     def mask(self, value: object) -> str:

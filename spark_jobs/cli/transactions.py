@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from connectors.registry import build_sink
-from spark_jobs.cli.in_doubt import chosen_of, in_doubt, together
+from spark_jobs.cli.in_doubt import chosen_of, in_doubt, in_order
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.status import read_history
@@ -63,7 +63,8 @@ def show(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
         eos transactions list orders.yaml --json
     """
     loaded = out.load(spec)
-    with in_doubt(loaded) as (found, _):
+    with in_doubt(loaded) as held:
+        found = held.found
         if as_json:
             out.facts({"ok": True, "pipeline": loaded.pipeline, "transactions": [_facts(each) for each in found]})
         elif found:
@@ -88,14 +89,14 @@ def commit(
         eos transactions commit orders.yaml
     """
     loaded = out.load(spec)
-    with in_doubt(loaded) as (found, committers):
-        chosen = chosen_of(found, ids, Fate.COMMIT, force=force)
-        for sink, checkpoint_id in sorted({(each.sink, each.checkpoint_id) for each in chosen}):
-            group = [each for each in chosen if (each.sink, each.checkpoint_id) == (sink, checkpoint_id)]
-            outcomes = committers[sink].commit(checkpoint_id, together(group))
+    with in_doubt(loaded) as held:
+        chosen = chosen_of(held.found, ids, Fate.COMMIT, force=force)
+        for sink, checkpoint_id, committables in in_order(held, chosen):
+            outcomes = held.committers[sink].commit(checkpoint_id, committables)
             if not {*outcomes} <= {CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED}:
                 message = f"checkpoint {checkpoint_id} at sink {sink}: {', '.join(each.value for each in outcomes)}"
-                raise IdentityError(message, remedy="`eos transactions list` shows what there is now")
+                remedy = "`eos transactions list` shows what there is now, and `eos repair` what is lost"
+                raise IdentityError(message, remedy=remedy)
     _done("committed", chosen, as_json=as_json)
 
 
@@ -115,10 +116,10 @@ def rollback(
         eos transactions rollback orders.yaml
     """
     loaded = out.load(spec)
-    with in_doubt(loaded) as (found, committers):
-        chosen = chosen_of(found, ids, Fate.ROLL_BACK, force=force)
+    with in_doubt(loaded) as held:
+        chosen = chosen_of(held.found, ids, Fate.ROLL_BACK, force=force)
         for each in chosen:
-            committers[each.sink].abort([each.prepared])
+            held.committers[each.sink].abort([each.prepared])
     _done("rolled back", chosen, as_json=as_json)
 
 
@@ -139,7 +140,7 @@ def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     if not loaded.sources:
         message = f"{spec} is for a job of your own, and does not tell where Spark's checkpoint is"
         raise SpecError(message, remedy="start the job: it does the same when it starts")
-    with in_doubt(loaded) as (found, _):
+    with in_doubt(loaded) as held:
         pass
     if read_history(loaded) is None:
         _done("settled", [], as_json=as_json)
@@ -148,7 +149,7 @@ def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     log = LocalSparkLog(loaded.checkpoint.location)
     with driver_of(loaded, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
         driver.start()
-    _done("settled", [each for each in found if each.fate is not Fate.FOREIGN], as_json=as_json)
+    _done("settled", [each for each in held.found if each.fate is not Fate.FOREIGN], as_json=as_json)
 
 
 def _done(what: str, chosen: Sequence[Doubt], *, as_json: bool) -> None:

@@ -12,19 +12,21 @@ from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.place import Place
-from connectors.kafka.sink.target import check_markers, check_timeout, facts_of, in_sink_words
+from connectors.kafka.sink.target import check_markers, check_repeats, check_timeout, facts_of, in_sink_words
 from connectors.kafka.topics import metadata
 from twophase.errors import ConnectorError
 
 
-def findings(sink: str, place: Place, layout: Layout, schema: pa.Schema | None) -> Sequence[Finding]:
+def findings(
+    sink: str, place: Place, layout: Layout, schema: pa.Schema | None, *, repeats: bool = False
+) -> Sequence[Finding]:
     """Check one sink. Blocks for a few times `connect_timeout_s` at most; raises nothing that the cluster causes."""
     try:
         with in_sink_words(f"{sink}: reachable"), shared_admin(place.connection) as admin:
             metadata(admin, f"cluster at {place.connection.bootstrap_servers}")
             found = [Finding("reachable", True, place.connection.bootstrap_servers)]
             if place.topic is not None:
-                found.append(_tried(f"topic {place.topic}", partial(_topic, admin, place.topic)))
+                found.append(_tried(f"topic {place.topic}", partial(_topic, admin, place.topic, repeats=repeats)))
             found.append(_tried("transactions", partial(_transactions, admin, place)))
             found.append(_tried("markers", partial(_markers, admin, place.markers)))
     except ConnectorError as error:
@@ -34,8 +36,10 @@ def findings(sink: str, place: Place, layout: Layout, schema: pa.Schema | None) 
     return found
 
 
-def _topic(admin: Client, topic: str) -> str:
+def _topic(admin: Client, topic: str, *, repeats: bool) -> str:
     facts = facts_of(admin, topic)
+    if repeats:
+        check_repeats(topic, facts)
     words = f"{facts.partitions} partitions, replication {facts.replication}"
     return f"{words}, messages up to {facts.max_bytes:,} bytes"
 

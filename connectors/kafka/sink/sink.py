@@ -39,6 +39,7 @@ class KafkaSink:
     transaction_timeout_s: float = 60.0
     markers: str = MARKERS
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    repeats: bool = False  # rows may come twice, and late (at-least-once): no topic that keeps the newest of each key
     rows: pa.Schema | None = None  # of an opened sink
     topics: Topics | None = None  # of an opened sink
 
@@ -63,7 +64,7 @@ class KafkaSink:
     def open(self, schema: pa.Schema) -> KafkaSink:
         """See Sink. Creates nothing. Raises TargetError, SinkUnavailableError."""
         self.layout.check(self.name, schema)
-        topics = Topics.of_sink(self.name, self.place)
+        topics = Topics.of_sink(self.name, self.place, repeats=self.repeats)
         self.log.open()
         return replace(self, log=self.log.on_driver(), rows=schema, topics=topics)
 
@@ -100,7 +101,7 @@ class KafkaSink:
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        return [*self.log.check(), *findings(self.name, self.place, self.layout, schema)]
+        return [*self.log.check(), *findings(self.name, self.place, self.layout, schema, repeats=self.repeats)]
 
     @property
     def _opened(self) -> tuple[pa.Schema, Topics]:

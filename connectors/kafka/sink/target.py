@@ -63,16 +63,20 @@ class Topics:
     connection: Connection
     only: Facts | None  # of the sink's one topic; None: rows name theirs
     markers: str  # where no row may go
+    repeats: bool = False  # rows may come twice, and late (at-least-once)
 
     @classmethod
-    def of_sink(cls, sink: str, place: Place) -> Topics:
+    def of_sink(cls, sink: str, place: Place, *, repeats: bool = False) -> Topics:
         """Ask the cluster for the sink's one topic. Raises TargetError, SinkUnavailableError."""
         if place.topic is None:
-            return cls(place.connection, None, place.markers)
+            return cls(place.connection, None, place.markers, repeats)
         if reason := _unfit(place.topic, place.markers):
             raise TargetError(f"sink {sink}: {reason}", remedy="name another topic")
         with in_sink_words(f"sink {sink}"), shared_admin(place.connection) as admin:
-            return cls(place.connection, facts_of(admin, place.topic), place.markers)
+            facts = facts_of(admin, place.topic)
+        if repeats:
+            check_repeats(place.topic, facts)
+        return cls(place.connection, facts, place.markers, repeats)
 
     @property
     def max_bytes(self) -> int:
@@ -100,11 +104,21 @@ class Topics:
         try:
             with in_sink_words(f"topic {topic}"):
                 facts = _facts(self.connection, topic)
+            if self.repeats:
+                check_repeats(topic, facts)
         except TargetError as error:
             return error.message
         if facts.batch_bytes < BATCH:
             return f"topic {topic} takes {facts.max_bytes:,} bytes: set its max.message.bytes to {_ENOUGH:,}"
         return ""
+
+
+def check_repeats(topic: str, facts: Facts) -> None:
+    """What cannot be written at-least-once, as a table by its key cannot. Raises TargetError."""
+    if facts.compacted:
+        message = f"topic {topic} is compacted: of each key it keeps the newest message, and at-least-once a task that "
+        message += "lives on after its checkpoint was written anew could put an older one behind it"
+        raise TargetError(message, remedy="checkpoint.mode: exactly-once, or a topic with cleanup.policy=delete")
 
 
 def _unfit(topic: str, markers: str) -> str:

@@ -7,9 +7,10 @@ task that still reads.
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, Final
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from connectors.sql.sqlite.store import SqliteStore
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import in_transaction, translated
 from twophase import faults
+from twophase.errors import PrepareError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 
@@ -43,10 +45,12 @@ class SqliteDirectWriter:
         """See DirectWriter. Raises BadRowError for a value that the table cannot hold."""
         if not batch.num_rows:
             return
-        if self._waiting is None:
-            self._file = TemporaryFile()  # noqa: SIM115 closed by whichever call ends this writer
-            self._waiting = pa.ipc.new_stream(self._file, self._form.schema)
-        self._waiting.write_batch(self._form.convert(batch, self._rows + 1))
+        rows = self._form.convert(batch, self._rows + 1)
+        with self._kept():
+            if self._waiting is None:
+                self._file = TemporaryFile()  # noqa: SIM115 closed by whichever call ends this writer
+                self._waiting = pa.ipc.new_stream(self._file, self._form.schema)
+            self._waiting.write_batch(rows)
         if not self._rows:
             faults.point("writing", self._transaction.scope.checkpoint_id)
         self._rows += batch.num_rows
@@ -55,7 +59,9 @@ class SqliteDirectWriter:
         """See DirectWriter."""
         size = 0
         if self._file is not None and self._waiting is not None:
-            self._waiting.close()
+            with self._kept():
+                self._waiting.close()
+                self._file.flush()
             size = self._file.tell()
             with self._file, translated(f"{self._where}, writing"):
                 self._put(self._file)
@@ -65,7 +71,17 @@ class SqliteDirectWriter:
     def abort(self) -> None:
         """See DirectWriter."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # of a full disk, once more: what is in the buffer is given up as well
+                self._file.close()
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            message = f"{self._where}: the temporary file does not take the rows: {error}"
+            remedy = f"make room in {gettempdir()}, or name another folder by TMPDIR; lower max_records_per_checkpoint"
+            raise PrepareError(message, remedy=remedy) from error
 
     def _put(self, file: IO[bytes]) -> None:
         """All of it in one transaction; again while somebody else has the file, for nothing was done then."""

@@ -1,0 +1,46 @@
+"""Log lines without secrets, whichever thread writes them and whoever shows them: of commands and of jobs."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from connectors.spec import mask
+
+
+class Masking(logging.Handler):
+    """The first handler of our loggers: those after it, of the job's own logging too, are given a masked record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets: frozenset[str] = frozenset()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Mask the text, with what an argument or a stack trace brought into it."""
+        record.msg, record.args = mask(record.getMessage(), self.secrets), ()
+        if record.exc_info:
+            record.exc_text = mask(_PLAIN.formatException(record.exc_info), self.secrets)
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and self._is_alone(record.name):
+            last.handle(record)  # as Python would, were this no handler
+
+    def _is_alone(self, name: str) -> bool:
+        logger: logging.Logger | None = logging.getLogger(name)
+        while logger is not None:
+            if any(each is not self for each in logger.handlers):
+                return False
+            logger = logger.parent if logger.propagate else None
+        return True
+
+
+MASKING: Final = Masking()
+
+_PLAIN: Final = logging.Formatter()
+
+
+def mask_log(secrets: frozenset[str]) -> None:
+    """Show these in no line of our loggers from now on, nor those of an earlier call. Called with each spec's."""
+    MASKING.secrets |= secrets
+    ours = logging.getLogger("eos")
+    if MASKING not in ours.handlers:
+        ours.handlers.insert(0, MASKING)

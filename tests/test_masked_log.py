@@ -1,0 +1,91 @@
+"""No secret in a log line, from whichever thread, and whoever has set up logging."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.cli import logs, output
+from spark_jobs.exactly_once import ExactlyOnce
+from spark_jobs.masked_log import MASKING
+
+PASSWORD = "s3cr$t-p4ss"
+SPEC = """\
+pipeline: p
+checkpoint: {location: state}
+sinks: [{name: s, connector: mysql, url: "mysql+pymysql://u:${env:PASSWORD}@h/d", table: t, commit: two-phase}]
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PASSWORD", PASSWORD)
+    ours = logging.getLogger("eos")
+    monkeypatch.setattr(ours, "handlers", [])
+    monkeypatch.setattr(ours, "propagate", True)
+    monkeypatch.setattr(ours, "level", logging.INFO)
+    monkeypatch.setattr(MASKING, "secrets", frozenset())
+    path = tmp_path / "sink.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+def _tell() -> None:
+    """As a thread does that commits in a sink."""
+    try:
+        raise ValueError(PASSWORD)
+    except ValueError as error:
+        logging.getLogger("eos.backlog").warning("sink s: %s refuses %s", "h", error, exc_info=True)
+
+
+def _tell_in_a_thread() -> None:
+    thread = threading.Thread(target=_tell)
+    thread.start()
+    thread.join()
+
+
+def _check(shown: str) -> None:
+    assert "sink s: h refuses ***" in shown
+    assert "ValueError: ***" in shown
+    assert PASSWORD not in shown
+
+
+def test_of_a_job_of_ones_own_with_its_own_logging(spec: Path) -> None:
+    stream, root = StringIO(), logging.getLogger()
+    handler = logging.StreamHandler(stream)
+    root.addHandler(handler)
+    try:
+        ExactlyOnce(spec)
+        ExactlyOnce(spec)
+        _tell_in_a_thread()
+    finally:
+        root.removeHandler(handler)
+    _check(stream.getvalue())
+    assert stream.getvalue().count("sink s:") == 1
+
+
+def test_of_a_job_without_any_logging_it_is_said_as_python_says_it(spec: Path) -> None:
+    """pytest has handlers of its own: a process without."""
+    lines = "from tests import test_masked_log as it; it.ExactlyOnce('sink.yaml'); it._tell_in_a_thread()"
+    project = str(Path(__file__).parents[1])
+    environment = {"PASSWORD": PASSWORD, "PYTHONPATH": project}
+    command = [sys.executable, "-c", lines]
+    done = subprocess.run(command, cwd=spec.parent, env=environment, capture_output=True, text=True, check=True)
+    _check(done.stderr)
+    assert done.stderr.count("sink s:") == 1
+
+
+def test_of_a_command(spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output.out, "_secrets", frozenset())
+    output.out.load(spec)
+    logs.log_to_stderr()
+    _tell_in_a_thread()
+    shown = capsys.readouterr().err
+    _check(shown)
+    assert " WARNING eos.backlog: sink s: " in shown

@@ -1,0 +1,47 @@
+"""What a run tells of its checkpoints: committed is only what every sink has committed."""
+
+from __future__ import annotations
+
+import logging
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from spark_jobs.console import ConsoleListener
+from spark_jobs.report import CheckpointReport, LogListener
+from tests.twophase_values import record
+
+
+def _report(number: int, waiting: int) -> CheckpointReport:
+    return CheckpointReport(record(number), waiting, epoch=1, replayed=False, duration_s=0.5, durations_s={}, lag=7)
+
+
+def test_the_log_line_says_decided_while_sinks_are_behind(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "eos.checkpoint")
+    listener = LogListener("orders")
+    listener.checkpoint(_report(4, 0))
+    listener.checkpoint(_report(5, 2))
+    first, second = caplog.messages
+    assert "checkpoint=4 state=committed epoch=1" in first
+    assert "checkpoint=5 state=decided waiting=2 epoch=1" in second
+
+
+@pytest.mark.parametrize(
+    ("left", "closing"),
+    [
+        (0, "3 rows committed in 1 checkpoints, "),
+        (2, "3 rows decided in 1 checkpoints, the last 2 of which the next start commits, "),
+    ],
+)
+def test_the_live_line_and_the_closing_one(left: int, closing: str) -> None:
+    file = StringIO()
+    listener = ConsoleListener("orders", Console(file=file, width=200))
+    with listener.shown():
+        listener.behind(0)
+        listener.checkpoint(_report(0, 2))
+        listener.behind(left)
+    line, last = file.getvalue().splitlines()
+    assert "checkpoint 0  " in line
+    assert "  2 decided ones wait for sinks  " in line
+    assert closing in last
