@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 from confluent_kafka import Message
 
-from connectors.dead_letters import RECORD, headers_text
+from connectors.dead_letters import RECORD, headers_text, printable
 from connectors.formats.decode import Undecodable
 from connectors.kafka import columns
 from connectors.kafka.splits import offset_of
@@ -76,7 +76,7 @@ def letters(source: str, messages: Sequence[Message], reasons: Sequence[str]) ->
         "key": columns.metadata_of("_key", messages),
         "value": columns.values_of(messages),
         "headers": pa.array([headers_text(_headers(message)) for message in messages], pa.string()),
-        "error": pa.array(reasons, pa.string()),
+        "error": pa.array(map(printable, reasons), pa.string()),
     }
     return pa.record_batch([parts[name] for name in RECORD.names], schema=RECORD)
 
