@@ -90,8 +90,9 @@ class Source(Protocol):
 
     def records(self, split: str, offsets: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Those of these records that the service still has, as rows of `dead_letters.RECORD`, each once, whether they
-        decode or not; their `error` is empty. `offsets` are in order. Called in a task of the checkpoint that `read`
-        them. Raises SourceError if the service does not answer.
+        decode or not; their `error` is empty, or says what of one could not be read. `offsets` are in order.
+
+        Called in a task of the checkpoint that `read` them. Raises SourceError if the service does not answer.
         """
 
     def commit_back(self, positions: Positions) -> None:

@@ -65,8 +65,9 @@ class Originals:
 
 def _as_it_was(letters: pa.RecordBatch, records: pa.RecordBatch) -> pa.RecordBatch:
     """Each letter with what the record has that stands beside it, and with the row in its error."""
-    pairs = zip(letters.column("error").to_pylist(), letters.column("value").to_pylist(), strict=True)
-    errors = pa.array([with_row(error, row) for error, row in pairs], pa.string())
+    parts = (letters.column("error"), records.column("error"), letters.column("value"))
+    told = zip(*(part.to_pylist() for part in parts), strict=True)
+    errors = pa.array([with_row(error + more, row) for error, more, row in told], pa.string())
     return _with(letters, {name: records.column(name) for name in _ORIGINAL} | {"error": errors})
 
 

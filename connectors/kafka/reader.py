@@ -54,7 +54,7 @@ def bad_records_of(
 
 
 def records_of(client: Client, offsets: OffsetRange, wanted: Set[int], source: str) -> Iterator[pa.RecordBatch]:
-    """Yield those records of the range that are wanted and still there, as `dead_letters.RECORD` with empty errors."""
+    """Yield those records of the range that are wanted and still there, as `dead_letters.RECORD`; see Source."""
     for group in _gathered(messages(client, offsets, skip_lost=True)):
         found = [message for message in group if message.offset() in wanted]
         if found:
