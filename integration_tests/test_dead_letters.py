@@ -327,6 +327,39 @@ def _list_and_replay_refused(
     assert len(sent) == 2
 
 
+@pytest.mark.timeout(600)
+def test_a_row_that_names_two_places_goes_as_it_is(pipeline: Pipeline, services: Services, topic: TopicFactory) -> None:
+    """Two columns have one name: nothing asks for them, as the sink does not."""
+    target = topic(partitions=1)
+    _to_topic(services, pipeline, target)
+    twice = "SELECT id, word, payload, _topic, _partition, _offset, 'elsewhere' AS _topic FROM incoming"
+    pipeline.spec["transforms"] = [{"name": "rows", "sql": twice}]
+    pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} MODIFY word VARCHAR(12)")
+    pipeline.workload.produce_words("fits", "is much too long")
+    pipeline.catch_up()
+    (long,) = (row for row in pipeline.workload.expected if row[1] == "is much too long")
+    assert pipeline.table.rows() == pipeline.workload.expected - Counter([long])
+    (letter,) = drain(services.kafka_bootstrap, target)
+    assert tuple(letter.json.values()) == long
+    assert "eos.source" not in letter.headers
+
+
+@pytest.mark.timeout(600)
+def test_a_pipeline_that_keeps_state_takes_a_dead_letter_later(
+    pipeline: Pipeline, services: Services, topic: TopicFactory
+) -> None:
+    """What is kept in the state stays the same: nothing more of the rows than before."""
+    pipeline.spec["sources"] = [pipeline.source, {**pipeline.source, "name": "again"}]
+    joined = "SELECT l.id, l.word, r.payload, l._topic, l._partition, l._offset"
+    pipeline.spec["transforms"] = [{"name": "rows", "sql": f"{joined} FROM incoming l JOIN again r ON l.id = r.id"}]
+    pipeline.workload.produce(20)
+    pipeline.catch_up()
+    _to_topic(services, pipeline, topic(partitions=1))
+    pipeline.workload.produce(20)
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=40)
+
+
 @pytest.mark.timeout(120)
 def test_a_replay_that_died_is_made_again_as_a_whole(services: Services, topic: TopicFactory) -> None:
     """What it had sent was never committed; and one whose answer was lost is known by its markers."""

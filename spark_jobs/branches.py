@@ -115,7 +115,8 @@ def branches_of(rows: str, frame: DataFrame, sinks: Iterable[Sink], *, letters: 
     `letters`: rows that are refused become dead letters. Raises TargetError, SinkUnavailableError.
     """
     schema = to_arrow_schema(frame.schema, timezone="UTC")
-    has_place = letters and set(PLACE) <= set(frame.columns)
+    names = [name.lower() for name in frame.columns]  # as Spark tells them apart; those of a join may be there twice
+    has_place = letters and all(names.count(each) == 1 for each in PLACE)
     opened = [sink.open(schema) for sink in sinks]
     wishes = list(dict.fromkeys(tuple(sink.partition_by) for sink in opened if sink.partition_by is not None))
     if not wishes:

@@ -56,7 +56,7 @@ def build(
     assert spec.trunk is not None
     _check_read_once(frames[spec.trunk], sources)
     _check_stateless(spec, frames)
-    letters = dead_letter is not None
+    letters = dead_letter is not None and not is_stateful(frames[spec.trunk])  # else nothing is sifted, and state grows
     flow = Flow(
         spec, tuple(_branches(spec, sinks, frames, letters=letters))
     )  # opens the sinks, which may make tables: checked first
