@@ -88,6 +88,13 @@ class Source(Protocol):
         out, of the same range. Called in a task of the checkpoint that `read` them, only where there are any.
         """
 
+    def records(self, split: str, offsets: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Those of these records that the service still has, as rows of `dead_letters.RECORD`, each once, whether they
+        decode or not; their `error` is empty, or says what of one could not be read. `offsets` are in order.
+
+        Called in a task of the checkpoint that `read` them. Raises SourceError if the service does not answer.
+        """
+
     def commit_back(self, positions: Positions) -> None:
         """Tell the service how far the pipeline is, for lag tools only (R9). Never raises for an unreachable service
         in a way that would stop a pipeline: raises SourceError, and the caller warns."""

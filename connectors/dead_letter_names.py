@@ -8,7 +8,7 @@ NAME: Final = "dead_letter"
 """The sink's, unless the spec gives it another."""
 
 COLUMNS: Final = (
-    "source",  # as the spec calls it, of a record that does not decode
+    "source",  # as the spec calls it, of the record that this is; NULL where it is only a row as JSON
     "sink",  # of a row that it refused
     "topic",
     "partition",

@@ -33,42 +33,68 @@ _OF_ROW: Final = {name: f"_{name}" for name in ("topic", "partition", "offset", 
 """What a row says of the record that it was made of, where it has these columns."""
 
 
-def refused(sink: str, row: pa.RecordBatch, error: str) -> pa.RecordBatch:
+PLACE: Final = ("_topic", "_partition", "_offset")
+"""The columns of a row that say where its record is."""
+
+
+def refused(sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | None = None) -> pa.RecordBatch:
     """One row that a sink does not take, as a letter: the row as JSON, and of its record what the row knows.
 
-    Not meant for many rows: it is made in Python.
+    Not meant for many rows: it is made in Python. `place`: the columns of PLACE, where the row came with them.
     """
     named = zip(row.schema.names, row.columns, strict=True)
-    text = json.dumps({name: _json(_readable(column)[0].as_py()) for name, column in named}, ensure_ascii=False)
-    parts = {name: row.column(of) for name, of in _OF_ROW.items() if of in row.schema.names}
-    parts |= {"sink": pa.array([sink]), "value": pa.array([text.encode()]), "error": pa.array([error])}
+    text = json.dumps({name: _json(column[0]) for name, column in named}, ensure_ascii=False)
+    told = {each: batch.column(each) for batch in (row, place) if batch is not None for each in batch.schema.names}
+    parts = {name: told[of] for name, of in _OF_ROW.items() if of in told}
+    parts |= {"sink": pa.array([sink]), "value": pa.array([text.encode()]), "error": pa.array([printable(error)])}
     letter = [_as(parts[f.name], f.type) if f.name in parts else pa.nulls(1, f.type) for f in RECORD]
     return pa.record_batch(letter, schema=RECORD)
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """NULL where a step has put something else into a column of this name."""
+    """NULL where a step has put something else into a column of this name, or what is no text into one of text."""
     try:
-        return values.cast(kind)
+        return (values.cast(pa.binary()) if types.is_string(kind) else values).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return pa.nulls(1, kind)
 
 
-def _readable(values: pa.Array) -> pa.Array:
-    """Moments as Arrow writes them: Python's own know no year beyond 9999."""
-    return values.cast(pa.string()) if types.is_timestamp(values.type) or types.is_date(values.type) else values
+def _json(value: pa.Scalar) -> object:
+    """What JSON has no type for, such as NaN, as text; bytes as base64. Never fails: that would block the pipeline."""
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if types.is_struct(kind):
+        return {kind.field(at).name: _json(value[at]) for at in range(kind.num_fields)}
+    if types.is_nested(kind):
+        return [_json(each) for each in value.values]
+    if types.is_string(kind) or types.is_large_string(kind):  # Spark's CAST lets bytes pass that are no text
+        return value.as_buffer().to_pybytes().decode(errors="replace")
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return base64.b64encode(value.as_buffer()).decode()
+    if types.is_temporal(kind):  # as Arrow writes them: Python's own know no year beyond 9999
+        return str(value.cast(pa.int64() if types.is_duration(kind) else pa.string()).as_py())
+    plain = value.as_py()
+    return plain if isinstance(plain, int) or (isinstance(plain, float) and isfinite(plain)) else str(plain)
 
 
-def _json(value: object) -> object:
-    """What JSON has no type for, such as NaN, as text; bytes as base64."""
-    if isinstance(value, dict):
-        return {str(key): _json(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json(each) for each in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    plain = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value))
-    return value if plain else str(value)
+_MOST_ERROR_CHARS: Final = 2_000
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)}
+
+
+def printable(error: str) -> str:
+    """As any sink can take it, whatever value it quotes: no NUL, which PostgreSQL refuses, and no end that is far."""
+    short = error if len(error) <= _MOST_ERROR_CHARS else error[:_MOST_ERROR_CHARS] + "…"
+    return short.encode(errors="backslashreplace").decode().translate(_CONTROL)
+
+
+_MOST_ROW_CHARS: Final = 1_000
+
+
+def with_row(error: str, row: bytes) -> str:
+    """What stands in the error of a letter whose value is its record: a record may give several rows."""
+    text = row.decode()
+    return f"{error}; the row: {text[:_MOST_ROW_CHARS]}" + "…" * (len(text) > _MOST_ROW_CHARS)
 
 
 Headers = Sequence[tuple[str, bytes | None]]

@@ -42,3 +42,8 @@ class Letter:
         if self.topic is None or self.partition is None or self.offset is None:
             return None
         return f"{self.topic}/{self.partition}/{self.offset}"
+
+    @property
+    def record(self) -> tuple[str, str] | None:
+        """Source and place of the record whose bytes these are; None for a row of which no more is known."""
+        return None if self.source is None or self.place is None else (self.source, self.place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from connectors.letters import Letter
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.drain import drain
-from integration_tests.harness.oracle import SinkTable
+from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.services import Services
 
@@ -240,6 +241,123 @@ def test_rows_that_sinks_refuse(pipeline: Pipeline, bad: BadRecords, services: S
     assert refused["narrow"] == large
     assert refused[""] == Counter([b"key 0", b"key 1"])
     assert pipeline.prepared() == []
+
+
+@pytest.mark.timeout(900)
+def test_records_whose_rows_are_refused(
+    pipeline: Pipeline, services: Services, postgres_database: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Into a table of PostgreSQL, with the bytes that they had; killed meanwhile. Several rows are one record's.
+
+    Beside them a record whose error quotes what PostgreSQL takes in no text.
+    """
+    pipeline.spec["dead_letter"] = {
+        "connector": "postgresql",
+        "url": postgres_database,
+        "table": "letters",
+        "create": "if-missing",
+        "commit": "two-phase",
+    }
+    pipeline.source["format"]["schema"] += ", due DATE"
+    place = "_topic, _partition, _offset"
+    pipeline.spec["transforms"] = [
+        {"name": "rows", "sql": f"SELECT id, word, payload, {place} FROM incoming"},
+        {"name": "twice", "sql": f"SELECT id, explode(array('a', 'b')) AS word, payload, {place} FROM rows"},
+    ]
+    narrow, letters = SinkTable(pipeline.table.url, "narrow"), PostgresTable(postgres_database, "letters")
+    narrow.execute("CREATE TABLE narrow (id TINYINT, word VARCHAR(40), payload VARCHAR(80))")
+    (warehouse,) = pipeline.spec["sinks"]
+    pipeline.spec["sinks"].append({**warehouse, "name": "narrow", "from": "twice", "table": "narrow"})
+    pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} MODIFY word VARCHAR(12)")
+    pipeline.workload.produce(120)
+    pipeline.workload.produce_words("fits", "is much too long")
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    value, name = b'{"payload": "p", "word": "w" ,"id": 1000}', pipeline.workload.topic
+    producer.produce(name, value, b"k\xff", 0, headers=[("trace", b"\xff")], timestamp=1_700_000_000_123)
+    producer.produce(name, b'{"id": 7, "due": "2026\\u0000"}', None, 1)
+    assert producer.flush(60) == 0
+    pipeline.workload.expected[1000, "w", "p"] += 1
+    for stem in ("dead-letters", "before-decide", "after-decide"):
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        assert narrow.count() == 0
+        process.kill()
+    pipeline.catch_up()
+    (long,) = (row for row in pipeline.workload.expected if row[1] == "is much too long")
+    assert pipeline.table.rows() == pipeline.workload.expected - Counter([long])
+    assert narrow.count() == 2 * 122
+    assert pipeline.prepared() == []
+    assert letters.prepared(pipeline.head.incarnation) == []
+    with CommandLine(tmp_path) as commands:
+        _list_and_replay_refused(commands, pipeline, services, topic(partitions=1), long, value)
+
+
+def _list_and_replay_refused(
+    commands: CommandLine, pipeline: Pipeline, services: Services, again: str, long: tuple[Any, ...], value: bytes
+) -> None:
+    """Only where a sink is named, and of the rows of one record that record once."""
+    spec = str(pipeline.write_spec())
+
+    def told(*arguments: str) -> Any:
+        ended = commands.run(["dead-letters", *arguments, "--json"], pipeline.environment)
+        assert ended.code == 0, ended.output
+        return json.loads(ended.output)
+
+    listed = told("list", spec)["dead_letters"]
+    assert Counter(each["sink"] for each in listed) == {"warehouse": 1, "narrow": 2, None: 1}
+    assert {each["source"] for each in listed} == {"incoming"}
+    (bad,) = (each for each in listed if each["sink"] is None)
+    assert "2026\\x00" in bad["error"]
+    (row,) = told("list", spec, "--sink", "warehouse")["dead_letters"]
+    assert tuple(json.loads(base64.b64decode(row["value"])).values()) == long
+    of_one = told("list", spec, "--sink", "narrow")["dead_letters"]
+    for each in of_one:
+        assert base64.b64decode(each["value"]) == value
+        assert (each["key"], each["headers"]) == ("a/8=", [["trace", "/w=="]])
+        assert each["timestamp"].startswith("2023-11-14T22:13:20.123")
+    assert sorted('"word": "a"' in each["error"] for each in of_one) == [False, True]
+    bad_place = f"{bad['topic']}/{bad['partition']}/{bad['offset']}"
+    assert told("replay", spec, "--all", "--to", again)["sent"] == [bad_place]
+    ended = commands.run(["dead-letters", "replay", spec, "--sink", "narrow", "--to", again], pipeline.environment)
+    assert "Every sink gets these records once more, not only narrow" in ended.output
+    assert "1 of 1 records were sent once more" in ended.output
+    assert told("replay", spec, "--sink", "narrow", "--to", again)["sent"] == []
+    sent = [(record.key, record.value, record.headers) for record in drain(services.kafka_bootstrap, again)]
+    assert sent[1:] == [(b"k\xff", value, {"trace": b"\xff"})]
+    assert len(sent) == 2
+
+
+@pytest.mark.timeout(600)
+def test_a_row_that_names_two_places_goes_as_it_is(pipeline: Pipeline, services: Services, topic: TopicFactory) -> None:
+    """Two columns have one name: nothing asks for them, as the sink does not."""
+    target = topic(partitions=1)
+    _to_topic(services, pipeline, target)
+    twice = "SELECT id, word, payload, _topic, _partition, _offset, 'elsewhere' AS _topic FROM incoming"
+    pipeline.spec["transforms"] = [{"name": "rows", "sql": twice}]
+    pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} MODIFY word VARCHAR(12)")
+    pipeline.workload.produce_words("fits", "is much too long")
+    pipeline.catch_up()
+    (long,) = (row for row in pipeline.workload.expected if row[1] == "is much too long")
+    assert pipeline.table.rows() == pipeline.workload.expected - Counter([long])
+    (letter,) = drain(services.kafka_bootstrap, target)
+    assert tuple(letter.json.values()) == long
+    assert "eos.source" not in letter.headers
+
+
+@pytest.mark.timeout(600)
+def test_a_pipeline_that_keeps_state_takes_a_dead_letter_later(
+    pipeline: Pipeline, services: Services, topic: TopicFactory
+) -> None:
+    """What is kept in the state stays the same: nothing more of the rows than before."""
+    pipeline.spec["sources"] = [pipeline.source, {**pipeline.source, "name": "again"}]
+    joined = "SELECT l.id, l.word, r.payload, l._topic, l._partition, l._offset"
+    pipeline.spec["transforms"] = [{"name": "rows", "sql": f"{joined} FROM incoming l JOIN again r ON l.id = r.id"}]
+    pipeline.workload.produce(20)
+    pipeline.catch_up()
+    _to_topic(services, pipeline, topic(partitions=1))
+    pipeline.workload.produce(20)
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=40)
 
 
 @pytest.mark.timeout(120)

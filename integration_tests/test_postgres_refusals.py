@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -9,6 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
+from connectors.contracts import Sink
 from connectors.log.place import LogPlace
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError, not_connected
@@ -19,6 +23,7 @@ from integration_tests.services.postgres_native import Postgres
 from spark_jobs.sifting import Sieve, decoded
 from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
+from twophase.participants import Committer
 from twophase.values import CommitOutcome
 
 pytestmark = pytest.mark.any_server
@@ -79,29 +84,51 @@ REFUSED = [
 ]
 
 
+@contextmanager
+def committing(database: str, arrow: pa.DataType) -> Iterator[tuple[Sink, Scope, Committer]]:
+    """The table t with its column v as an opened sink, and a scope that may prepare there."""
+    sink = PostgresSink("s", database, "t").open(pa.schema([("v", arrow)]))
+    committer, incarnation = sink.committer("p"), new_incarnation()
+    committer.inspect(incarnation, ())
+    committer.claim(incarnation, 1)
+    scope = Scope(incarnation, 1, 0)
+    committer.permit(scope)
+    yield sink, scope, committer
+    committer.close()
+
+
 @pytest.mark.parametrize(("declared", "arrow", "bad", "said"), REFUSED, ids=[c[0] for c in REFUSED])
 def test_a_bad_row_is_put_aside_and_its_neighbours_are_prepared(
     postgres_database: str, declared: str, arrow: pa.DataType, bad: int, said: str
 ) -> None:
     with Session(postgres_database) as session:
         session.execute(f"CREATE TABLE t (v {declared})")
-    sink = PostgresSink("s", postgres_database, "t").open(pa.schema([("v", arrow)]))
-    committer, incarnation = sink.committer("p"), new_incarnation()
-    committer.inspect(incarnation, ())
-    committer.claim(incarnation, 1)
-    scope = Scope(incarnation, 1, 0)
-    committer.permit(scope)
-    sieve, writer = Sieve(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
-    for values in ([1, 2, 3], [4, 5, bad, 6, 7], [bad]):
-        sieve.write(writer, "s", pa.record_batch([pa.array(values, arrow)], names=["v"]))
-    committable = writer.prepare()
-    assert committer.commit(0, [committable]) == [CommitOutcome.COMMITTED]
-    committer.close()
+    with committing(postgres_database, arrow) as (sink, scope, committer):
+        sieve, writer = Sieve(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+        for values in ([1, 2, 3], [4, 5, bad, 6, 7], [bad]):
+            sieve.write(writer, "s", pa.record_batch([pa.array(values, arrow)], names=["v"]))
+        assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
     letters = decoded(sieve.encoded() or b"").to_pylist()
     assert [each["value"] for each in letters] == [b'{"v": %d}' % bad] * 2
     assert all(said in each["error"] for each in letters)
     with Session(postgres_database) as session:
         assert session.execute("SELECT v FROM t ORDER BY v") == [(each,) for each in range(1, 8)]
+
+
+def test_a_row_too_large_for_an_index_is_a_bad_row(postgres_database: str) -> None:
+    """Of which the server says no more than that a limit of its own is exceeded."""
+    with Session(postgres_database) as session:
+        session.execute("CREATE TABLE t (v TEXT)")
+        session.execute("CREATE INDEX ON t (v)")
+    large = "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(400))  # not to be compressed
+    with committing(postgres_database, pa.string()) as (sink, scope, committer):
+        sieve, writer = Sieve(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+        sieve.write(writer, "s", pa.record_batch([["a", large, "b"]], names=["v"]))
+        assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
+    (letter,) = decoded(sieve.encoded() or b"").to_pylist()
+    assert "SQLSTATE 54000" in letter["error"]
+    with Session(postgres_database) as session:
+        assert session.execute("SELECT v FROM t ORDER BY v") == [("a",), ("b",)]
 
 
 def _swallow_an_error(session: Session) -> None:

@@ -69,12 +69,12 @@ class SparkBatch:
 
         def written(branch: Branch, rows: DataFrame) -> DataFrame:
             hashes = len(branch.hashes) if self.stateful else 0
-            task = WriteTask(scope, branch.shares, hashes, TOKEN, direct, self._sieve)
+            task = WriteTask(scope, branch.shares, hashes, TOKEN, direct, self._sieve, places=branch.places)
             return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
 
         try:
             with self._deadline():
-                acknowledged = self._run(written)
+                acknowledged = self._run(written, placed=self._sieve is not None)
                 committables = _committables(acknowledged)
                 tasks = max((each.transaction.task for each in committables), default=-1) + 1
                 put_aside = self._put_aside(scope, tasks, _refused(acknowledged))
@@ -143,8 +143,8 @@ class SparkBatch:
                 found[share.sink.name] = total
         return found
 
-    def _run(self, branch_job: Callable[[Branch, DataFrame], DataFrame]) -> pa.Table:
-        """All branches in one job, over rows that are read and computed once.
+    def _run(self, branch_job: Callable[[Branch, DataFrame], DataFrame], *, placed: bool = False) -> pa.Table:
+        """All branches in one job, over rows that are read and computed once. `placed`: see Branch.placed.
 
         What several need is kept until all have had it. With state, and where there are several machines, it is made in
         a job before: two tasks that need the same rows at once would both make them, and bring the state along twice.
@@ -153,7 +153,8 @@ class SparkBatch:
             frames = self.flow.frames(self.frame)
             for name in self.flow.shared:
                 kept.enter_context(_kept(frames[name], now=self.stateful or not self._is_local()))
-            rows = [(branch, branch.of(frames[branch.rows])) for branch in self.flow.branches]
+            select = Branch.placed if placed else Branch.of
+            rows = [(branch, select(branch, frames[branch.rows])) for branch in self.flow.branches]
             jobs = [branch_job(branch, _hashed(branch, each) if self.stateful else each) for branch, each in rows]
             return reduce(DataFrame.union, jobs).toArrow()
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.contracts import Sink
+from connectors.dead_letters import PLACE
 from connectors.spec import Spec
 from spark_jobs.columns import quoted
 from spark_jobs.steps import apply_steps
@@ -24,6 +25,7 @@ class Branch:
     rows: str  # the source or step that they are of; empty in a job of one's own
     sinks: tuple[Sink, ...]  # opened
     partition_by: Sequence[str] | None  # see Sink
+    has_place: bool = False  # the rows have the columns of dead_letters.PLACE, and there are dead letters
 
     @property
     def columns(self) -> list[str]:
@@ -46,6 +48,20 @@ class Branch:
     def of(self, frame: DataFrame) -> DataFrame:
         """The columns of `columns`."""
         return frame.select(*map(quoted, self.columns))
+
+    @property
+    def placed_columns(self) -> list[str]:
+        """The same, and behind them those that say where the record of a row is, where there are any."""
+        return list(dict.fromkeys([*self.columns, *(PLACE if self.has_place else ())]))
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Those among `placed_columns`."""
+        return tuple(map(self.placed_columns.index, PLACE)) if self.has_place else ()
+
+    def placed(self, frame: DataFrame) -> DataFrame:
+        """The columns of `placed_columns`."""
+        return frame.select(*map(quoted, self.placed_columns))
 
 
 def _by_name(sink: Sink) -> tuple[str, ...]:
@@ -93,17 +109,19 @@ class Flow:
         return self.spec.trunk or ""  # of a job of one's own: its frame
 
 
-def branches_of(rows: str, frame: DataFrame, sinks: Iterable[Sink]) -> list[Branch]:
+def branches_of(rows: str, frame: DataFrame, sinks: Iterable[Sink], *, letters: bool = False) -> list[Branch]:
     """Open the sinks of one frame's rows; those share tasks that want the rows in the same tasks, or in any.
 
-    Raises TargetError, SinkUnavailableError.
+    `letters`: rows that are refused become dead letters. Raises TargetError, SinkUnavailableError.
     """
     schema = to_arrow_schema(frame.schema, timezone="UTC")
+    names = [name.lower() for name in frame.columns]  # as Spark tells them apart; those of a join may be there twice
+    has_place = letters and all(names.count(each) == 1 for each in PLACE)
     opened = [sink.open(schema) for sink in sinks]
     wishes = list(dict.fromkeys(tuple(sink.partition_by) for sink in opened if sink.partition_by is not None))
     if not wishes:
-        return [Branch(rows, tuple(opened), None)]
+        return [Branch(rows, tuple(opened), None, has_place)]
     groups: dict[tuple[str, ...], list[Sink]] = {wish: [] for wish in wishes}
     for sink in opened:
         groups[wishes[0] if sink.partition_by is None else tuple(sink.partition_by)].append(sink)
-    return [Branch(rows, tuple(group), wish) for wish, group in groups.items()]
+    return [Branch(rows, tuple(group), wish, has_place) for wish, group in groups.items()]

@@ -21,8 +21,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.contracts import Sink, Source
 from connectors.dead_letters import RECORD, SCHEMA
-from spark_jobs.columns import quoted
+from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, carried
+from spark_jobs.originals import Originals
 from spark_jobs.query import observed
 from spark_jobs.ranges import pieces
 from spark_jobs.writing import Share
@@ -113,7 +114,7 @@ class DeadLetters:
     """Where a pipeline's dead letters go to, and what they come from."""
 
     sink: Sink  # opened, for dead_letters.SCHEMA
-    sources: Sequence[Source]  # that put records aside
+    sources: Sequence[Source]  # all
     most: int  # of a checkpoint
 
     def found(self, batch: DataFrame, ranges: Ranges, refused: pa.Table) -> Found | None:
@@ -121,9 +122,10 @@ class DeadLetters:
 
         `refused`: the rows that sinks did not take, as dead_letters.RECORD.
         """
-        reads = [self._read(batch, source, ranges.get(source.name, ())) for source in self.sources]
+        aside = [source for source in self.sources if source.puts_aside]
+        reads = [self._read(batch, source, ranges.get(source.name, ())) for source in aside]
         reads = [each for each in reads if each.may_have_some]
-        return Found(self, reads, refused) if reads or refused.num_rows else None
+        return Found(self, reads, refused, ranges) if reads or refused.num_rows else None
 
     def _read(self, batch: DataFrame, source: Source, ranges: Sequence[OffsetRange]) -> _Read:
         tasks = [piece for each in ranges for piece in pieces(each, source.split_above)]
@@ -139,14 +141,19 @@ class Found:
     letters: DeadLetters
     reads: Sequence[_Read]
     refused: pa.Table
+    ranges: Ranges
 
     def rows(self, spark: SparkSession, checkpoint_id: int) -> DataFrame:
         """The dead letters: the ranges are read again, each by a task, and nothing else of them is kept.
 
-        Rows that were refused are with the driver already, and are few.
+        Rows that were refused are with the driver already, and are few: their records are read again by one task.
         """
         columns = [*map(quoted, self.letters.sink.columns)]
-        refused = spark.createDataFrame(_dated(self.refused, checkpoint_id)).select(*columns)
+        sources = {source.name: source for source in self.letters.sources}
+        originals = Originals([(sources[name], each) for name, of in self.ranges.items() for each in of], TOKEN)
+        letters = numbered(spark.createDataFrame(self.refused).coalesce(1))
+        refused = letters.mapInArrow(originals, from_arrow_schema(RECORD))
+        refused = refused.withColumn("checkpoint_id", functions.lit(checkpoint_id).cast("long")).select(*columns)
         if not self.reads:
             return refused
         ranges = [(each.source, piece) for each in self.reads for piece in each.ranges]

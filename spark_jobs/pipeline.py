@@ -56,7 +56,10 @@ def build(
     assert spec.trunk is not None
     _check_read_once(frames[spec.trunk], sources)
     _check_stateless(spec, frames)
-    flow = Flow(spec, tuple(_branches(spec, sinks, frames)))  # opens the sinks, which may make tables: checked first
+    letters = dead_letter is not None and not is_stateful(frames[spec.trunk])  # else nothing is sifted, and state grows
+    flow = Flow(
+        spec, tuple(_branches(spec, sinks, frames, letters=letters))
+    )  # opens the sinks, which may make tables: checked first
     narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
     if narrow == list(sources) and not any(each.puts_aside for each in sources):
         rows = _trunk(flow, frames)
@@ -76,17 +79,16 @@ def build(
 def _letters(spec: Spec, sources: Sequence[Source], sink: Sink | None) -> DeadLetters | None:
     if sink is None:
         return None
-    aside = [source for source in sources if source.puts_aside]
-    return DeadLetters(sink.open(SCHEMA), aside, spec.checkpoint.max_dead_letters)
+    return DeadLetters(sink.open(SCHEMA), sources, spec.checkpoint.max_dead_letters)
 
 
-def _branches(spec: Spec, sinks: Sequence[Sink], frames: Mapping[str, DataFrame]) -> Iterator[Branch]:
+def _branches(spec: Spec, sinks: Sequence[Sink], frames: Mapping[str, DataFrame], *, letters: bool) -> Iterator[Branch]:
     of_rows: dict[str, list[Sink]] = {}
     for entry, sink in zip(spec.sinks, sinks, strict=True):
         assert entry.from_ is not None  # a spec with sources says so
         of_rows.setdefault(entry.from_, []).append(sink)
     for rows, group in of_rows.items():
-        yield from branches_of(rows, frames[rows], group)
+        yield from branches_of(rows, frames[rows], group, letters=letters)
 
 
 def _trunk(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -95,12 +97,14 @@ def _trunk(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
     rows = frames[flow.spec.trunk]
     if flow.spec.branches:
         return rows
-    return rows.select(*map(quoted, dict.fromkeys(column for branch in flow.branches for column in branch.columns)))
+    return rows.select(
+        *map(quoted, dict.fromkeys(column for branch in flow.branches for column in branch.placed_columns))
+    )
 
 
 def _used(spark: SparkSession, flow: Flow, frames: Mapping[str, DataFrame], source: Source) -> list[str]:
     names = source.schema.names
-    used = {name for b in flow.branches for name in used_columns(spark, b.of(frames[b.rows]), names)}
+    used = {name for b in flow.branches for name in used_columns(spark, b.placed(frames[b.rows]), names)}
     return [name for name in names if name in used]
 
 

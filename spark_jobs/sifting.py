@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from connectors.contracts import Writer
-from connectors.dead_letters import RECORD, refused
+from connectors.dead_letters import PLACE, RECORD, refused
 from twophase.errors import BadRowError, TooManyBadRowsError
 
 
@@ -16,27 +16,36 @@ class Sieve:
     """What one task puts aside. An error that is no BadRowError, such as an outage, passes through as it is."""
 
     most: int  # rows; more are an error
+    places: tuple[int, ...] = ()  # see WriteTask
     letters: list[pa.RecordBatch] = field(default_factory=list)  # of dead_letters.RECORD
 
-    def write(self, writer: Writer, sink: str, batch: pa.RecordBatch) -> None:
-        """All rows of the batch but those that the sink refuses. One among n costs about as much as writing thrice."""
+    def write(self, writer: Writer, sink: str, batch: pa.RecordBatch, place: pa.RecordBatch | None = None) -> None:
+        """All rows of the batch but those that the sink refuses. One among n costs about as much as writing thrice.
+
+        `place`: of each row, where its record is (dead_letters.PLACE); None: not known.
+        """
         if batch.num_rows == 0:
             return
         try:
             writer.write_whole(batch)
         except BadRowError as error:
             if batch.num_rows == 1:
-                self._put_aside(sink, batch, error)
+                self._put_aside(sink, batch, error, place)
                 return
             half = batch.num_rows // 2
-            self.write(writer, sink, _copied(batch, 0, half))
-            self.write(writer, sink, _copied(batch, half, batch.num_rows))
+            for start, end in ((0, half), (half, batch.num_rows)):
+                places = place.slice(start, end - start) if place is not None else None
+                self.write(writer, sink, _copied(batch, start, end), places)
 
-    def _put_aside(self, sink: str, row: pa.RecordBatch, error: BadRowError) -> None:
+    def place(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Where the records of a task's rows are; None where that is not known."""
+        return batch.select(self.places).rename_columns(PLACE) if self.places else None
+
+    def _put_aside(self, sink: str, row: pa.RecordBatch, error: BadRowError, place: pa.RecordBatch | None) -> None:
         if len(self.letters) == self.most:
             message = f"more than {self.most} dead letters (checkpoint.max_dead_letters); one of them: {error.message}"
             raise TooManyBadRowsError(message, remedy=error.remedy)
-        self.letters.append(refused(sink, row, error.message))
+        self.letters.append(refused(sink, row, error.message, place))
 
     def encoded(self) -> bytes | None:
         """What was put aside, for the driver; None if nothing was."""

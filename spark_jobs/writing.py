@@ -51,6 +51,7 @@ class WriteTask:
     token: str  # see failures.carried
     direct: bool  # at-least-once
     sieve: int | None = None  # how many rows may be put aside; None: a row that a sink refuses is an error
+    places: tuple[int, ...] = ()  # of dead_letters.PLACE among the rows' columns, for those; empty: not known
     first: int = 0  # number of its first task: those of a checkpoint's other jobs come before it
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -58,7 +59,7 @@ class WriteTask:
         digest = Digest([0] * self.hashes)
         with carried(self.token):
             shares, given = self.shares, map(digest.take, batches)
-            sieve = Sieve(self.sieve) if self.sieve is not None else None
+            sieve = Sieve(self.sieve, self.places) if self.sieve is not None else None
             if self.direct:
                 written = write_and_commit(self.scope, shares, given)
             else:
@@ -97,9 +98,9 @@ def write_and_prepare(
 
     def write(writer: Writer, share: Share, batch: pa.RecordBatch) -> None:
         if sieve is None:
-            writer.write(batch)
+            writer.write(share.of(batch))
         else:
-            sieve.write(writer, share.sink.name, batch)
+            sieve.write(writer, share.sink.name, share.of(batch), sieve.place(batch))
 
     with _written(shares, writers, batches, write):
         return [writer.prepare() for writer in writers]
@@ -108,7 +109,7 @@ def write_and_prepare(
 def write_and_commit(scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch]) -> list[Committable]:
     """At-least-once: the same, and committed there, one sink after another."""
     writers = [share.sink.direct_writer(_transaction(scope, share)) for share in shares]
-    with _written(shares, writers, batches, lambda writer, _, batch: writer.write(batch)):
+    with _written(shares, writers, batches, lambda writer, share, batch: writer.write(share.of(batch))):
         return [writer.commit() for writer in writers]
 
 
@@ -134,7 +135,7 @@ def _written(
     try:
         for batch in batches:
             for share, writer in zip(shares, writers, strict=True):
-                write(writer, share, share.of(batch))
+                write(writer, share, batch)
         yield
     except BaseException:
         for writer in writers:

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
-from connectors.dead_letters import RECORD, SCHEMA, headers_of, headers_text, refused
+from connectors.dead_letters import RECORD, SCHEMA, headers_of, headers_text, printable, refused
 from connectors.formats import parse_ddl
 from connectors.kafka.bad_records import letters
 from connectors.kafka.letters import _letters as in_topic
@@ -254,7 +254,7 @@ RANGES = [OffsetRange("t/0", 0, 2), OffsetRange("t/1", 0, 1)]
     ],
 )
 def test_which_counts_are_believed(marks: int, aside: int, written: int, wrong: type[Exception] | None) -> None:
-    found = Found(DeadLetters(cast(Any, None), (), most=6), [_Read(cast(Any, None), RANGES, marks, aside)], REFUSED)
+    found = Found(DeadLetters(cast(Any, None), (), most=6), [_Read(cast(Any, None), RANGES, marks, aside)], REFUSED, {})
     assert type(found.mistake(7, written + REFUSED.num_rows)) is (wrong or type(None))
 
 
@@ -355,6 +355,58 @@ def test_a_row_is_json_whatever_it_holds() -> None:
     assert (found["x"], found["d"], found["at"][:5], letter["offset"]) == ("nan", "1.50", "11476", None)
 
 
+def _no_text(value: bytes) -> pa.Array:
+    """What Spark's CAST(bytes AS STRING) gives."""
+    return pa.StringArray.from_buffers(1, *pa.array([value]).buffers()[1:])
+
+
+def test_a_row_is_json_also_where_python_cannot_hold_it() -> None:
+    """An error here would be one of the task, whose checkpoint could never be written."""
+    far, long = pa.array([3 * 10**17], pa.timestamp("us", "UTC")), pa.array([10**14], pa.duration("s"))
+    nested = pa.StructArray.from_arrays([far, _no_text(b"a\xff"), pa.array([b"\xff"])], ["at", "s", "b"])
+    pairs = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
+    columns = {"s": _no_text(b"a\xff"), "n": nested, "long": long, "m": pairs, "_topic": _no_text(b"\xff"), "z": ["\0"]}
+    (letter,) = refused("out", pa.RecordBatch.from_pydict(columns), "no\0t this").to_pylist()
+    found = json.loads(letter["value"])
+    assert found["n"] == {"at": "11476-08-15 05:20:00.000000Z", "s": "a\ufffd", "b": "/w=="}
+    assert (found["s"], found["long"], found["z"]) == ("a\ufffd", "100000000000000", "\0")
+    assert found["m"] == [{"key": "k", "value": 1}]
+    assert (letter["topic"], letter["error"]) == (None, "no\\x00t this")
+
+
+@pytest.mark.parametrize(
+    ("error", "stored"),
+    [("a\0b\n", "a\\x00b\\x0a"), ("\ud800", "\\ud800"), ("ü" * 2000, "ü" * 2000), ("ü" * 2001, "ü" * 2000 + "…")],
+)
+def test_an_error_is_text_that_any_sink_takes(error: str, stored: str) -> None:
+    assert printable(error) == stored
+    (letter,) = letters("orders", [_message(7, None, b"{", None)], [error]).to_pylist()
+    assert letter["error"] == stored
+
+
+def test_a_row_says_where_its_record_is_though_the_sink_does_not_want_that() -> None:
+    values, place = pa.array([1, 10, 2, 11]), {"_topic": ["t"] * 4, "_partition": [0] * 4, "_offset": [5, 6, 7, 8]}
+    rows = pa.RecordBatch.from_pydict({"_offset": place["_offset"], "n": values, "_t": ["t"] * 4, "_p": [0] * 4})
+    sieve = Sieve(2, places=(2, 3, 0))
+    sieve.write(cast(Any, _Picky()), "out", rows.select(["n"]), sieve.place(rows))
+    letters = decoded(sieve.encoded() or b"").to_pylist()
+    assert [(each["topic"], each["partition"], each["offset"]) for each in letters] == [("t", 0, 6), ("t", 0, 8)]
+    assert [each["value"] for each in letters] == [b'{"n": 10}', b'{"n": 11}']
+
+
+@pytest.mark.parametrize("name", MESSAGE_HEADERS)
+def test_a_header_of_the_record_is_not_taken_for_ours(tmp_path: Path, name: str) -> None:
+    """Though it is called so, and stands right before ours."""
+    layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
+    record = letters("orders", [_message(7, b"k", b"{", [(name, b"9")])], ["why"])
+    facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
+    messages = Messages(layout, SCHEMA, Topics(Connection("k:1", "g"), facts, "eos-markers"))
+    written = messages.convert(_dated(record, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
+    columns = {"value": written["value"], "_key": written["key"], "_headers": written["headers"]}
+    (letter,) = in_topic(pa.RecordBatch.from_pydict(columns))
+    assert (letter.headers, letter.sink, letter.record) == ([(name, b"9")], None, ("orders", "t/3/7"))
+
+
 def test_a_letter_in_a_topic_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Also one of a record that had been a dead letter before, and so has such headers itself."""
     layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
@@ -415,7 +467,7 @@ def test_the_command_reads_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((), "give --source, --offset or --all"), (("--offset", "t/0/18"), "there is no dead letter of t/0/18")],
+    [((), "give --source, --sink, --offset or --all"), (("--offset", "t/0/18"), "there is no dead letter of t/0/18")],
 )
 def test_a_replay_says_of_what(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 from confluent_kafka import Message
 
-from connectors.dead_letters import RECORD, headers_text
+from connectors.dead_letters import RECORD, headers_text, printable
 from connectors.formats.decode import Undecodable
 from connectors.kafka import columns
 from connectors.kafka.splits import offset_of
@@ -66,6 +66,9 @@ def skip(messages: Sequence[Message], bad: Sequence[Undecodable]) -> None:
 
 def letters(source: str, messages: Sequence[Message], reasons: Sequence[str]) -> pa.RecordBatch:
     """Bad records of one split as rows of dead_letters.RECORD, with all that they consist of."""
+    headers = [_headers(message) for message in messages]
+    unread = ["; its headers cannot be read: the name of one is not UTF-8" * (each is None) for each in headers]
+    errors = [printable(reason) + more for reason, more in zip(reasons, unread, strict=True)]
     parts = {
         "source": pa.repeat(pa.scalar(source), len(messages)),
         "sink": pa.nulls(len(messages), pa.string()),
@@ -75,16 +78,19 @@ def letters(source: str, messages: Sequence[Message], reasons: Sequence[str]) ->
         "timestamp": columns.metadata_of("_timestamp", messages),
         "key": columns.metadata_of("_key", messages),
         "value": columns.values_of(messages),
-        "headers": pa.array([headers_text(_headers(message)) for message in messages], pa.string()),
-        "error": pa.array(reasons, pa.string()),
+        "headers": pa.array(map(headers_text, headers), pa.string()),
+        "error": pa.array(errors, pa.string()),
     }
     return pa.record_batch([parts[name] for name in RECORD.names], schema=RECORD)
 
 
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    """As they came; the client's own types allow for what producers take."""
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
+def _headers(message: Message) -> list[tuple[str, bytes | None]] | None:
+    """As they came; the client's own types allow for what producers take. None where the client cannot read them."""
+    try:  # by `map`, since a plain call is not checked once Python has specialized it, and what comes ends the process
+        (headers,) = map(Message.headers, [message])
+    except SystemError:
+        return None
+    pairs = headers.items() if isinstance(headers, dict) else headers or []
     return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
 
 

@@ -40,8 +40,9 @@ def _letters(batch: pa.RecordBatch) -> list[Letter]:
     for row in batch.select(["value", "_key", "_headers"]).to_pylist():
         pairs = [(each["key"], each["value"]) for each in row["_headers"] or []]
         own: dict[str, str] = {}
-        for name, value in reversed(pairs):  # ours come last: the record itself may have been a dead letter before
-            if name not in MESSAGE_HEADERS or name in own:
+        expected = reversed(MESSAGE_HEADERS)
+        for name, value in reversed(pairs):  # ours come last, in order: the record itself may have such headers
+            if name not in expected:  # moves on to it
                 break
             own[name] = (value or b"").decode()
         if "eos.checkpoint_id" not in own:

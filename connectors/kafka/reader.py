@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -51,6 +51,14 @@ def bad_records_of(
         bad = decoder.decode(columns.values_of(group)).bad
         if bad:
             yield bad_records.letters(source, [group[each.index] for each in bad], [each.reason for each in bad])
+
+
+def records_of(client: Client, offsets: OffsetRange, wanted: Set[int], source: str) -> Iterator[pa.RecordBatch]:
+    """Yield those records of the range that are wanted and still there, as `dead_letters.RECORD`; see Source."""
+    for group in _gathered(messages(client, offsets, skip_lost=True)):
+        found = [message for message in group if message.offset() in wanted]
+        if found:
+            yield bad_records.letters(source, found, [""] * len(found))
 
 
 def _gathered(chunks: Iterator[list[Message]]) -> Iterator[list[Message]]:

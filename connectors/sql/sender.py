@@ -31,11 +31,6 @@ class Sender:
         if self._under_way is not None:
             self._under_way.exception()
 
-    def forget(self) -> None:
-        """As `settle`, and whatever was raised is raised to nobody."""
-        self.settle()
-        self._under_way = None
-
     def close(self) -> None:
         """Let the thread go, when nothing is under way any more."""
         self._thread.shutdown()

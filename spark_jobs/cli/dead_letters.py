@@ -37,10 +37,15 @@ dead_letters = typer.Typer(
 Source = Annotated[
     str | None, typer.Option("--source", metavar="NAME", show_default=False, help="Only those of this source.")
 ]
+Sink = Annotated[
+    str | None, typer.Option("--sink", metavar="NAME", show_default=False, help="Only rows that this sink refused.")
+]
 
 
 @dead_letters.command("list")
-def show(spec: SpecPath, source: Source = None, as_json: AsJson = False, debug: Debug = False) -> None:
+def show(
+    spec: SpecPath, source: Source = None, sink: Sink = None, as_json: AsJson = False, debug: Debug = False
+) -> None:
     """Show the dead letters that are visible now: where each record is, why it is here, and how it begins.
 
     With `--json` whole: key, value and headers in base64. Changes nothing.
@@ -54,7 +59,7 @@ def show(spec: SpecPath, source: Source = None, as_json: AsJson = False, debug: 
         eos dead-letters list orders.yaml --json
     """
     loaded = out.load(spec)
-    found = [each for each in letters_of(loaded) if source is None or each.source == source]
+    found = [each for each in letters_of(loaded) if source in (None, each.source) and sink in (None, each.sink)]
     if as_json:
         out.facts({"ok": True, "pipeline": loaded.pipeline, "dead_letters": [_facts(each) for each in found]})
     elif found:
@@ -67,6 +72,7 @@ def show(spec: SpecPath, source: Source = None, as_json: AsJson = False, debug: 
 def replay(
     spec: SpecPath,
     source: Source = None,
+    sink: Sink = None,
     offset: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,8 +92,11 @@ def replay(
     Each is sent once to a topic, for readers of committed records: what was sent is remembered in the same Kafka
     transaction, in the topic `eos-markers` of the source's cluster, so that a second call sends nothing again,
     whatever became of the first one. In their topic they are new records, behind all others: what reads it besides this
-    pipeline reads them twice, and one that still does not decode becomes a dead letter again. Rows that a sink
-    refused are left out: they are no records.
+    pipeline reads them twice, and one that still does not decode becomes a dead letter again.
+
+    Records whose rows a sink refused are sent only by `--sink`, once for all of their rows: **every** sink of the
+    pipeline gets them then, also those that took their rows before, and has these twice unless it merges them by a key.
+    A row whose record was not found any more, or not known, is no record and is left out.
 
     Exit code: 0; 1 if a service refuses or does not answer; 2 if the spec or the command line is wrong.
 
@@ -96,23 +105,27 @@ def replay(
         eos dead-letters replay orders.yaml --all
 
         eos dead-letters replay orders.yaml --offset orders/0/17 --to orders.retry
+
+        eos dead-letters replay orders.yaml --sink warehouse
     """
     loaded = out.load(spec)
-    if not (source or offset or everything):
-        raise SpecError("nothing says which dead letters to replay", remedy="give --source, --offset or --all")
+    if not (source or sink or offset or everything):
+        raise SpecError("nothing says which dead letters to replay", remedy="give --source, --sink, --offset or --all")
     found = letters_of(loaded)
-    chosen = [each for each in found if _is_chosen(each, source, offset)]
+    chosen = list({each.record: each for each in found if _is_chosen(each, source, sink, offset)}.values())
     missing = sorted(set(offset or ()) - {str(each.place) for each in chosen})
     if missing:
         message = f"there is no dead letter of {', '.join(missing)}"
         raise SpecError(message, remedy="`eos dead-letters list` shows what there is")
+    if sink is not None and chosen and not as_json:
+        out.show(out.text(f"Every sink gets these records once more, not only {sink}."))
     sent = [letter for part in _replayed(loaded, chosen, to) for letter in part]
     if as_json:
         facts = {"chosen": len(chosen), "sent": [each.place for each in sent], "before": len(chosen) - len(sent)}
         out.facts({"ok": True, "pipeline": loaded.pipeline, **facts})
     else:
         before = f"; {len(chosen) - len(sent)} had been sent there before" if len(sent) < len(chosen) else ""
-        out.show(out.text(f"{len(sent)} of {len(chosen)} dead letters were sent once more{before}."))
+        out.show(out.text(f"{len(sent)} of {len(chosen)} records were sent once more{before}."))
 
 
 def letters_of(spec: Spec) -> Sequence[Letter]:
@@ -130,10 +143,10 @@ def letters_of(spec: Spec) -> Sequence[Letter]:
     return read_letters(where, entry.table, entry.columns)
 
 
-def _is_chosen(letter: Letter, source: str | None, offsets: Sequence[str] | None) -> bool:
-    if letter.source is None or letter.place is None:
+def _is_chosen(letter: Letter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
+    if letter.record is None or letter.sink != sink:
         return False
-    return (source is None or letter.source == source) and (not offsets or letter.place in offsets)
+    return source in (None, letter.source) and (not offsets or letter.place in offsets)
 
 
 def _replayed(spec: Spec, chosen: Sequence[Letter], to: str | None) -> Iterator[list[Letter]]:
@@ -181,7 +194,7 @@ def _table(found: Sequence[Letter]) -> Table:
     for heading in ("of", "record", "checkpoint", "error", "value"):
         table.add_column(heading, overflow="fold")
     for each in found:
-        of = f"source {each.source}" if each.source is not None else f"sink {each.sink}"
+        of = f"sink {each.sink}" if each.sink is not None else f"source {each.source}"
         shown = "null" if each.value is None else repr(each.value[:_SHOWN])[1:]
         cells = (of, each.place or "not known", str(each.checkpoint_id), each.error, shown)
         table.add_row(*map(out.text, cells))

@@ -31,6 +31,7 @@ _GONE: Final = frozenset({"", "57P01", "57P02", "57P03", "57P05", "25P03", "25P0
 _BUSY_CLASSES: Final = ("08", "53", "57", "58")
 _BUSY: Final = frozenset({"40001", "40P01", _LOCK_NOT_AVAILABLE, "25006", *_GONE})
 _ROW_CLASSES: Final = ("22", "23", "44", "P0")  # data, constraints, a view's check option, RAISE of a trigger
+_LIMIT_EXCEEDED: Final = "54000"  # too large for an index, or for a page
 _TARGET_CLASSES: Final = ("0A", "28", "3D", "3F", "42")
 _SWITCHED_OFF: Final = "prepared transactions are disabled"
 
@@ -83,7 +84,7 @@ class ServerError(StatementError):
     @property
     def row_fault(self) -> bool:
         """Whether it speaks of a row's values."""
-        return self.code.startswith(_ROW_CLASSES)
+        return self.code.startswith(_ROW_CLASSES) or self.code == _LIMIT_EXCEEDED
 
     def connector_error(self, doing: str) -> ConnectorError:
         """See StatementError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import Final, Self
 
 import pyarrow as pa
@@ -54,8 +55,9 @@ class TwoPhaseWriter(BulkWriter[S]):
             with translated(doing), self._bad_rows_named():
                 self._sender.wait()
         except BadRowError:
-            self._sender.forget()
             with translated(doing):
+                with suppress(BadRowError):
+                    self._sender.wait()  # the part before: what is wrong with the server is not the row's fault
                 session.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
             self._rows, self._bytes = rows, size_bytes
             raise
