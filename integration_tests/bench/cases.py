@@ -18,6 +18,8 @@ _TWO_PHASE = partial(targets.mysql, commit="two-phase")
 _POSTGRES = partial(targets.postgresql, commit="upsert")
 _SQLITE = partial(targets.sqlite, commit="write-ahead-log")
 _KAFKA = partial(targets.kafka, form="json")
+_BYTES = partial(targets.kafka, form="raw")
+_IN_PARTS = MappingProxyType({"max_records_per_checkpoint": 100_000})
 
 Make = Callable[[Place], Target]
 
@@ -100,7 +102,7 @@ _BESIDE_RAW_TOPIC = {"raw kafka": ("raw kafka",)}
 CASES: Mapping[str, Limit | Pipeline] = MappingProxyType(
     {
         "raw": Limit(_TWO_PHASE, _table),
-        "raw kafka": Limit(partial(targets.kafka, form="raw"), _topic),
+        "raw kafka": Limit(_BYTES, _topic),
         "eos cold": Pipeline((_TWO_PHASE,), cold=True),
         "eos warm": Pipeline((_TWO_PHASE,)),
         "eos warm log": Pipeline((partial(targets.mysql, commit="write-ahead-log"),)),
@@ -110,7 +112,14 @@ CASES: Mapping[str, Limit | Pipeline] = MappingProxyType(
             checkpoint={"mode": "at-least-once"},
             against={"raw": ("raw",), "exactly-once": ("eos warm",)},
         ),
-        "eos kafka": Pipeline((partial(targets.kafka, form="raw"),), _BESIDE_RAW_TOPIC, form="raw"),
+        "eos kafka": Pipeline((_BYTES,), _BESIDE_RAW_TOPIC, form="raw"),
+        "eos kafka in parts": Pipeline((_BYTES,), _BESIDE_RAW_TOPIC, form="raw", checkpoint=_IN_PARTS),
+        "eos kafka overlapping": Pipeline(
+            (_BYTES,),
+            {**_BESIDE_RAW_TOPIC, "in parts": ("eos kafka in parts",)},
+            form="raw",
+            checkpoint={**_IN_PARTS, "max_concurrent": 2},
+        ),
         "eos kafka json": Pipeline((_KAFKA,), _BESIDE_RAW_TOPIC),
         "eos postgresql upsert": Pipeline((_POSTGRES,), {}),
         "eos sqlite log": Pipeline((_SQLITE,), {}),
