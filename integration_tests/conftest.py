@@ -157,14 +157,16 @@ def postgres(pytestconfig: pytest.Config) -> Postgres:
 def postgres_database(postgres: Postgres) -> Iterator[str]:
     """The SQLAlchemy URL of a database of this test's own; dropped at the end."""
     name = f"eos_{secrets.token_hex(5)}"
-    engine = sqlalchemy.create_engine(f"{postgres.url}postgres", isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    _on_postgres(f"{postgres.url}postgres", f"CREATE DATABASE {name}")
     yield f"{postgres.url}{name}"
-    engine.dispose()
+    # By an administrator: only one may end the server's own work on it (autovacuum).
+    _on_postgres(postgres.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _on_postgres(url: str, statement: str) -> None:
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
-    engine.dispose()
+        connection.exec_driver_sql(statement)
 
 
 @pytest.fixture(scope="session")

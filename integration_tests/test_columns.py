@@ -15,7 +15,7 @@ from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.life import Life
-from connectors.testing.target import Change, Row
+from connectors.testing.rows import Change, Row
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from twophase.errors import TargetError
 

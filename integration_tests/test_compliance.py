@@ -20,7 +20,8 @@ from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance
-from connectors.testing.target import Row, Target, leave_in_log
+from connectors.testing.rows import Row
+from connectors.testing.target import Target, leave_in_log
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import drain
 from integration_tests.services import Services

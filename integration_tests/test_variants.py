@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from connectors.log.place import LogPlace
-from connectors.testing.compliance import rows
 from connectors.testing.life import Life
+from connectors.testing.rows import rows
 from connectors.testing.target import schema_for
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from twophase.errors import IdentityError

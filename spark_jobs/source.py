@@ -15,6 +15,7 @@ from spark_jobs.dead_letters import read_and_mark
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.ranges import pieces
 from spark_jobs.source_offset import SourceOffset
+from spark_jobs.worker import settle
 from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, Positions, StartingPoint
 
@@ -89,6 +90,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
         assert isinstance(partition, _Range)
+        settle()
         with carried(self._token):
             read = read_and_mark if self._marks else _read
             yield from read(self._source, partition.offsets)

@@ -14,6 +14,7 @@ from pyspark import TaskContext
 from connectors.contracts import DirectWriter, Sink, Writer
 from spark_jobs.failures import carried
 from spark_jobs.sifting import Sieve
+from spark_jobs.worker import settle
 from twophase.codec import encode_committable
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import Committable
@@ -56,6 +57,7 @@ class WriteTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One attempt of one task. An error undoes what was written, as far as the service still answers."""
+        settle()
         digest = Digest([0] * self.hashes)
         with carried(self.token):
             shares, given = self.shares, map(digest.take, batches)

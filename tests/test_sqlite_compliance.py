@@ -16,7 +16,8 @@ from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance
-from connectors.testing.target import Row, Target, leave_in_log
+from connectors.testing.rows import Row
+from connectors.testing.target import Target, leave_in_log
 
 
 @dataclass

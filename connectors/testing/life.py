@@ -10,11 +10,15 @@ from itertools import count
 from typing import Final
 
 from connectors.contracts import Sink, Writer
-from connectors.testing.target import Change, Row, Target, batch, schema_for
+from connectors.testing.rows import Change, Row, batch
+from connectors.testing.target import Target, schema_for
 from twophase.errors import SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer, Prepared
 from twophase.values import CommitOutcome, Committable
+
+COMMITTED: Final = CommitOutcome.COMMITTED
+ALREADY: Final = CommitOutcome.ALREADY_COMMITTED
 
 _PATIENCE_S: Final = 20.0
 

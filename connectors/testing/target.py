@@ -4,39 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import count
-from typing import Final, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from connectors.contracts import Sink
+from connectors.testing.rows import SCHEMA, Row
 from wal.storage import Storage
-
-SCHEMA: Final = pa.schema(
-    [
-        ("n", pa.int64()),
-        ("text", pa.string()),
-        ("_partition", pa.int32()),
-        ("_offset", pa.int64()),
-        ("gone", pa.bool_()),
-    ]
-)
-"""Of the rows that the tests write. A target has the columns `n` and `text`."""
-
-Row = tuple[int, str | None]
-
-_offsets = count()
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a keyed sink is told of one key."""
-
-    n: int
-    text: str | None = None
-    offset: int | None = None  # None: after everything before
-    gone: bool = False
 
 
 class Target(Protocol):
@@ -72,16 +46,3 @@ def leave_in_log(storage: Storage) -> Callable[[], None]:
 def schema_for(target: Target) -> pa.Schema:
     """Of the rows that its sink is opened with."""
     return SCHEMA if target.keyed else pa.schema([field for field in SCHEMA if field.name != "gone"])
-
-
-def batch(*rows: Row | Change) -> pa.RecordBatch:
-    """Rows as a writer gets them, each with a greater offset than all before unless it says otherwise."""
-    changes = [row if isinstance(row, Change) else Change(*row) for row in rows]
-    columns = [
-        [each.n for each in changes],
-        [each.text for each in changes],
-        [0] * len(changes),
-        [next(_offsets) if each.offset is None else each.offset for each in changes],
-        [each.gone for each in changes],
-    ]
-    return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)

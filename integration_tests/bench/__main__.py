@@ -6,6 +6,7 @@ import argparse
 import json
 import secrets
 import statistics
+import sys
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
@@ -41,10 +42,11 @@ def _with_those_beside(wanted: Collection[str]) -> list[str]:
 
 def _measure(services: Services, rows: int, runs: int, cases: list[str]) -> None:
     rounds: list[dict[str, Measured]] = []
-    for _ in range(runs):
+    for number in range(1, runs + 1):
         rounds.append({})
         for case in cases:
-            rounds[-1][case] = _in_place(services, rows, case)
+            rounds[-1][case] = measured = _in_place(services, rows, case)
+            print(f"round {number} of {runs}: {rows:,} rows, {case}: {measured.seconds:.2f} s", file=sys.stderr)
     for case in cases:
         line = {
             "case": case,

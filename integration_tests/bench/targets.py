@@ -59,7 +59,8 @@ class Place(AbstractContextManager["Place"]):
         server = Postgres()
         server.up()
         execute(f"{server.url}postgres", f"CREATE DATABASE {self.name}")
-        self.at_end(partial(execute, f"{server.url}postgres", f"DROP DATABASE {self.name} WITH (FORCE)"))
+        # By an administrator: only one may end the server's own work on it (autovacuum).
+        self.at_end(partial(execute, server.admin_url, f"DROP DATABASE {self.name} WITH (FORCE)"))
         return f"{server.url}{self.name}"
 
     def sqlite(self) -> str:

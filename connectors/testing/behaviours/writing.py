@@ -1,0 +1,43 @@
+"""Rows arrive as they are: every value, in batches of any size."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from connectors.testing.life import COMMITTED, Life
+from connectors.testing.rows import AT_ONCE, MANY, TEXTS, batch, numbered, rows
+from connectors.testing.target import schema_for
+
+
+class Writing:
+    """See the module."""
+
+    def test_columns_are_foreseen_as_they_are_found(self, life: Life) -> None:
+        assert life.target.sink(life.name).foresee(schema_for(life.target)) == life.sink.columns
+
+    def test_batches_written_whole(self, life: Life) -> None:
+        writer = life.writer(life.permit(0))
+        for each in (rows(0, 3), rows(3, 3), rows(3, 8)):
+            writer.write_whole(batch(*each).select(list(life.sink.columns)))
+        life.decided[0] = [writer.prepare()]
+        assert life.decided[0][0].rows == 8
+        assert life.commit(0) == [COMMITTED]
+        assert life.target.rows() == Counter(rows(0, 8))
+
+    def test_values_come_back_as_they_went(self, life: Life) -> None:
+        numbers = (0, -1, 2**63 - 1, -(2**63))
+        written = [*((n, "number") for n in numbers), *((n, text) for n, text in enumerate(TEXTS, 1))]
+        life.checkpoint(0, written)
+        assert life.target.rows() == Counter(written)
+
+    def test_a_million_rows(self, life: Life) -> None:
+        scope = life.permit(0)
+        writers = [life.writer(scope, task) for task in range(2)]
+        for start in range(0, MANY, AT_ONCE):
+            writers[start // AT_ONCE % 2].write(numbered(start, start + AT_ONCE).select(list(life.sink.columns)))
+        life.decided[0] = [writer.prepare() for writer in writers]
+        assert sum(each.rows for each in life.decided[0]) == MANY
+        life.commit(0)
+        seen = life.target.rows()
+        assert (seen.total(), len(seen)) == (MANY, MANY)
+        assert all(seen[n, str(n)] == 1 for n in range(0, MANY, 997))
