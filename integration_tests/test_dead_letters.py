@@ -6,6 +6,7 @@ import base64
 import json
 from collections import Counter
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -179,17 +180,19 @@ def test_too_many_stop_the_pipeline_and_are_written_after_the_change(
         _list_and_replay(commands, pipeline, bad, services, topic(partitions=1))
 
 
+def _told(commands: CommandLine, pipeline: Pipeline, *arguments: str) -> Any:
+    """What `eos dead-letters` answers, as facts."""
+    ended = commands.run(["dead-letters", *arguments, "--json"], pipeline.environment)
+    assert ended.code == 0, ended.output
+    return json.loads(ended.output)
+
+
 def _list_and_replay(
     commands: CommandLine, pipeline: Pipeline, bad: BadRecords, services: Services, again: str
 ) -> None:
     """To a topic that is not read, one and then all; a second call has nothing left to send."""
     spec = str(pipeline.write_spec())
-
-    def told(*arguments: str) -> Any:
-        ended = commands.run(["dead-letters", *arguments, "--json"], pipeline.environment)
-        assert ended.code == 0, ended.output
-        return json.loads(ended.output)
-
+    told = partial(_told, commands, pipeline)
     listed = told("list", spec)["dead_letters"]
     places = [f"{each['topic']}/{each['partition']}/{each['offset']}" for each in listed]
     assert sorted(places) == sorted(f"{pipeline.workload.topic}/{p}/{o}" for p, o, *_ in bad.expected)
@@ -297,12 +300,7 @@ def _list_and_replay_refused(
 ) -> None:
     """Only where a sink is named, and of the rows of one record that record once."""
     spec = str(pipeline.write_spec())
-
-    def told(*arguments: str) -> Any:
-        ended = commands.run(["dead-letters", *arguments, "--json"], pipeline.environment)
-        assert ended.code == 0, ended.output
-        return json.loads(ended.output)
-
+    told = partial(_told, commands, pipeline)
     listed = told("list", spec)["dead_letters"]
     assert Counter(each["sink"] for each in listed) == {"warehouse": 1, "narrow": 2, None: 1}
     assert {each["source"] for each in listed} == {"incoming"}

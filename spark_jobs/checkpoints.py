@@ -54,7 +54,7 @@ class Checkpoints:
         head = self.driver.owned
         report = CheckpointReport(
             record=record,
-            waiting=head.completed - head.committed,
+            waiting=head.waiting,
             epoch=head.epoch,
             replayed=replayed,
             duration_s=time.monotonic() - before_s,

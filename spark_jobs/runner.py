@@ -81,7 +81,7 @@ class Runner:
 
     def _tell_behind(self, driver: Driver) -> None:
         for listener in self.listeners:
-            listener.behind(driver.owned.completed - driver.owned.committed)
+            listener.behind(driver.owned.waiting)
 
     def _run_epoch(self, sources: Sequence[Source], sinks: Sequence[Sink]) -> None:
         self._tell("starting")

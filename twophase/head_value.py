@@ -36,6 +36,11 @@ class HeadValue:
     records: tuple[RecordRef, ...] = ()  # ascending by checkpoint; contains all above `committed`
     sinks: tuple[str, ...] = ()  # names as of the newest start: no other sink can hold anything prepared (R2)
 
+    @property
+    def waiting(self) -> int:
+        """Checkpoints that are completed and not committed everywhere."""
+        return self.completed - self.committed
+
     def next_attempt(self, checkpoint_id: int) -> int:
         """The try under which this epoch may run the checkpoint now."""
         return self.aborted_attempt + 1 if self.aborted_checkpoint == checkpoint_id else 1

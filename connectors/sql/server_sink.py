@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Self
@@ -158,9 +159,6 @@ class ServerSink(Server[C, T, P]):
     def _rehearse(self, plans: tuple[P, ...], upsert: Upsert) -> None:
         """What the user may not do would be found only when rows are decided."""
         schema, deletes = segment_schema(self._form(plans), upsert), upsert.deleted is not None
-        with translated(f"sink {self.name} at {self._where}, merging no row into table {self.table}"):
-            store = self._store()
-            try:
-                store.rehearse(self.table, key_of(schema), schema, deletes=deletes)
-            finally:
-                store.close()
+        doing = f"sink {self.name} at {self._where}, merging no row into table {self.table}"
+        with translated(doing), closing(self._store()) as store:
+            store.rehearse(self.table, key_of(schema), schema, deletes=deletes)

@@ -65,9 +65,9 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
         return plan_columns(rows, target)
 
     def _unfit(self, target: Target) -> Sequence[str]:
-        return (
-            [] if target.persistence == "p" else ["it is unlogged or temporary: a crash of the server would empty it"]
-        )
+        if target.persistence == "p":
+            return []
+        return ["it is unlogged or temporary: a crash of the server would empty it"]
 
     def _repeating(self, target: Target, kinds: Kinds) -> Sequence[str]:
         return [index.name for index in repeating_keys(target, kinds)]
