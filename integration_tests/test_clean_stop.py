@@ -1,10 +1,9 @@
-"""SIGTERM, Ctrl-C and `eos stop` in the middle of a checkpoint: it ends cleanly, nothing is prepared, a restart goes on."""
+"""SIGTERM, Ctrl-C and `eos stop` in the middle of a checkpoint: it ends cleanly, and a restart goes on."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from typing import Any
 
 import pytest
 
@@ -65,42 +64,34 @@ def test_asked_to_stop_by_a_command(pipeline: Pipeline) -> None:
 
     process = pipeline.start(arm=["writing@1"], until_caught_up=False)
     process.await_point("writing@1")
-    stopping = _eos_stop(pipeline)
-    process.await_log("kind=stop")
+    stopping = pipeline.command("stop", "--json")
+    process.await_output("kind=stop")
     process.release("writing@1")
     _assert_stopped(pipeline, process, checkpoints=2)
-    assert _answer_of(stopping) == (
-        0,
-        {"ok": True, "pipeline": pipeline.name, "completed": 1, "committed": 1, "epoch": 1},
-    )
+    answer = _answer_of(stopping)
+    assert (answer["ok"], answer["completed"], answer["committed"], answer["epoch"]) == (True, 1, 1, 1)
 
     process = pipeline.start(arm=["writing@3"], until_caught_up=False)
     process.await_point("writing@3")
-    stopping = _eos_stop(pipeline, "--now")
+    stopping = pipeline.command("stop", "--now", "--json")
     _assert_stopped(pipeline, process, checkpoints=3)
-    assert _answer_of(stopping)[1]["committed"] == 2
+    assert _answer_of(stopping)["committed"] == 2
 
     process = pipeline.start(arm=["writing@4"], until_caught_up=False)
     process.await_point("writing@4")
-    stopping = _eos_stop(pipeline)
-    process.await_log("kind=stop")
+    stopping = pipeline.command("stop", "--json")
+    process.await_output("kind=stop")
     process.kill()
-    code, said = _answer_of(stopping)
-    assert code == 1
-    assert "ended without an answer" in str(said)
+    assert "ended without an answer" in _answer_of(stopping, code=1)["error"]["message"]
 
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_RECORDS)
 
 
-def _eos_stop(pipeline: Pipeline, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "spark_jobs.cli", "stop", str(pipeline.spec_path), "--json", *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=pipeline.process_environment())
-
-
-def _answer_of(stopping: subprocess.Popen[str]) -> tuple[int, dict[str, object]]:
-    said, _ = stopping.communicate(timeout=60)
-    return stopping.returncode, json.loads(said)
+def _answer_of(stopping: PipelineProcess, code: int = 0) -> dict[str, Any]:
+    assert stopping.wait() == code, stopping.output()
+    answer: dict[str, Any] = json.loads(stopping.output())
+    return answer
 
 
 def _assert_stopped(pipeline: Pipeline, process: PipelineProcess, checkpoints: int) -> None:

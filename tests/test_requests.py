@@ -190,4 +190,4 @@ def test_stop_of_a_pipeline_that_does_not_run(spec: Spec, tmp_path: Path, capsys
     said = capsys.readouterr().err
     assert ("does not run" if spec.checkpoint.head is None else "has not answered within 0.3 s") in said
     assert run_command_line(["stop", str(tmp_path / "orders.yaml"), "--timeout", "300"]) == 2
-    assert "a number and a unit" in capsys.readouterr().err
+    assert "is not a duration" in capsys.readouterr().err
