@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_jobs.writing import by_sink
+from spark_jobs.acknowledging import by_sink
 from twophase.codec import decode_committable
 from twophase.errors import PrepareError
 from twophase.ids import Scope

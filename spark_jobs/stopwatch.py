@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -42,9 +42,9 @@ class Stopwatch:
         yield
         self.write_s[place] += time.monotonic() - before
 
-    @contextmanager
-    def preparing(self, place: int) -> Iterator[None]:
-        """This block prepares there, or commits at-least-once."""
+    def preparing(self, place: int, prepare: Callable[[], T]) -> T:
+        """What `prepare` returns, which is called to prepare there, or to commit at-least-once."""
         before = time.monotonic()
-        yield
+        prepared = prepare()
         self.prepare_s[place] += time.monotonic() - before
+        return prepared

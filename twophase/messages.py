@@ -5,7 +5,8 @@
 | ReadHead | Seen or None |
 | Inspect | Inspected |
 | Swap | True: landed; False: refused; None: not answered |
-| PutRecord, Claim, Permit, PermitAgain, AbortPrepared, Revoke, CatchUp, CommitBack, Prune, Sweep, Abandon, Tell | None |
+| PutRecord, Claim, Permit, PermitAgain, AbortPrepared, Revoke, CatchUp | None |
+| CommitBack, Prune, Sweep, Abandon, Tell | None |
 | LoadRecord | CheckpointRecord, or the HeadFormatError that says why it cannot be read |
 | Commit | {sink: outcomes}; with `tell_refusals` also {sink: the ConnectorError that says why it cannot} |
 | ListPrepared | {sink: prepared} |
