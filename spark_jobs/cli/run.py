@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,6 +14,7 @@ from rich.console import Console
 from connectors.spec import Spec, promise
 from spark_jobs.console import ConsoleListener
 from spark_jobs.control import StopControl
+from spark_jobs.history.recorder import recorded
 from spark_jobs.report import LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
@@ -22,14 +24,15 @@ def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: 
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop."""
     console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     progress = ConsoleListener(spec.pipeline, console)
-    with progress.shown():
-        control = StopControl()
+    control, run_id = StopControl(), secrets.token_hex(8)
+    with progress.shown(), recorded(spec, run_id, control.is_stopping) as recorder:
         _stop_on_signals(control)
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
             spark = starter.submit(spark_session, spec, debug=debug, archive_classes=until_caught_up).result()
         try:
-            Runner(spec, spark, [LogListener(spec.pipeline), progress], until_caught_up, control).run()
+            listeners = [LogListener(spec.pipeline), progress, recorder]
+            Runner(spec, spark, listeners, until_caught_up, control, run_id).run()
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
