@@ -3,36 +3,61 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from rich.console import Console
 
 from connectors.spec import Spec, promise
+from spark_jobs.cli.page_options import held_by_sinks, show_entry
 from spark_jobs.console import ConsoleListener
 from spark_jobs.control import StopControl
-from spark_jobs.report import LogListener
+from spark_jobs.page.live import Live
+from spark_jobs.report import Listener, LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
 
+if TYPE_CHECKING:
+    from spark_jobs.page.opening import PageOptions
 
-def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: bool) -> None:
-    """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop."""
+
+def run_pipeline(
+    spec: Spec, console: Console, *, until_caught_up: bool, debug: bool, page: PageOptions | None = None
+) -> None:
+    """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop. `page`: served meanwhile."""
     console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
-    progress = ConsoleListener(spec.pipeline, console)
-    with progress.shown():
+    progress, live = ConsoleListener(spec.pipeline, console), Live()
+    with _opened(spec, page, live) as url, progress.shown():
         control = StopControl()
         _stop_on_signals(control)
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
             spark = starter.submit(spark_session, spec, debug=debug, archive_classes=until_caught_up).result()
         try:
-            Runner(spec, spark, [LogListener(spec.pipeline), progress], until_caught_up, control).run()
+            listeners: list[Listener] = [LogListener(spec.pipeline), progress, live]
+            runner = Runner(spec, spark, listeners, until_caught_up, control, url)
+            live.is_steered = runner.is_steered
+            runner.run()
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
+
+
+@contextmanager
+def _opened(spec: Spec, page: PageOptions | None, live: Live) -> Iterator[str | None]:
+    """Serve the page, if there is to be one, and print where; yields its URL, without the token."""
+    if page is None:
+        yield None
+        return
+    from spark_jobs.page.opening import opened  # FastAPI takes a quarter of a second
+
+    with opened([spec], page, held_by_sinks, lives=[live]) as found:
+        show_entry(found.entry)
+        yield found.url
 
 
 def _stop_on_signals(control: StopControl) -> None:
