@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.spec import Spec, load_spec
@@ -20,7 +20,8 @@ from spark_jobs.history.model import (
     SinkCommit,
     SplitLag,
 )
-from spark_jobs.history.writer import HistoryWriter, Retention
+from spark_jobs.history.retention import Retention
+from spark_jobs.history.writer import HistoryWriter
 from twophase.codec import encode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
@@ -86,12 +87,14 @@ def live_through(spec: Spec, now: float, checkpoints: int = 420, *, seed: int = 
     written: list[entries.Entry] = [
         Run("0d3c5a7e91b2f486", "worker-1", 4411, "0.1.0", began - 90_000, began - 50, "stopped"),
         Run(RUN, "worker-1", 20817, "0.1.0", began - 9),
-        Event(began - 9, RUN, "state", "starting"),
-        Event(began - 1, RUN, "state", "running"),
+        Event(began - 9, "state", "starting", run_id=RUN),
+        Event(began - 1, "state", "running", run_id=RUN),
     ]
     position = [50_000.0, 48_000.0, 52_500.0]
     for number in range(checkpoints):
-        written += _checkpoint(spec, sinks, number, began + number * every_s, position, chance, is_last=number > checkpoints - 3)
+        written += _checkpoint(
+            spec, sinks, number, began + number * every_s, position, chance, is_last=number > checkpoints - 3
+        )
         if number == checkpoints // 2:
             written += _failure(began + number * every_s + 0.5, number)
     writer = HistoryWriter(location / NAME, Retention(), began)
@@ -149,51 +152,33 @@ def _checkpoint(
         for name in sinks[:2]
         for task in range(4)
     )
+    shares = (0.55, 0.3, 0.15)
     splits = tuple(
-        SplitLag(at, "orders", each.split, each.end + lag // 3, each.end) for each in ranges
+        SplitLag(at, "orders", each.split, each.end + int(lag * share), each.end)
+        for each, share in zip(ranges, shares, strict=True)
     )
     found: list[entries.Entry] = []
     if number in {77, 301}:
-        found.append(
-            AbortedTry(INCARNATION, number, 3, 1, at - 1.4, at - 0.2, "SinkUnavailableError", "the server is away: Connection refused")
-        )
+        reason = "the server is away: Connection refused"
+        found.append(AbortedTry(INCARNATION, number, 3, 1, at - 0.2, "SinkUnavailableError", reason))
     checkpoint = Checkpoint(
-        INCARNATION,
-        number,
-        4,
-        2 if found else 1,
-        started,
-        decided,
-        records,
-        "exactly-once",
-        commits,
-        f"{RUN}.0",
-        None if is_last else committed,
-        lag,
-        False,
-        phases,
+        INCARNATION, number, 4, 2 if found else 1, started, decided, records, "exactly-once", commits, f"{RUN}.0"
     )
-    if is_last:
-        checkpoint = _replaced(checkpoint)
-    found.append(entries.Completed(checkpoint, {"orders": tuple(ranges)}, acknowledgements, splits))
-    if number % 5 == 0 or is_last:
-        found += splits
-    return found
-
-
-def _replaced(checkpoint: Checkpoint) -> Checkpoint:
-    """Of what is not committed yet, the last phases are not known."""
-    from dataclasses import replace
-
-    return replace(checkpoint, phases=replace(checkpoint.phases, wait_s=None, commit_s=None))
+    found.append(entries.Completed(checkpoint, {"orders": tuple(ranges)}, acknowledgements))
+    whole = None if is_last else committed
+    known = replace(phases, wait_s=None, commit_s=None) if is_last else phases
+    found.append(entries.Measured(INCARNATION, number, known, whole, acknowledgements, splits))
+    if not is_last:
+        found.append(entries.Committed(INCARNATION, number, committed))
+    return [*found, *(splits if number % 5 == 0 or is_last else ())]
 
 
 def _failure(at: float, number: int) -> list[entries.Entry]:
     message = "the sink warehouse does not answer: connection to server at db failed: Connection refused"
     return [
-        Event(at, RUN, "failure", message, "SinkUnavailableError", "see that the server runs", number),
-        Event(at, RUN, "restart", "restarting in 1.0 s", "", "", number, 1.0),
-        Event(at, RUN, "state", "restarting in 1.0 s"),
-        Event(at + 1, RUN, "state", "starting"),
-        Event(at + 3, RUN, "state", "running"),
+        Event(at, "failure", message, "SinkUnavailableError", "see that the server runs", number, run_id=RUN),
+        Event(at, "restart", "restarting in 1.0 s", checkpoint_id=number, delay_s=1.0, run_id=RUN),
+        Event(at, "state", "restarting in 1.0 s", run_id=RUN),
+        Event(at + 1, "state", "starting", run_id=RUN),
+        Event(at + 3, "state", "running", run_id=RUN),
     ]

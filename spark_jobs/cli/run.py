@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,9 @@ from connectors.spec import Spec, promise
 from spark_jobs.cli.page_options import held_by_sinks, show_entry
 from spark_jobs.console import ConsoleListener
 from spark_jobs.control import StopControl
+from spark_jobs.history.recorder import recorded
 from spark_jobs.page.live import Live
-from spark_jobs.report import Listener, LogListener
+from spark_jobs.report import LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
 
@@ -31,15 +33,19 @@ def run_pipeline(
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop. `page`: served meanwhile."""
     console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     progress, live = ConsoleListener(spec.pipeline, console), Live()
-    with _opened(spec, page, live) as url, progress.shown():
-        control = StopControl()
+    control, run_id = StopControl(), secrets.token_hex(8)
+    with (
+        _opened(spec, page, live) as url,
+        progress.shown(),
+        recorded(spec, run_id, control.is_stopping) as recorder,
+    ):
         _stop_on_signals(control)
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
             spark = starter.submit(spark_session, spec, debug=debug, archive_classes=until_caught_up).result()
         try:
-            listeners: list[Listener] = [LogListener(spec.pipeline), progress, live]
-            runner = Runner(spec, spark, listeners, until_caught_up, control, url)
+            listeners = [LogListener(spec.pipeline), progress, recorder, live]
+            runner = Runner(spec, spark, listeners, until_caught_up, control, run_id, url)
             live.is_steered = runner.is_steered
             runner.run()
         finally:

@@ -27,18 +27,18 @@ PHASE_COLUMNS: Final = tuple(f"{name}_s" for name in PHASES)
 _SCHEMA: Final = f"""
 CREATE TABLE run (run_id TEXT PRIMARY KEY, host TEXT, pid INTEGER, version TEXT, started_at REAL, ended_at REAL,
     ended TEXT);
-CREATE TABLE event (seq INTEGER PRIMARY KEY, at REAL, run_id TEXT, kind TEXT, message TEXT, error TEXT, remedy TEXT,
-    checkpoint_id INTEGER, delay_s REAL, facts TEXT);
-CREATE TABLE life (life INTEGER PRIMARY KEY, incarnation TEXT UNIQUE);
+CREATE TABLE event (seq INTEGER PRIMARY KEY, at REAL, kind TEXT, message TEXT, error TEXT, remedy TEXT,
+    checkpoint_id INTEGER, delay_s REAL, facts TEXT, run_id TEXT);
+CREATE TABLE life (life INTEGER PRIMARY KEY, incarnation TEXT UNIQUE, committed INTEGER);
 CREATE TABLE checkpoint (seq INTEGER PRIMARY KEY, checkpoint_id INTEGER, epoch INTEGER, attempt INTEGER, session TEXT,
     started_at REAL, decided_at REAL, committed_at REAL, records INTEGER, rows INTEGER, bytes INTEGER, mode TEXT,
     lag INTEGER, replayed INTEGER, {", ".join(f"{column} REAL" for column in PHASE_COLUMNS)});
 CREATE INDEX checkpoint_by_time ON checkpoint (decided_at);
 CREATE TABLE sink (seq INTEGER, sink TEXT, rows INTEGER, bytes INTEGER, writers INTEGER, variant TEXT,
     committed_at REAL, commit_s REAL, PRIMARY KEY (seq, sink)) WITHOUT ROWID;
-CREATE TABLE detail (seq INTEGER PRIMARY KEY, body BLOB);
-CREATE TABLE aborted (seq INTEGER, epoch INTEGER, attempt INTEGER, started_at REAL, aborted_at REAL, error TEXT,
-    reason TEXT, PRIMARY KEY (seq, epoch, attempt)) WITHOUT ROWID;
+CREATE TABLE detail (seq INTEGER PRIMARY KEY, ranges BLOB, acknowledgements BLOB, lag BLOB);
+CREATE TABLE aborted (seq INTEGER, epoch INTEGER, attempt INTEGER, aborted_at REAL, error TEXT, reason TEXT,
+    PRIMARY KEY (seq, epoch, attempt)) WITHOUT ROWID;
 CREATE TABLE lag (seq INTEGER PRIMARY KEY, at REAL, source TEXT, split TEXT, "end" INTEGER, position INTEGER);
 CREATE INDEX lag_by_time ON lag (at);
 CREATE TABLE total (since REAL, checkpoints INTEGER, records INTEGER, rows INTEGER, bytes INTEGER, aborted INTEGER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_jobs.history.model import AbortedTry, Acknowledgement, Checkpoint, Ending, Event, Run, SplitLag
+from spark_jobs.history.model import AbortedTry, Acknowledgement, Checkpoint, Ending, Event, Phases, Run, SplitLag
 from twophase.values import OffsetRange
 
 
@@ -20,12 +20,23 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A checkpoint, once its decision stands; with all that is known of it by then. The same one again adds nothing."""
+    """A checkpoint, once its decision stands. The same one again adds nothing."""
 
     checkpoint: Checkpoint
     ranges: Mapping[str, tuple[OffsetRange, ...]]
     acknowledgements: tuple[Acknowledgement, ...]
-    lag: tuple[SplitLag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Where the time of a checkpoint went, and how far it was behind. What is None stays as it was."""
+
+    incarnation: str
+    checkpoint_id: int
+    phases: Phases
+    committed_at: float | None
+    acknowledgements: tuple[Acknowledgement, ...]
+    lag: tuple[SplitLag, ...] | None  # None: the sources do not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +73,19 @@ class Committed:
 
     incarnation: str
     checkpoint_id: int
-    at: float
-    commit_s: float | None = None  # its commits and what closed them; None: not measured
+    at: float | None  # None: it was so when a driver came to look
 
 
-Entry = Run | RunEnded | Event | Completed | Replayed | Planned | SinkCommitted | Committed | AbortedTry | SplitLag
+Entry = (
+    Run
+    | RunEnded
+    | Event
+    | Completed
+    | Measured
+    | Replayed
+    | Planned
+    | SinkCommitted
+    | Committed
+    | AbortedTry
+    | SplitLag
+)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal
 
+from twophase.errors import ConnectorError, FencedError
 from twophase.values import CheckpointRecord, OffsetRange
 
 Ending = Literal["stopped", "caught up", "failed"]
@@ -35,7 +36,6 @@ class Event:
     """Something that happened once, as it is told to a person."""
 
     at: float
-    run_id: str
     kind: EventKind
     message: str
     error: str = ""  # class of the error, for `failure` and `fenced`
@@ -43,6 +43,7 @@ class Event:
     checkpoint_id: int | None = None  # that was under way
     delay_s: float | None = None  # of a `restart`, until it follows
     facts: Mapping[str, object] = field(default_factory=dict)  # what only this kind has: the id of a request, a path
+    run_id: str = ""  # given by who writes it down
     seq: int = 0  # place in the history, for paging; given by the store
 
 
@@ -103,7 +104,6 @@ class AbortedTry:
     checkpoint_id: int
     epoch: int
     attempt: int
-    started_at: float
     aborted_at: float
     error: str  # class
     reason: str
@@ -113,7 +113,7 @@ class AbortedTry:
 class SplitLag:
     """How far a checkpoint was behind in one split when it was planned."""
 
-    at: float
+    at: float  # of the sample
     source: str
     split: str
     end: int  # next offset that the source would have given
@@ -139,7 +139,8 @@ class Checkpoint:
     mode: Literal["exactly-once", "at-least-once"]
     sinks: tuple[SinkCommit, ...]
     session: str = ""  # of the epoch that decided it; empty: told by head later
-    committed_at: float | None = None  # visible in every sink, and head says so; None: not yet, or not known
+    is_committed: bool = False  # head says that every sink shows it
+    committed_at: float | None = None  # when head said so; None: not yet, or nobody was there to see it
     lag: int | None = None  # records that were there and not in it, over all splits
     replayed: bool = False  # Spark has run it again after a restart, and it was not written again
     phases: Phases = Phases()
@@ -235,6 +236,13 @@ def acknowledgements_of(record: CheckpointRecord) -> tuple[Acknowledgement, ...]
         for sink, group in record.committables.items()
         for each in group
     )
+
+
+def failure(error: BaseException, at: float, checkpoint_id: int | None = None) -> Event:
+    """What ended an epoch, or a run."""
+    kind: EventKind = "fenced" if isinstance(error, FencedError) else "failure"
+    message = error.message if isinstance(error, ConnectorError) else str(error)
+    return Event(at, kind, message, type(error).__name__, getattr(error, "remedy", ""), checkpoint_id)
 
 
 def of_record(record: CheckpointRecord) -> Checkpoint:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple
 from typing import Any, Final
 
 from spark_jobs.history.database import LIFE_BITS, PHASE_COLUMNS
-from spark_jobs.history.entries import Completed
 from spark_jobs.history.model import (
     AbortedTry,
     Acknowledgement,
@@ -25,7 +24,10 @@ from twophase.values import OffsetRange
 
 Row = dict[str, Any]
 
-CHECKPOINT: Final = f"SELECT checkpoint.*, incarnation FROM checkpoint JOIN life ON life = seq >> {LIFE_BITS}"
+CHECKPOINT: Final = (
+    "SELECT checkpoint.*, incarnation, checkpoint_id <= committed AS is_committed "
+    f"FROM checkpoint JOIN life ON life = seq >> {LIFE_BITS}"
+)
 
 
 def checkpoint(row: Row) -> Checkpoint:
@@ -38,6 +40,7 @@ def checkpoint(row: Row) -> Checkpoint:
         session=row["session"],
         started_at=row["started_at"],
         decided_at=row["decided_at"],
+        is_committed=bool(row["is_committed"]),
         committed_at=row["committed_at"],
         records=row["records"],
         mode=row["mode"],
@@ -86,23 +89,18 @@ def aborted(row: Row, incarnation: str) -> AbortedTry:
     return AbortedTry(incarnation, number, **{key: value for key, value in row.items() if key != "seq"})
 
 
-def body_of(entry: Completed) -> bytes:
-    """What only the newest checkpoints keep."""
-    body = {
-        "ranges": {source: [astuple(each) for each in ranges] for source, ranges in entry.ranges.items()},
-        "acknowledgements": [astuple(each) for each in entry.acknowledgements],
-        "lag": [astuple(each) for each in entry.lag],
-    }
-    return json.dumps(body, separators=(",", ":")).encode()
+def packed(values: object) -> bytes:
+    """What only the newest checkpoints keep: ranges by source, or a list of dataclasses."""
+    return json.dumps(values, separators=(",", ":"), default=astuple).encode()
 
 
-def detail(found: Checkpoint, body: Mapping[str, Any] | None, tries: tuple[AbortedTry, ...]) -> Detail:
-    """`body`: as `body_of` wrote it; None: it is not kept any more."""
-    kept = body if body is not None else {"ranges": {}, "acknowledgements": [], "lag": []}
+def detail(found: Checkpoint, kept: Row | None, tries: tuple[AbortedTry, ...]) -> Detail:
+    """`kept`: as `packed` wrote it; None: it is not kept any more."""
+    ranges, acknowledgements, lag = (json.loads(each or "null") for each in kept.values()) if kept else (None,) * 3
     return Detail(
         checkpoint=found,
-        ranges={source: tuple(OffsetRange(*each) for each in ranges) for source, ranges in kept["ranges"].items()},
-        acknowledgements=tuple(Acknowledgement(*each) for each in kept["acknowledgements"]),
+        ranges={name: tuple(OffsetRange(*each) for each in group) for name, group in (ranges or {}).items()},
+        acknowledgements=tuple(Acknowledgement(*each) for each in acknowledgements or ()),
         aborted=tries,
-        lag=tuple(SplitLag(*each) for each in kept["lag"]),
+        lag=tuple(SplitLag(*each) for each in lag or ()),
     )

@@ -6,7 +6,6 @@ else's. Where there is no history yet the answers are empty.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -52,11 +51,11 @@ class History:
             if not found:
                 return None
             checkpoint = _with_sinks(ask, found)[0]
-            body = ask("SELECT body FROM detail WHERE seq = ?", checkpoint.seq)
+            kept = ask("SELECT ranges, acknowledgements, lag FROM detail WHERE seq = ?", checkpoint.seq)
             aborted = ask("SELECT * FROM aborted WHERE seq = ? ORDER BY epoch, attempt", checkpoint.seq)
             return rows.detail(
                 checkpoint,
-                json.loads(body[0]["body"]) if body else None,
+                kept[0] if kept else None,
                 tuple(rows.aborted(each, checkpoint.incarnation) for each in aborted),
             )
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,22 +14,10 @@ from spark_jobs.history import entries
 from spark_jobs.history.database import LIFE_BITS, PHASE_COLUMNS, connect_to_write, naming
 from spark_jobs.history.entries import Entry
 from spark_jobs.history.model import AbortedTry, Event, Run, SplitLag
-from spark_jobs.history.rows import body_of
+from spark_jobs.history.retention import Retention, prune
+from spark_jobs.history.rows import packed
 
-_EVENTS: Final = 10_000
-_RUNS: Final = 1_000
-_LAG_ROWS: Final = 200_000
-_DETAILS: Final = 1_000
-_DETAIL_BYTES: Final = 32 * 1024 * 1024
 _PRUNED_EVERY: Final = 100  # checkpoints
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How much stays: of checkpoints the newest so many, none older than that; of the rest what goes with them."""
-
-    checkpoints: int = 20_000
-    age_s: float = 30 * 86_400.0
 
 
 class _Numbered(Protocol):
@@ -67,7 +55,8 @@ class HistoryWriter:
                 for entry in added:
                     self._add(entry)
                 if self._since_pruned >= _PRUNED_EVERY:
-                    self._prune(now)
+                    prune(self._connection, self._retention, now)
+                    self._since_pruned = 0
                 self._connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):  # a full disk has rolled it back already
@@ -88,11 +77,14 @@ class HistoryWriter:
             case entries.RunEnded():
                 run("UPDATE run SET ended_at = ?, ended = ? WHERE run_id = ?", (entry.at, entry.ended, entry.run_id))
             case Event():
-                *plain, facts, _ = (getattr(entry, name) for name in Event.__slots__)
-                run("INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*plain, json.dumps(facts)))
+                *plain, facts, run_id, _ = (getattr(entry, name) for name in Event.__slots__)
+                values = *plain, json.dumps(facts, default=str), run_id
+                run("INSERT INTO event VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
                 total(failures=int(entry.kind in {"failure", "fenced"}), restarts=int(entry.kind == "restart"))
             case entries.Completed():
                 self._complete(entry)
+            case entries.Measured():
+                self._measure(entry)
             case entries.Replayed():
                 run("UPDATE checkpoint SET replayed = 1 WHERE seq = ?", (self._seq(entry),))
             case entries.Planned():
@@ -104,16 +96,15 @@ class HistoryWriter:
                 self._commit(entry)
             case AbortedTry():
                 _, _, *rest = astuple(entry)
-                run("INSERT OR IGNORE INTO aborted VALUES (?, ?, ?, ?, ?, ?, ?)", (self._seq(entry), *rest))
+                run("INSERT OR IGNORE INTO aborted VALUES (?, ?, ?, ?, ?, ?)", (self._seq(entry), *rest))
                 total(aborted=1)
             case SplitLag():
                 run("INSERT INTO lag VALUES (NULL, ?, ?, ?, ?, ?)", astuple(entry))
 
     def _complete(self, entry: entries.Completed) -> None:
         found, seq = entry.checkpoint, self._seq(entry.checkpoint)
-        (first,) = self._connection.execute(
-            "SELECT MIN(seq) FROM checkpoint WHERE seq >> ? = ?", (LIFE_BITS, seq >> LIFE_BITS)
-        ).fetchone()
+        run = self._connection.execute
+        (first,) = run("SELECT MIN(seq) FROM checkpoint WHERE seq >> ? = ?", (LIFE_BITS, seq >> LIFE_BITS)).fetchone()
         if first is not None and seq < first:  # head still knows it, and here it was left out for its age
             return
         values = {
@@ -124,37 +115,54 @@ class HistoryWriter:
             "session": found.session,
             "started_at": found.started_at,
             "decided_at": found.decided_at,
-            "committed_at": found.committed_at,
             "records": found.records,
             "rows": found.rows,
             "bytes": found.bytes,
             "mode": found.mode,
-            "lag": found.lag,
-            "replayed": int(found.replayed),
-            **dict(zip(PHASE_COLUMNS, astuple(found.phases), strict=True)),
+            "replayed": 0,
         }
         columns, places = ", ".join(values), ", ".join("?" * len(values))
         statement = f"INSERT OR IGNORE INTO checkpoint ({columns}) VALUES ({places})"
-        if not self._connection.execute(statement, tuple(values.values())).rowcount:
+        if not run(statement, tuple(values.values())).rowcount:
             return
         shares = [(seq, *astuple(each)) for each in found.sinks]
         self._connection.executemany("INSERT INTO sink VALUES (?, ?, ?, ?, ?, ?, ?, ?)", shares)
-        self._connection.execute("INSERT INTO detail VALUES (?, ?)", (seq, body_of(entry)))
+        run("INSERT INTO detail VALUES (?, ?, ?, NULL)", (seq, packed(entry.ranges), packed(entry.acknowledgements)))
         self._count(checkpoints=1, records=found.records, rows=found.rows, bytes=found.bytes)
         self._since_pruned += 1
 
-    def _commit(self, entry: entries.Committed) -> None:
-        """Of those before it nothing is measured any more where their own entries are missing."""
+    def _measure(self, entry: entries.Measured) -> None:
         seq = self._seq(entry)
+        lag = sum(each.records for each in entry.lag) if entry.lag is not None else None
+        values = {"committed_at": entry.committed_at, "lag": lag}
+        values |= dict(zip(PHASE_COLUMNS, astuple(entry.phases), strict=True))
+        known = {name: value for name, value in values.items() if value is not None}
+        columns = ", ".join(f"{name} = ?" for name in known)
+        if known:
+            self._connection.execute(f"UPDATE checkpoint SET {columns} WHERE seq = ?", (*known.values(), seq))
         self._connection.execute(
-            "UPDATE checkpoint SET committed_at = ?, commit_s = ?, "
-            "wait_s = MAX(? - decided_at - COALESCE(decide_s, 0) - ?, 0) WHERE seq = ? AND committed_at IS NULL",
-            (entry.at, entry.commit_s, entry.at, entry.commit_s, seq),
+            "UPDATE detail SET acknowledgements = ?, lag = ? WHERE seq = ?",
+            (packed(entry.acknowledgements), packed(entry.lag), seq),
         )
+
+    def _commit(self, entry: entries.Committed) -> None:
+        """This one and those before it. While sinks commit behind it, a checkpoint waits for its turn there."""
+        seq = self._seq(entry)
+        run = self._connection.execute
+        (before,) = run("SELECT committed FROM life WHERE life = ?", (seq >> LIFE_BITS,)).fetchone()
+        if entry.at is not None:
+            took = "(SELECT MAX(commit_s) FROM sink WHERE sink.seq = checkpoint.seq)"
+            run(
+                f"UPDATE checkpoint SET committed_at = ?, commit_s = {took}, "
+                f"wait_s = MAX(? - decided_at - COALESCE(decide_s, 0) - {took}, 0) "
+                "WHERE seq > ? AND seq <= ? AND committed_at IS NULL",
+                (entry.at, entry.at, seq - entry.checkpoint_id + before, seq),
+            )
+        run("UPDATE life SET committed = MAX(committed, ?) WHERE life = ?", (entry.checkpoint_id, seq >> LIFE_BITS))
 
     def _seq(self, of: _Numbered) -> int:
         name = of.incarnation
-        self._connection.execute("INSERT OR IGNORE INTO life (incarnation) VALUES (?)", (name,))
+        self._connection.execute("INSERT OR IGNORE INTO life (incarnation, committed) VALUES (?, -1)", (name,))
         (life,) = self._connection.execute("SELECT life FROM life WHERE incarnation = ?", (name,)).fetchone()
         return int(life) << LIFE_BITS | of.checkpoint_id
 
@@ -163,21 +171,3 @@ class HistoryWriter:
         if grown:
             sums = ", ".join(f"{name} = {name} + ?" for name in grown)
             self._connection.execute(f"UPDATE total SET {sums}", tuple(grown.values()))
-
-    def _prune(self, now: float) -> None:
-        kept, oldest = self._retention.checkpoints, now - self._retention.age_s
-        run = self._connection.execute
-        run("DELETE FROM checkpoint WHERE decided_at < ?", (oldest,))
-        for table, most in (("checkpoint", kept), ("event", _EVENTS), ("lag", _LAG_ROWS), ("detail", _DETAILS)):
-            last = f"SELECT seq FROM {table} ORDER BY seq DESC LIMIT 1 OFFSET ?"
-            run(f"DELETE FROM {table} WHERE seq <= ({last})", (most,))
-        (first,) = run("SELECT COALESCE(MIN(seq), 0) FROM checkpoint").fetchone()
-        for table in ("sink", "detail", "aborted"):
-            run(f"DELETE FROM {table} WHERE seq < ?", (first,))
-        sizes = "SELECT seq, SUM(LENGTH(body)) OVER (ORDER BY seq DESC) AS size FROM detail"
-        run(f"DELETE FROM detail WHERE seq IN (SELECT seq FROM ({sizes}) WHERE size > ?)", (_DETAIL_BYTES,))
-        run("DELETE FROM event WHERE at < ?", (oldest,))
-        run("DELETE FROM lag WHERE at < ?", (oldest,))
-        last = "SELECT started_at FROM run ORDER BY started_at DESC LIMIT 1 OFFSET ?"
-        run(f"DELETE FROM run WHERE started_at <= ({last})", (_RUNS,))
-        self._since_pruned = 0

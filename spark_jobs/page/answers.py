@@ -147,7 +147,8 @@ class Checkpoint(Answer):
     mode: Literal["exactly-once", "at-least-once"]
     started_at: float
     decided_at: float
-    committed_at: float | None
+    is_committed: bool  # every sink shows it
+    committed_at: float | None  # null, too, where nobody was there to see it
     duration_s: float | None
     records: int  # offsets covered
     rows: int  # over all sinks, as the next two
@@ -185,7 +186,6 @@ class AbortedTry(Answer):
 
     epoch: int
     attempt: int
-    started_at: float
     aborted_at: float
     error: str
     reason: str
@@ -278,6 +278,7 @@ class Overview(Answer):
     lag_records: int | None
     lag: list[SplitLag]
     last: Checkpoint | None
+    last_duration_s: float | None  # of the newest that is committed everywhere
     problems: list[Problem]  # what could not be read
 
 

@@ -22,6 +22,7 @@ _Found = TypeVar("_Found")
 
 _WINDOW_S: Final = 60.0
 _SLICE_S: Final = 1.0
+_NEWEST: Final = 20  # of those one is committed, unless a sink is far behind
 
 
 def state_of(watched: Watched, presence: Presence | None, run: Run | None) -> tuple[answers.State, str]:
@@ -88,7 +89,7 @@ def overview(watched: Watched) -> answers.Overview:
     run = runs[0] if runs else None
     head = read(watched.head)
     totals = read(history.totals)
-    newest = read(lambda: history.checkpoints(1))
+    newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read(history.lag)
     slices = read(lambda: history.series(now - _WINDOW_S, now, _SLICE_S))
     state, detail = read(lambda: state_of(watched, presence, run)) or ("running" if presence else "stopped", "")
@@ -110,6 +111,7 @@ def overview(watched: Watched) -> answers.Overview:
         lag_records=sum(each.records for each in lag) if lag else None,
         lag=[answers.SplitLag.model_validate(each) for each in lag or ()],
         last=answers.Checkpoint.model_validate(newest[0]) if newest else None,
+        last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
         problems=problems,
     )
 

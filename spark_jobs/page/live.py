@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_jobs.report import CheckpointReport
+from spark_jobs.report import Listener
 
 
 @dataclass(slots=True)
-class Live:
-    """A Listener whose attributes are read by the page's thread: each is replaced as a whole."""
+class Live(Listener):
+    """Its attributes are read by the page's thread: each is replaced as a whole."""
 
     text: str = "starting"
     is_steered: Callable[[], bool] = lambda: True  # whether the thread that hears requests lives
@@ -18,9 +18,3 @@ class Live:
     def state(self, text: str) -> None:
         """See Listener."""
         self.text = text
-
-    def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener. The history has it."""
-
-    def behind(self, waiting: int) -> None:
-        """See Listener. Head has it."""

@@ -44,7 +44,7 @@ export function lineChart(title, unit, names) {
     };
     const parts = ticks.map((tick) => [
       h("line", { class: "grid", x1: MARGIN.left, x2: right, y1: scale.y(tick), y2: scale.y(tick) }),
-      h("text", { class: "axis", x: MARGIN.left - 8, y: scale.y(tick) + 4, "text-anchor": "end" }, unit(tick)),
+      h("text", { class: "axis", x: MARGIN.left - 8, y: scale.y(tick) + 4, "text-anchor": "end" }, plain(unit(tick))),
     ]);
     parts.push(timeAxis(series, right));
     if (values.length === 0) {
@@ -140,6 +140,11 @@ function ticksUpTo(largest, isTime) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough - 1e-12);
   return [0, 1, 2, 3, 4].map((each) => each * step).filter((tick, at, all) => at === 0 || all[at - 1] < Math.max(largest, least));
+}
+
+/** A round value without the zeros that say nothing: 2 s, not 2.00 s. */
+function plain(text) {
+  return text.replace(/\.0+(?= |$)/, "").replace(/(\.\d*[1-9])0+(?= |$)/, "$1");
 }
 
 /** Stretches of [bucket, value] without a long gap. */

@@ -99,10 +99,10 @@ function drawHeader(context) {
       h("h1", null, route.key ? (overview?.name ?? "\u00a0") : `eos ${version}`),
       route.key && overview ? h("span", { class: `state ${state.replace(" ", "-")}`, role: "status" }, words) : null,
     ),
+    h("div", { class: "actions" }, route.key ? buttons(context) : null),
     h(
       "div",
-      { class: "actions" },
-      route.key ? buttons(context) : null,
+      { class: "tools" },
       h("button", { type: "button", class: "plain", onclick: switchTheme }, isDark() ? "Light" : "Dark"),
       h("button", { type: "button", class: "plain", onclick: help, "aria-label": "keyboard shortcuts" }, "?"),
     ),

@@ -55,9 +55,9 @@ export function render({ key, rest: [id], refresh, go }) {
     ],
   }));
   return [
-    section("Summary", h("p", null, `of the newest ${format.count(summary.checkpoints)}`), figures(),),
+    section("Summary", h("p", null, `of the newest ${format.count(summary.checkpoints)}`), figures()),
     section("History", phaseLegend(), table("Checkpoints, newest first", columns, rows)),
-    before === null ? null : h("div", { class: "more" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
+    before === null ? null : h("div", { class: "older" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
   ];
 }
 
@@ -76,11 +76,11 @@ function total(phases) {
   return PHASES.reduce((sum, [name]) => sum + (phases[`${name}_s`] ?? 0), 0);
 }
 
-function stateOf({ committed_at, attempt, replayed, mode }) {
+function stateOf({ is_committed, attempt, replayed, mode }) {
   return h(
     "span",
     null,
-    committed_at === null ? h("span", { class: "badge warn" }, "completed") : h("span", { class: "badge good" }, "committed"),
+    !is_committed ? h("span", { class: "badge warn" }, "completed") : h("span", { class: "badge good" }, "committed"),
     attempt > 1 ? [" ", h("span", { class: "badge", title: "those before it were aborted" }, `try ${attempt}`)] : null,
     replayed ? [" ", h("span", { class: "badge" }, "replayed")] : null,
     mode === "at-least-once" ? [" ", h("span", { class: "badge" }, mode)] : null,
@@ -146,14 +146,14 @@ function sinks(found) {
   const columns = [["sink", "name"], ["variant", "wide"], ["writers", "number wide"], ["rows", "number"], ["size", "number wide"], ["commit took", "number wide"], ["visible since", "tight"]];
   return table("Commits, sink by sink", columns, found.sinks.map((each) => [
     each.sink, each.variant || format.none, format.count(each.writers), format.count(each.rows), format.bytes(each.bytes), format.seconds(each.commit_s),
-    each.committed_at === null && found.committed_at === null ? h("span", { class: "badge warn" }, "waits") : timeCell(each.committed_at ?? found.committed_at),
+    each.committed_at === null && !found.is_committed ? h("span", { class: "badge warn" }, "waits") : timeCell(each.committed_at ?? found.committed_at),
   ]));
 }
 
 function aborted() {
-  const columns = [["epoch, try", "tight"], ["aborted", "tight"], ["after", "number wide"], ["why", "name"]];
+  const columns = [["epoch, try", "tight"], ["aborted", "tight"], ["why", "name"]];
   return table("Aborted tries", columns, detail.aborted.map((each) => [
-    `${each.epoch}, ${each.attempt}`, timeCell(each.aborted_at), format.seconds(each.aborted_at - each.started_at), `${each.error}: ${each.reason}`,
+    `${each.epoch}, ${each.attempt}`, timeCell(each.aborted_at), `${each.error}: ${each.reason}`,
   ]));
 }
 

@@ -23,7 +23,7 @@ export function render({ key, refresh }) {
       "Failures and restarts",
       null,
       events.length ? h("ol", { class: "events" }, events.map(event)) : quiet("Nothing has failed."),
-      before === null ? null : h("div", { class: "more" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
+      before === null ? null : h("div", { class: "older" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
     ),
     section("Runs", h("p", null, "one for each process, newest first"), processes()),
   ];

@@ -23,7 +23,7 @@ let series = null;
 
 export async function load(key) {
   const since = Math.floor(Date.now() / 1000) - range;
-  series = await get(`pipelines/${key}/series?metric=rate&metric=lag&metric=duration&since=${since}&buckets=120`);
+  series = await get(`pipelines/${key}/series?metric=rate&metric=lag&metric=duration&since=${since}&buckets=72`);
 }
 
 export function render({ overview, refresh }) {
@@ -66,14 +66,14 @@ function choose(seconds, refresh) {
   refresh();
 }
 
-function figures({ throughput, lag_records, last, head, totals, now }) {
+function figures({ throughput, lag_records, last, last_duration_s, head, totals, now }) {
   const behind = head?.waiting ?? 0;
   return [
     figure("Throughput", format.short(throughput.records_per_s), "records/s", `${format.short(throughput.rows_per_s)} rows/s, ${format.bytes(throughput.bytes_per_s)}/s`),
-    figure("Lag", format.short(lag_records), "records", "when it was planned last"),
+    figure("Lag", format.short(lag_records), "records", "at the last plan"),
     figure("Checkpoint", last ? `${last.checkpoint_id}` : format.none, "", last ? `decided ${format.span(now - last.decided_at)} ago` : "none yet"),
-    figure("Duration", format.seconds(last?.duration_s), "", last?.duration_s === null ? "not committed everywhere yet" : "of the newest"),
-    figure("Waiting", format.count(behind), "", behind ? "decided, not yet in every sink" : "everything is committed", behind ? "warn" : ""),
+    figure("Duration", format.seconds(last_duration_s), "", "of the last one"),
+    figure("Waiting", format.count(behind), "", behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),
     figure("Records", format.short(totals.records), "", `in ${format.count(totals.checkpoints)} checkpoints`),
   ];
 }
