@@ -368,7 +368,6 @@ class SavepointWish(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str | None, Field(max_length=200, description="without one it is made from the time")] = None
-    stop: Annotated[bool, Field(description="stop the pipeline once the savepoint is made")] = False
 
 
 class RequestState(Answer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from connectors.spec import mask
 from spark_jobs.page import probes, reading, steering
 from spark_jobs.page.guard import Guard
 from spark_jobs.page.masked import masking
+from spark_jobs.page.version import version
 from spark_jobs.page.watched import BusyError, NobodyRunsError, Watched
 from twophase.errors import ConnectorError
 
@@ -52,14 +52,6 @@ def application(
         api.add_api_route("/metrics", _metrics(metrics), include_in_schema=False)
     api.mount("/", StaticFiles(directory=ASSETS, html=True))
     return Guard(api, token, is_loopback)
-
-
-def version() -> str:
-    """Of this package."""
-    try:
-        return metadata.version("eos-spark")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _metrics(metrics: Metrics) -> Callable[[], Response]:

@@ -107,7 +107,7 @@ def overview(watched: Watched) -> answers.Overview:
         head=head_of(head) if head is not None else None,
         run=answers.Run.model_validate(run) if run is not None else None,
         totals=answers.Totals.model_validate(totals) if totals is not None else NOTHING,
-        throughput=throughput(slices or (), presence, now),
+        throughput=throughput(slices or (), run if presence is not None else None, now),
         lag_records=sum(each.records for each in lag) if lag else None,
         lag=[answers.SplitLag.model_validate(each) for each in lag or ()],
         last=answers.Checkpoint.model_validate(newest[0]) if newest else None,
@@ -128,14 +128,15 @@ def can_steer(watched: Watched, presence: Presence | None, run: Run | None) -> b
     return watched.spec.checkpoint.head is not None and run is not None and run.ended_at is None
 
 
-def throughput(slices: Sequence[Bucket], presence: Presence | None, now: float) -> answers.Throughput:
-    """Over the last minute, or since the start where that is less ago."""
-    window_s = min(_WINDOW_S, max(now - presence.started_at, _SLICE_S)) if presence is not None else _WINDOW_S
+def throughput(slices: Sequence[Bucket], run: Run | None, now: float) -> answers.Throughput:
+    """Over the last minute, or since the start of the `run` where that is less ago."""
+    window_s = min(_WINDOW_S, max(now - run.started_at, _SLICE_S)) if run is not None else _WINDOW_S
+    own = [each for each in slices if each.at >= now - window_s - _SLICE_S]
     return answers.Throughput(
         window_s=window_s,
-        records_per_s=sum(each.records for each in slices) / window_s,
-        rows_per_s=sum(each.rows for each in slices) / window_s,
-        bytes_per_s=sum(each.bytes for each in slices) / window_s,
+        records_per_s=sum(each.records for each in own) / window_s,
+        rows_per_s=sum(each.rows for each in own) / window_s,
+        bytes_per_s=sum(each.bytes for each in own) / window_s,
     )
 
 

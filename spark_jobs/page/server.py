@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -51,8 +52,9 @@ def listen(host: str, port: int) -> Address:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return Address(socket.create_server(address[:2], family=family, backlog=128), host)
     except OSError as error:
-        message = f"the page cannot be served at port {port} of {host}: {error.strerror or error}"
-        raise PageError(message, remedy="choose another --ui-port (0: any that is free) or --ui-host") from error
+        why = error.strerror if isinstance(error, socket.gaierror) or error.errno is None else os.strerror(error.errno)
+        message = f"the page cannot be served at port {port} of {host}: {why}"
+        raise PageError(message, remedy="choose another port (0: any that is free), or another address") from error
 
 
 @contextmanager

@@ -36,8 +36,8 @@ def savepoint(
     chosen: Chosen, request: Request, response: Response, wish: Annotated[answers.SavepointWish | None, Body()] = None
 ) -> answers.RequestState:
     """Ask for a savepoint."""
-    given = wish.model_dump(exclude_none=True) if wish is not None else {}
-    return _ask(chosen, request, response, "savepoint", {key: str(value) for key, value in given.items()})
+    given = wish.name if wish is not None else None
+    return _ask(chosen, request, response, "savepoint", {"name": given} if given is not None else {})
 
 
 @router.post(f"{OF_ONE}/stop", status_code=202, responses=_NOBODY)
