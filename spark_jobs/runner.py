@@ -51,9 +51,11 @@ class Runner:
     until_caught_up: bool = False
     control: StopControl = field(default_factory=StopControl)
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    page: str | None = None  # URL of the page that shows it
     _epochs: int = field(default=0, init=False)  # that this run has started
     _asked_to_stop: list[Request] = field(default_factory=list, init=False)
     _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
+    _steering: Steering | None = field(default=None, init=False)
     _held: HeadValue | None = field(default=None, init=False)  # head as the newest epoch of this run held it
 
     def run(self) -> None:
@@ -61,9 +63,9 @@ class Runner:
 
         Meanwhile others see that it runs, and may ask things of it (`twophase.requests`).
         """
-        with open_requests(self.spec) as channel, present(self.spec, self.run_id):
+        with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
             channel.sweep()
-            steering = Steering(channel, {"stop": self._stop})
+            steering = self._steering = Steering(channel, {"stop": self._stop})
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
             try:
@@ -76,6 +78,10 @@ class Runner:
                 for request in self._asked_to_stop:
                     steering.answer(request, ended)
                 steering.close()
+
+    def is_steered(self) -> bool:
+        """Whether requests are heard, once it has begun. May be called from any thread."""
+        return self._steering is None or self._steering.is_alive()
 
     def _stop(self, request: Request) -> None:
         """Answered when the run has ended."""

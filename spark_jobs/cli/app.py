@@ -23,6 +23,7 @@ from spark_jobs.cli.schema import schema
 from spark_jobs.cli.status import status
 from spark_jobs.cli.stop import stop
 from spark_jobs.cli.transactions import transactions
+from spark_jobs.cli.ui_command import ui
 from spark_jobs.cli.validate import validate
 from spark_jobs.version import installed_version
 from twophase.errors import ConnectorError, SpecError
@@ -43,6 +44,7 @@ app.command()(preview)
 app.command()(run)
 app.command()(status)
 app.command()(stop)
+app.command()(ui)
 app.command()(repair)
 app.command()(reset)
 app.add_typer(transactions, name="transactions")
