@@ -36,7 +36,7 @@ class Checkpoints:
     lag: Callable[[], int | None] = lambda: None
     permitted: bool = False  # see Begin
 
-    def complete(self, batch: NumberedBatch) -> None:
+    def complete(self, batch: NumberedBatch) -> CheckpointReport:
         """Blocks until the checkpoint is committed everywhere. Raising: Spark must not mark the batch done (R8)."""
         number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
         query_id = self.log.query_id(incarnation)
@@ -63,3 +63,4 @@ class Checkpoints:
         )
         for listener in self.listeners:
             listener.checkpoint(report)
+        return report
