@@ -26,6 +26,7 @@ from spark_jobs.pipeline import Pipeline
 from spark_jobs.report import Listener
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
+from spark_jobs.tolerance import Tolerance
 from twophase.driver import Driver
 
 _log = logging.getLogger("eos.runner")
@@ -46,6 +47,7 @@ class Epoch:
     pipeline: Pipeline
     pacing: Pacing
     on_demand: OnDemand
+    tolerance: Tolerance
     failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
     query: StreamingQuery | None = None
     _checkpoints: Checkpoints = field(init=False)
@@ -106,14 +108,18 @@ class Epoch:
             self.spec.checkpoint.timeout_s,
             pipeline.letters,
             partial(self._ranges, checkpoint_id),
+            self.tolerance,
         )
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():
                 report = self._checkpoints.complete(batch)
                 if not report.replayed:
                     self.pacing.took(report.records, report.duration_s)
+                self.tolerance.succeeded()
         except BaseException as error:
             self.failure = error
+            if self.driver.owned.completed < checkpoint_id:
+                self.tolerance.aborted(error)
             raise
 
     def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:

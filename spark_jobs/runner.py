@@ -28,6 +28,7 @@ from spark_jobs.presence import present
 from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.steering import Steering
+from spark_jobs.tolerance import Tolerance
 from twophase.driver import Driver
 from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
@@ -94,10 +95,11 @@ class Runner:
         strategy = self.spec.restart.strategy()
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
         admission = admission_of(self.spec.checkpoint, behind=behind)
+        tolerance = Tolerance.of(self.spec.checkpoint, self.control.is_stopping)
         sinks = [build_sink(self.spec, entry) for entry in self.spec.outputs]
         while not self.control.is_stopping():
             try:
-                self._run_epoch(sources, sinks, admission, on_demand)
+                self._run_epoch(sources, sinks, admission, on_demand, tolerance)
                 return
             except ConnectorError as error:
                 if self.control.is_stopping():
@@ -108,6 +110,9 @@ class Runner:
                     else:
                         _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
+                if tolerance.forgives(error):
+                    tolerance.pause()
+                    continue
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
                     raise
@@ -129,7 +134,12 @@ class Runner:
             listener.behind(driver.owned.waiting)
 
     def _run_epoch(
-        self, sources: Sequence[Source], sinks: Sequence[Sink], admission: Admission, on_demand: OnDemand
+        self,
+        sources: Sequence[Source],
+        sinks: Sequence[Sink],
+        admission: Admission,
+        on_demand: OnDemand,
+        tolerance: Tolerance,
     ) -> None:
         self._tell("starting")
         log = LocalSparkLog(self.spec.checkpoint.location)
@@ -159,7 +169,9 @@ class Runner:
                 raise translate(error, "building the query") from error
             self._tell("running")
             listeners = [*self.listeners, on_demand]
-            epoch = Epoch(self.spec, self.control, listeners, driver, log, sources, pipeline, pacing, on_demand)
+            epoch = Epoch(
+                self.spec, self.control, listeners, driver, log, sources, pipeline, pacing, on_demand, tolerance
+            )
             on_demand.follow(lambda: driver.owned, pacing.ask)
             try:
                 epoch.run(until_caught_up=self.until_caught_up)

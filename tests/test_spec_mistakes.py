@@ -184,8 +184,8 @@ SINGLE = [
         "sinks:\n",
         "restart: {strategy: failure-rate}\nsinks:\n",
         17,
-        "restart.strategy",
-        "not built yet: 'failure-rate'",
+        "restart.max_failures_per_interval",
+        "missing key 'max_failures_per_interval'",
     ),
     ("sinks:\n", "restart: {attempts: 3}\nsinks:\n", 17, "restart.strategy", "missing key 'strategy'"),
     (

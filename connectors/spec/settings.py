@@ -26,7 +26,7 @@ from connectors.spec.fields import (
 )
 from connectors.spec.model import Strict, shown, wrong
 from connectors.spec.secrets import Url
-from twophase.restart import ExponentialDelay, FixedDelay, NoRestart, RestartStrategy
+from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from wal.address import EXAMPLES, ObjectAddress, is_object_url
 from wal.errors import ObjectAddressError, ObjectOptionsError
 
@@ -161,6 +161,22 @@ class FixedDelaySettings(Strict):
         return FixedDelay(self.attempts, self.delay_s)
 
 
+class FailureRateSettings(Strict):
+    """`restart: {strategy: failure-rate, …}`."""
+
+    kind: Literal["failure-rate"] = Field(alias="strategy")
+    max_failures_per_interval: AtLeastOne
+    """With one more in `interval` the run gives up."""
+    interval_s: PositiveDuration = Field(60.0, alias="interval")
+    """The time in which failures are counted; it goes along with them."""
+    delay_s: Duration = Field(1.0, alias="delay")
+    """Before each restart."""
+
+    def strategy(self) -> RestartStrategy:
+        """A new strategy, with no failure behind it."""
+        return FailureRate(self.max_failures_per_interval, self.interval_s, self.delay_s)
+
+
 class ExponentialDelaySettings(Strict):
     """`restart: {strategy: exponential-delay, …}`, the default."""
 
@@ -198,7 +214,8 @@ class ExponentialDelaySettings(Strict):
 
 
 RestartSettings = Annotated[
-    NoRestartSettings | FixedDelaySettings | ExponentialDelaySettings, Field(discriminator="kind")
+    NoRestartSettings | FixedDelaySettings | FailureRateSettings | ExponentialDelaySettings,
+    Field(discriminator="kind"),
 ]
 
 _REFUSED_CONF: Final = {

@@ -17,8 +17,8 @@ from spark_jobs.pacing.pace import Pace
 from spark_jobs.pacing.schedule import Schedule
 from spark_jobs.pacing.turns import PacedTurns, Turns
 
-_IDLE_S: Final = (0.1, 1.0)
-"""Between two looks at sources that have nothing new: a tenth of the interval, within these bounds."""
+_IDLE_S: Final = (0.1, 5.0)
+"""Between two looks at sources that have nothing new: half of the interval, within these bounds."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Pacing:
 
     def _write(self) -> None:
         least, most = _IDLE_S
-        idle_wait_s = min(max(self.schedule.interval_s / 10, least), most)
+        idle_wait_s = min(max(self.schedule.interval_s / 2, least), most)
         Pace(self.begun, self.schedule.due_s, self.admission.max_records, idle_wait_s, self.is_over).write(self.path)
 
 
