@@ -23,6 +23,7 @@ from spark_jobs.failures import TOKEN, translate
 from spark_jobs.history.model import Acknowledgement
 from spark_jobs.master import is_local
 from spark_jobs.query import job_group
+from spark_jobs.tolerance import Tolerance
 from spark_jobs.writing import COUNTED, HASH_COLUMN, CountTask, WriteTask
 from twophase import faults
 from twophase.errors import BadRowError, ConnectorError, PrepareError
@@ -51,8 +52,10 @@ class SparkBatch:
     timeout_s: float
     letters: DeadLetters | None = None
     ranges: Callable[[], Ranges] = dict  # what the batch reads, for `letters`
+    tolerance: Tolerance = field(default_factory=Tolerance)
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
     _job_group: str = field(init=False)
+    _failed: ConnectorError | None = field(default=None, init=False)  # why this is a further try, after a pause
     _cancelled: str = field(default="", init=False)
     _sieve: int | None = field(default=None, init=False)  # see WriteTask
 
@@ -71,6 +74,8 @@ class SparkBatch:
             task = WriteTask(scope, branch.shares, hashes, TOKEN, direct, self._sieve, places=branch.places)
             return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
 
+        if self._failed is not None and not self.tolerance.pause():
+            return Failed(self._failed)
         try:
             with self._deadline():
                 acknowledged = self._run(written, placed=self._sieve is not None)
@@ -79,7 +84,7 @@ class SparkBatch:
                 put_aside = self._put_aside(scope, tasks, refused(acknowledged))
         except _JOB_ERRORS as error:
             reason = self._reason(error)
-            return Failed(reason, again=self._can_sift(reason))
+            return Failed(reason, again=self._can_sift(reason) or (not direct and self._is_tolerated(reason)))
         if isinstance(put_aside, ConnectorError):
             return Failed(put_aside)
         letters = committables(put_aside)
@@ -108,6 +113,13 @@ class SparkBatch:
         _log.warning(
             "checkpoint %d is written again, without the rows that are refused: %s", self.checkpoint_id, reason.message
         )
+        return True
+
+    def _is_tolerated(self, reason: ConnectorError) -> bool:
+        """Whether another try follows. With state, a batch runs once in a query; at-least-once nothing is aborted."""
+        if self.stateful or not self.tolerance.failed(reason):
+            return False
+        self._failed, self._cancelled = reason, ""
         return True
 
     def _put_aside(self, scope: Scope, first: int, letters: pa.Table) -> pa.Table | ConnectorError:

@@ -23,10 +23,13 @@ from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.dead_letters import Ranges
 from spark_jobs.failures import translate
 from spark_jobs.history.model import SplitLag
+from spark_jobs.on_demand import OnDemand
+from spark_jobs.pacing.pacing import Pacing
 from spark_jobs.pipeline import Pipeline
 from spark_jobs.report import Listener
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
+from spark_jobs.tolerance import Tolerance
 from twophase.driver import Driver
 
 _log = logging.getLogger("eos.runner")
@@ -46,7 +49,9 @@ class Epoch:
     log: LocalSparkLog
     sources: Sequence[Source]
     pipeline: Pipeline
-    until_caught_up: bool
+    pacing: Pacing
+    on_demand: OnDemand
+    tolerance: Tolerance
     failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
     query: StreamingQuery | None = None
     hit: int | None = None  # the checkpoint that the failure ended
@@ -58,9 +63,9 @@ class Epoch:
         """One object for all batches."""
         self._checkpoints = Checkpoints(self.driver, self.log, self.listeners, self._plan, self._tell_lost, self._lag)
 
-    def run(self) -> None:
+    def run(self, *, until_caught_up: bool) -> None:
         """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
-        self.query = self._start()
+        self.query = self._start(until_caught_up=until_caught_up)
         try:
             self._wait(self.query)
         except (PySparkException, Py4JError, ConnectionError) as error:
@@ -69,6 +74,7 @@ class Epoch:
             self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
         if self.failure is None or self.control.is_stopping():  # a stop ends the query by an error as well
             self.driver.drain()
+            self.on_demand.look()
         if self.failure is not None and not isinstance(self.failure, StopRequestedError):
             raise self.failure
 
@@ -78,14 +84,16 @@ class Epoch:
                 self.driver.check()
                 if self._unplanned is not None and time.monotonic() - self._decided_at_s > _IDLE_S:
                     self._tell_plan(query)
+                self.on_demand.look()
                 if self.control.is_stopping():
                     self.control.wait_until_idle()
                     break
             self._tell_plan(query)
         finally:
+            self.pacing.stop()
             query.stop()  # nothing happens if it has ended by itself
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, *, until_caught_up: bool) -> StreamingQuery:
         folder = self.log.folder(self.driver.owned.incarnation)
         writer = (
             self.pipeline.rows.writeStream.foreachBatch(self._on_batch)
@@ -93,12 +101,9 @@ class Epoch:
             .queryName(f"eos {self.spec.pipeline}")
             .option("checkpointLocation", f"file://{folder}")  # not as_uri(): Hadoop would take %20 literally
         )
-        if self.until_caught_up:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{round(self.spec.checkpoint.interval_s * 1000)} milliseconds")
+        at_once = writer.trigger(processingTime="0 seconds")  # `pacing` says when
         try:
-            return writer.start()
+            return (writer.trigger(availableNow=True) if until_caught_up else at_once).start()
         except PySparkException as error:
             raise translate(error, "the start of the query") from error
 
@@ -113,12 +118,18 @@ class Epoch:
             self.spec.checkpoint.timeout_s,
             pipeline.letters,
             partial(self._ranges, checkpoint_id),
+            self.tolerance,
         )
         try:
-            with self.control.checkpoint(batch):
+            with self.control.checkpoint(batch), self.pacing.checkpoint():
                 report = self._checkpoints.complete(batch)
+                if not report.replayed:
+                    self.pacing.took(report.records, report.duration_s)
+                self.tolerance.succeeded()
         except BaseException as error:
             self.failure, self.hit = error, checkpoint_id
+            if self.driver.owned.completed < checkpoint_id:
+                self.tolerance.aborted(error)
             raise
         if not report.replayed:
             self._unplanned, self._decided_at_s = checkpoint_id, time.monotonic()

@@ -18,6 +18,7 @@ from connectors.contracts import Source
 from connectors.registry import build_source, refuse_network_location
 from connectors.spec.mistakes import nearest
 from connectors.spec.sources import KafkaEntry
+from spark_jobs.pacing.turns import AlwaysDue
 from spark_jobs.source import SourceReader
 from spark_jobs.spark_log import local_folder
 from twophase.errors import HeadFormatError, SpecError
@@ -63,7 +64,7 @@ class EosKafka(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
         """Called when a query starts, and again in other processes: the first one stores where it begins."""
         source = source_of(self.options)
-        return SourceReader(source, _began(source, self.options), _most(self.options), token="")
+        return SourceReader(source, _began(source, self.options), AlwaysDue(_most(self.options)), token="")
 
 
 def source_of(options: Mapping[str, str]) -> Source:

@@ -15,6 +15,7 @@ from connectors.spec import PythonStep, Spec
 from spark_jobs.branches import Branch, Flow, branches_of
 from spark_jobs.columns import check_hashable, quoted
 from spark_jobs.dead_letters import DeadLetters, counting, with_mark
+from spark_jobs.pacing.turns import ALL_THERE, Turns
 from spark_jobs.plan import is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.source import data_source, format_name
 from spark_jobs.steps import apply_steps
@@ -44,6 +45,8 @@ def build(
     sinks: Sequence[Sink],
     began: Began,
     dead_letter: Sink | None = None,
+    *,
+    turns: Turns = ALL_THERE,
 ) -> Pipeline:
     """Build the query. Called at every start of it, after recovery (R3); opens the sinks, which may make their tables.
 
@@ -52,7 +55,7 @@ def build(
 
     Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
     """
-    frames = _frames(spark, spec, sources, began)
+    frames = _frames(spark, spec, sources, began, turns)
     assert spec.trunk is not None
     _check_read_once(frames[spec.trunk], sources)
     _check_stateless(spec, frames)
@@ -65,9 +68,9 @@ def build(
         rows = _trunk(flow, frames)
     else:
         try:
-            rows = _trunk(flow, _frames(spark, spec, narrow, began, counting_bad=True))
+            rows = _trunk(flow, _frames(spark, spec, narrow, began, turns, counting_bad=True))
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
-            rows = _trunk(flow, _frames(spark, spec, sources, began, counting_bad=True))
+            rows = _trunk(flow, _frames(spark, spec, sources, began, turns, counting_bad=True))
     stateful = is_stateful(rows)
     if stateful:
         for branch in flow.branches:
@@ -156,9 +159,11 @@ def _check_read_once(frame: DataFrame, sources: Sequence[Source]) -> None:
             raise SpecError(message, remedy=remedy)
 
 
-def sink_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began) -> dict[str, DataFrame]:
+def sink_rows(
+    spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began, turns: Turns = ALL_THERE
+) -> dict[str, DataFrame]:
     """The rows as they leave the steps, by sink, with every column. Asks no sink. Raises SpecError for a wrong step."""
-    frames = _frames(spark, spec, sources, began)
+    frames = _frames(spark, spec, sources, began, turns)
     assert spec.trunk is not None
     _check_read_once(frames[spec.trunk], sources)
     _check_stateless(spec, frames)
@@ -166,17 +171,21 @@ def sink_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source], began:
 
 
 def _frames(
-    spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began, *, counting_bad: bool = False
+    spark: SparkSession,
+    spec: Spec,
+    sources: Sequence[Source],
+    began: Began,
+    turns: Turns,
+    *,
+    counting_bad: bool = False,
 ) -> dict[str, DataFrame]:
     """The sources and every step, as one streaming query."""
     read: dict[str, DataFrame] = {}
-    cap = spec.checkpoint.max_records_per_checkpoint
-    share = max(cap // len(sources), 1) if cap is not None else None
     for source in sources:
         marks = counting_bad and source.puts_aside
         schema = from_arrow_schema(with_mark(source.schema) if marks else source.schema)
         start = began.get(source.name, StartingPoint())
-        spark.dataSource.register(data_source(source, schema, start, share, marks=marks))
+        spark.dataSource.register(data_source(source, schema, start, turns, marks=marks))
         frame = spark.readStream.format(format_name(source)).load()
         read[source.name] = counting(source, frame) if marks else frame
     return apply_steps(spark, spec, spec.transforms, read)

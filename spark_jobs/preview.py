@@ -18,6 +18,7 @@ from connectors.spec import SinkEntry, Spec
 from spark_jobs.columns import quoted
 from spark_jobs.failures import translate
 from spark_jobs.new_start import Wanted, resolve
+from spark_jobs.pacing.turns import AlwaysDue
 from spark_jobs.pipeline import output_mode, sink_rows
 from twophase.values import StartingPoint
 
@@ -55,14 +56,12 @@ def preview(
 
     Raises SpecError, TargetError and the sources' errors, as a run would.
     """
-    checkpoint = spec.checkpoint.model_copy(update={"max_records_per_checkpoint": _BATCH_RECORDS})
-    spec = spec.model_copy(update={"checkpoint": checkpoint})
     sources = [build_source(entry) for entry in spec.sources]
     if wanted is None:
         began = {source.name: source.starting_point(StartingPoint()) for source in sources}
     else:
         began, _ = resolve(spec, wanted, None)
-    rows = sink_rows(spark, spec, sources, began)[sink]
+    rows = sink_rows(spark, spec, sources, began, AlwaysDue(_BATCH_RECORDS // len(sources)))[sink]
     if with_sink:
         columns = build_sink(spec, _entry(spec, sink)).foresee(to_arrow_schema(rows.schema, timezone="UTC"))
         rows = rows.select(*map(quoted, columns))

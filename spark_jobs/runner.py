@@ -21,11 +21,16 @@ from spark_jobs.driving import driver_of, limits_of
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
 from spark_jobs.history.model import Event, failure
+from spark_jobs.on_demand import OnDemand
+from spark_jobs.pacing.admission import Admission
+from spark_jobs.pacing.pacing import paced
+from spark_jobs.pacing.remembered import admission_of
 from spark_jobs.pipeline import build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.steering import Steering
+from spark_jobs.tolerance import Tolerance
 from twophase.driver import Driver
 from twophase.errors import ConnectorError, HeadError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
@@ -65,16 +70,19 @@ class Runner:
         """
         with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
             channel.sweep()
-            steering = self._steering = Steering(channel, {"stop": self._stop})
+            sources = [build_source(entry) for entry in self.spec.sources]
+            on_demand = OnDemand(sources, lambda request, answer: steering.answer(request, answer))
+            steering = self._steering = Steering(channel, {"stop": self._stop, "checkpoint": on_demand.ask})
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
             try:
-                self._run()
+                self._run(sources, on_demand)
                 ended = self._stopped()
             except ConnectorError as error:
                 ended = Answer(ok=False, message=error.message, facts={"remedy": error.remedy})
                 raise
             finally:
+                on_demand.give_up("the run has ended")
                 for request in self._asked_to_stop:
                     steering.answer(request, ended)
                 steering.close()
@@ -96,13 +104,15 @@ class Runner:
         facts = {"completed": head.completed, "committed": head.committed, "epoch": head.epoch}
         return Answer(ok=True, message="stopped", facts=facts)
 
-    def _run(self) -> None:
+    def _run(self, sources: Sequence[Source], on_demand: OnDemand) -> None:
         strategy = self.spec.restart.strategy()
-        sources = [build_source(entry) for entry in self.spec.sources]
+        behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
+        admission = admission_of(self.spec.checkpoint, behind=behind)
+        tolerance = Tolerance.of(self.spec.checkpoint, self.control.is_stopping)
         sinks = [build_sink(self.spec, entry) for entry in self.spec.outputs]
         while not self.control.is_stopping():
             try:
-                self._run_epoch(sources, sinks)
+                self._run_epoch(sources, sinks, admission, on_demand, tolerance)
                 return
             except ConnectorError as error:
                 if self.control.is_stopping():
@@ -113,6 +123,9 @@ class Runner:
                     else:
                         _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
+                if tolerance.forgives(error):
+                    tolerance.pause()
+                    continue
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
                     raise
@@ -150,37 +163,53 @@ class Runner:
         for listener in self.listeners:
             listener.behind(driver.owned.waiting)
 
-    def _run_epoch(self, sources: Sequence[Source], sinks: Sequence[Sink]) -> None:
+    def _run_epoch(
+        self,
+        sources: Sequence[Source],
+        sinks: Sequence[Sink],
+        admission: Admission,
+        on_demand: OnDemand,
+        tolerance: Tolerance,
+    ) -> None:
         self._hit = None
         self._tell("starting")
         log = LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
         self._epochs += 1
-        with driver_of(
-            self.spec,
-            sinks,
-            log,
-            session=session,
-            follows=self._held,
-            commit_back=lambda positions: _commit_back(sources, positions),
-            limits=limits_of(self.spec),
-            is_stopping=self.control.is_stopping,
-            watcher=self._tell_news,
-        ) as driver:
+        with (
+            driver_of(
+                self.spec,
+                sinks,
+                log,
+                session=session,
+                follows=self._held,
+                commit_back=lambda positions: _commit_back(sources, positions),
+                limits=limits_of(self.spec),
+                is_stopping=self.control.is_stopping,
+                watcher=self._tell_news,
+            ) as driver,
+            paced(self.spec.checkpoint, admission, until_caught_up=self.until_caught_up) as pacing,
+        ):
             self._tell_found(driver)
             self._held = driver.start()
             self._tell_behind(driver)
             began = starting_points(driver, sources, log)
             try:
                 own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
-                pipeline = build(self.spark, self.spec, sources, own, began, *letters)
+                turns = pacing.turns(len(sources))
+                pipeline = build(self.spark, self.spec, sources, own, began, *letters, turns=turns)
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "building the query") from error
             self._tell("running")
-            epoch = Epoch(self.spec, self.control, self.listeners, driver, log, sources, pipeline, self.until_caught_up)
+            listeners = [*self.listeners, on_demand]
+            epoch = Epoch(
+                self.spec, self.control, listeners, driver, log, sources, pipeline, pacing, on_demand, tolerance
+            )
+            on_demand.follow(lambda: driver.owned, pacing.ask)
             try:
-                epoch.run()
+                epoch.run(until_caught_up=self.until_caught_up)
             finally:
+                on_demand.follow(None)
                 self._held, self._hit = driver.owned, epoch.hit
                 self._tell_behind(driver)
             if self.control.is_stopping():

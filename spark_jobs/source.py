@@ -13,6 +13,7 @@ from connectors.admission import admit
 from connectors.contracts import Horizon, Source
 from spark_jobs.dead_letters import read_and_mark
 from spark_jobs.failures import TOKEN, carried
+from spark_jobs.pacing.turns import Turns
 from spark_jobs.ranges import pieces
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.worker import settle
@@ -35,14 +36,12 @@ class _Range(InputPartition):
 class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are those of `SourceOffset`. The initial ones come from head, where they were stored before (R6, R10)."""
 
-    def __init__(
-        self, source: Source, began: StartingPoint, max_records: int | None, token: str, *, marks: bool = False
-    ) -> None:
+    def __init__(self, source: Source, began: StartingPoint, turns: Turns, token: str, *, marks: bool = False) -> None:
         self._source = source
         self._marks = marks  # see dead_letters
         self._token = token  # see failures.carried
         self._began = began
-        self._max_records = max_records
+        self._turns = turns
         self._identities = dict(began.identities)  # and those that a plan of this query has made durable
         self._target: Horizon | None = None  # of a run until caught up: what there was at its start
         self._latest: Positions | None = None
@@ -57,20 +56,26 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = self._source.horizon(self._began)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends. Called before every batch; asks the service.
+        """Where the next batch ends. Called before every batch, and again while nothing comes; asks the service.
+
+        Blocks until a checkpoint is due: Spark can be told no better, and what it makes without new records (time has
+        passed in the query) waits for its turn, too.
 
         Raises OffsetOutOfRangeError for a split that ends before what was read: its next records would get offsets that
         count as done, and be left out (H23).
         """
         with carried(self._token):
             before = self._parsed(start)
+            turn = self._turns.next()
+            if turn is None:
+                return start
             self._identities |= before.began.identities
             known = {**self._began.positions, **before.ends}  # a topic added to the spec has a position in head alone
             horizon = self._target or self._source.horizon(StartingPoint(known, self._identities))
             self._latest = horizon.ends
             _check_not_shorter(known, horizon.ends)
             starts = {**horizon.discovered.positions, **known}
-            ends = admit(starts, horizon.ends, self._max_records)
+            ends = admit(starts, horizon.ends, turn.max_records)
             new = {split: starts[split] for split, end in ends.items() if split not in known and end > starts[split]}
             ends = {**before.ends, **{split: end for split, end in ends.items() if split in known or split in new}}
             if ends == before.ends:
@@ -125,7 +130,7 @@ def format_name(source: Source) -> str:
 
 
 def data_source(
-    source: Source, schema: StructType, began: StartingPoint, max_records: int | None, *, marks: bool = False
+    source: Source, schema: StructType, began: StartingPoint, turns: Turns, *, marks: bool = False
 ) -> type[DataSource]:
     """A data source class for this one source. `marks`: with marks behind its records, see dead_letters.
 
@@ -143,6 +148,6 @@ def data_source(
             return schema
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
-            return SourceReader(source, began, max_records, token, marks=marks)
+            return SourceReader(source, began, turns, token, marks=marks)
 
     return ConfiguredSource

@@ -37,15 +37,25 @@ class _Query:
         pass
 
 
+class _Pacing:
+    def stop(self) -> None:
+        pass
+
+
+class _OnDemand:
+    def look(self) -> None:
+        pass
+
+
 class _Started(Epoch):
-    def _start(self) -> Any:
+    def _start(self, *, until_caught_up: bool) -> Any:
         return _Query()
 
 
 def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
     control = StopControl("SIGTERM received" if stopping else "")
-    rest: Any = ([], driver, None, [], None)
-    _Started(cast(Any, None), control, *rest, until_caught_up=False, failure=failure).run()
+    rest: Any = ([], driver, None, [], None, _Pacing(), _OnDemand(), None)
+    _Started(cast(Any, None), control, *rest, failure=failure).run(until_caught_up=False)
 
 
 def test_a_stop_between_two_batches_waits_for_sinks_that_are_behind() -> None:

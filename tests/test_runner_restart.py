@@ -43,7 +43,7 @@ def _stopped_by(
     path.write_text(_SPEC.replace("./checkpoints", f"./checkpoints, mode: {mode}"))
     run = Runner(load_spec(path, {}), cast(Any, None), [])
 
-    def epoch(self: Runner, _source: object, _sink: object) -> None:
+    def epoch(self: Runner, *_: object) -> None:
         self.control.requested = "SIGTERM received"
         raise error
 

@@ -11,6 +11,7 @@ import pytest
 
 from connectors.contracts import Horizon
 from spark_jobs.failures import TOKEN, CarriedError, translate
+from spark_jobs.pacing.turns import ALL_THERE
 from spark_jobs.source import SourceReader
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, OffsetOutOfRangeError
@@ -34,7 +35,7 @@ class _Source:
 
 
 def _reader(source: _Source, initial: Mapping[str, int] | None = None, ids: Mapping[str, str] | None = None) -> Any:
-    return SourceReader(cast(Any, source), StartingPoint(initial or {}, ids or {}), None, TOKEN)
+    return SourceReader(cast(Any, source), StartingPoint(initial or {}, ids or {}), ALL_THERE, TOKEN)
 
 
 def _next(reader: SourceReader, start: Mapping[str, Any]) -> dict[str, Any]:

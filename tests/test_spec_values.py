@@ -9,7 +9,7 @@ import pytest
 from connectors.registry import build_sink
 from connectors.spec import Spec, SpecMistakesError, guarantees, load_spec
 from connectors.spec.fields import _duration
-from twophase.restart import ExponentialDelay, FixedDelay, NoRestart
+from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 
 DESIGN = """\
 pipeline: orders                     # identity: names transactions, witnesses, transactional ids
@@ -80,6 +80,11 @@ def test_durations_are_seconds(text: str, seconds: float) -> None:
         ("", ExponentialDelay(1, 60, 2, 0.1, 3600, None)),
         ("restart: {strategy: none}\n", NoRestart()),
         ("restart: {strategy: fixed-delay, attempts: 10, delay: 1s}\n", FixedDelay(10, 1)),
+        ("restart: {strategy: failure-rate, max_failures_per_interval: 3}\n", FailureRate(3, 60, 1)),
+        (
+            "restart: {strategy: failure-rate, max_failures_per_interval: 3, interval: 5min, delay: 2s}\n",
+            FailureRate(3, 300, 2),
+        ),
         (
             "restart: {strategy: exponential-delay, multiplier: 3, attempts: 4}\n",
             ExponentialDelay(multiplier=3, attempts=4),

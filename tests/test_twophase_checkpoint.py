@@ -116,9 +116,11 @@ def test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_firs
     assert record.scope == scope(0, attempt=2)
 
 
-def test_it_does_so_once() -> None:
-    with pytest.raises(BadRowError):
-        run(RunWriters=lambda _: Failed(BadRowError("too long"), again=True))
+def test_it_does_so_as_often_as_the_batch_says() -> None:
+    answers = iter([Failed(PrepareError("away"), again=True)] * 3 + [Failed(PrepareError("still away"))])
+    with pytest.raises(PrepareError, match="still away"):
+        run(RunWriters=lambda _: next(answers))
+    assert next(answers, None) is None
 
 
 def test_what_is_not_of_this_run_is_left_alone_by_the_close() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from twophase import faults
 from twophase.errors import ConnectorError, FencedError, SinkUnavailableError, TargetError
-from twophase.restart import ExponentialDelay, FixedDelay, NoRestart
+from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 from twophase.retry import Patience
 
 BRIEF = Patience(deadline_s=0.2, first_wait_s=0.001, max_wait_s=0.01)
@@ -42,6 +42,20 @@ class TestRestart:
     def test_exponential_delay_may_have_an_end(self) -> None:
         strategy = ExponentialDelay(attempts=2)
         assert [strategy.next_delay_s(float(n), 0.5) is None for n in range(4)] == [False, False, True, True]
+
+    def test_failure_rate_gives_up_when_more_come_in_an_interval_than_may(self) -> None:
+        strategy = FailureRate(max_failures=2, interval_s=10, delay_s=0.5)
+        times = [0.0, 5.0, 10.0, 15.0, 24.0, 24.5]
+        assert [strategy.next_delay_s(at, 0.5) for at in times] == [0.5, 0.5, 0.5, 0.5, 0.5, None]
+
+    @given(st.integers(1, 5), st.floats(0.1, 100), st.lists(st.floats(0, 50), max_size=40))
+    def test_failure_rate_counts_any_interval(self, most: int, interval_s: float, gaps_s: list[float]) -> None:
+        strategy, now, times = FailureRate(most, interval_s, 1.0), 0.0, []
+        for gap_s in gaps_s:
+            now += gap_s
+            times.append(now)
+            recent = sum(now - each < interval_s for each in times)
+            assert (strategy.next_delay_s(now, 0.5) is None) == (recent > most)
 
     @given(st.floats(0, 100), st.floats(0, 1000), st.floats(1, 100), st.floats(0, 1), st.floats(0, 1, exclude_max=True))
     def test_a_delay_is_never_negative_endless_or_above_its_maximum(

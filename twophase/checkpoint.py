@@ -50,7 +50,7 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     if not begin.permitted:
         yield messages.Permit(scope)
     answer: Acknowledged | Failed = yield messages.RunWriters(scope)
-    if isinstance(answer, Failed) and answer.again:
+    while isinstance(answer, Failed) and answer.again:
         yield from _abort(owned, scope, answer.error)
         scope = replace(scope, attempt=owned.head.next_attempt(scope.checkpoint_id))
         yield messages.Permit(scope)

@@ -42,6 +42,21 @@ class FixedDelay:
 
 
 @dataclass(slots=True)
+class FailureRate:
+    """`failure-rate`: restarts `delay_s` after each failure, until more have come in one interval than may."""
+
+    max_failures: int  # in any time of `interval_s`
+    interval_s: float
+    delay_s: float
+    failures_s: list[float] = field(default_factory=list, init=False)  # the newest, in order
+
+    def next_delay_s(self, now_s: float, random: float) -> float | None:
+        """See RestartStrategy."""
+        self.failures_s = [*(each for each in self.failures_s if now_s - each < self.interval_s), now_s]
+        return self.delay_s if len(self.failures_s) <= self.max_failures else None
+
+
+@dataclass(slots=True)
 class ExponentialDelay:
     """`exponential-delay`: the wait grows with each failure and falls back after a time without one."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
@@ -40,6 +40,26 @@ Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_n
 Factor = Annotated[
     float, BeforeValidator(_number), Field(ge=1, le=100, allow_inf_nan=False), _written("number", 1, 100)
 ]
+
+
+def _record_cap(value: object) -> int | Literal["auto"]:
+    number = _number(value)
+    if number == "auto":
+        return "auto"
+    allowed = (f"a number from 1 to {_LARGEST:,}", "auto")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise wrong(f"wrong value: {shown(value)}", *allowed)
+    if not 1 <= number <= _LARGEST:
+        raise wrong(f"too {'small' if number < 1 else 'large'}: {number}", *allowed)
+    return number
+
+
+RecordCap = Annotated[
+    int | Literal["auto"],
+    PlainValidator(_record_cap),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": _LARGEST}, {"const": "auto"}, _REFERENCE]}),
+]
+"""So many records, or as many as take about as long as a checkpoint should."""
 
 SLOTS: Final = 2
 """Unless the spec says otherwise."""

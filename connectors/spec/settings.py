@@ -17,15 +17,16 @@ from connectors.spec.fields import (
     Factor,
     NonEmpty,
     PositiveDuration,
+    RecordCap,
     Share,
     Size,
     as_written,
     database_url,
     without,
 )
-from connectors.spec.model import Strict, only, shown, wrong
+from connectors.spec.model import Strict, shown, wrong
 from connectors.spec.secrets import Url
-from twophase.restart import ExponentialDelay, FixedDelay, NoRestart, RestartStrategy
+from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from wal.address import EXAMPLES, ObjectAddress, is_object_url
 from wal.errors import ObjectAddressError, ObjectOptionsError
 
@@ -85,18 +86,20 @@ class CheckpointSettings(Strict):
     """What is promised. `at-least-once`: tasks commit their rows themselves, before the checkpoint is decided; rows are
     seen sooner, and after a failure those of the last checkpoint may come again. `commit` of a sink then says only how
     what was decided under exactly-once is brought to its end. May be changed between two runs."""
-    max_records_per_checkpoint: AtLeastOne | None = None
-    """Bounds memory, transactions and recovery after an outage; without it a checkpoint takes all that is there."""
+    max_records_per_checkpoint: RecordCap | None = None
+    """Bounds memory, transactions and recovery after an outage; without it a checkpoint takes all that is there.
+    `auto`: as many as are written in about `interval`, or in a second where that is `0s`."""
     max_dead_letters: AtLeastOne = 1000
     """A checkpoint with more records for `dead_letter` stops the pipeline: so many are no exception any more."""
-    min_pause_s: Annotated[Duration, only(0.0, "0s")] = Field(0.0, alias="min_pause")
-    """Reserved."""
+    min_pause_s: Duration = Field(0.0, alias="min_pause")
+    """From the end of a checkpoint to the begin of the next, at least: time for what else the machine has to do."""
     max_concurrent: Annotated[AtLeastOne, Field(le=100)] = 1
     """How many checkpoints may be under way. With more than 1 the next one is written while sinks still commit those
     before it, in order; what a crash leaves decided is committed at the next start. A sink's `max_backlog` lets it be
     further behind."""
-    tolerable_failures: Annotated[Count, only(0, "0")] = 0
-    """Reserved."""
+    tolerable_failures: Count = 0
+    """So many failures of a checkpoint in a row, each aborted before it was decided, are no failure of the pipeline:
+    the checkpoint is run again after `interval`, or a second where that is `0s`, and `restart` hears nothing of it."""
 
     _log_at: ObjectAddress | None = PrivateAttr(default=None)
 
@@ -158,6 +161,22 @@ class FixedDelaySettings(Strict):
         return FixedDelay(self.attempts, self.delay_s)
 
 
+class FailureRateSettings(Strict):
+    """`restart: {strategy: failure-rate, …}`."""
+
+    kind: Literal["failure-rate"] = Field(alias="strategy")
+    max_failures_per_interval: AtLeastOne
+    """With one more in `interval` the run gives up."""
+    interval_s: PositiveDuration = Field(60.0, alias="interval")
+    """The time in which failures are counted; it goes along with them."""
+    delay_s: Duration = Field(1.0, alias="delay")
+    """Before each restart."""
+
+    def strategy(self) -> RestartStrategy:
+        """A new strategy, with no failure behind it."""
+        return FailureRate(self.max_failures_per_interval, self.interval_s, self.delay_s)
+
+
 class ExponentialDelaySettings(Strict):
     """`restart: {strategy: exponential-delay, …}`, the default."""
 
@@ -195,7 +214,8 @@ class ExponentialDelaySettings(Strict):
 
 
 RestartSettings = Annotated[
-    NoRestartSettings | FixedDelaySettings | ExponentialDelaySettings, Field(discriminator="kind")
+    NoRestartSettings | FixedDelaySettings | FailureRateSettings | ExponentialDelaySettings,
+    Field(discriminator="kind"),
 ]
 
 _REFUSED_CONF: Final = {

@@ -22,7 +22,7 @@ _KINDS: Final = {
     "model_attributes_type": "a mapping",
 }
 _QUOTED: Final = re.compile(r"'([^']*)'")
-_NOT_BUILT: Final = {"strategy": ("failure-rate",), "type": ("avro", "protobuf")}
+_NOT_BUILT: Final = {"type": ("avro", "protobuf")}
 _OTHER_NAMES: Final = {"mariadb": "mysql", "sqlite3": "sqlite", "text": "string", "bytes": "raw", "binary": "raw"}
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from spark_jobs.cli.checkpoint import checkpoint
 from spark_jobs.cli.dead_letters import dead_letters
 from spark_jobs.cli.doctor import doctor
 from spark_jobs.cli.init import init
@@ -43,6 +44,7 @@ app.command()(doctor)
 app.command()(preview)
 app.command()(run)
 app.command()(status)
+app.command()(checkpoint)
 app.command()(stop)
 app.command()(ui)
 app.command()(repair)

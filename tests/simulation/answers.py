@@ -10,6 +10,7 @@ from tests.simulation.operations import ReadSpark
 from tests.simulation.world import Spark, head_of, parse, record_of
 from twophase import messages
 from twophase.errors import HeadFormatError, PrepareError
+from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, Inspected, Seen
 from twophase.participants import Prepared
 from twophase.values import Committable, SinkState, SparkState
@@ -41,7 +42,7 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
         case messages.LoadRecord():
             return record_of(results[0]) if results[0] is not None else HeadFormatError("the record is gone")
         case messages.RunWriters():
-            return _acknowledged(results[0], config)
+            return _acknowledged(action.scope, results[0], config)
         case messages.Swap() | ReadSpark():
             return results[0]
         case _:
@@ -65,9 +66,9 @@ def _prepared(text: str) -> Prepared:
     return Prepared(parse(text), text)
 
 
-def _acknowledged(result: tuple[str, ...], config: Config) -> Acknowledged | Failed:
+def _acknowledged(scope: Scope, result: tuple[str, ...], config: Config) -> Acknowledged | Failed:
     if result[0] == "failed":
-        return Failed(PrepareError(result[1]))
+        return Failed(PrepareError(result[1]), again=scope.attempt <= config.tolerated)
     by_sink: dict[str, list[Committable]] = {name: [] for name in config.names}
     for number, text in cast("tuple[tuple[int, str], ...]", result[1]):
         transaction = parse(text)

@@ -37,6 +37,7 @@ class Config:
     tasks: int = 2
     retained: int = 1
     tries: int = 1  # how often one epoch runs a checkpoint before it gives up
+    tolerated: int = 0  # how many failed tries of a checkpoint are followed by another one in the same call
     restarts: int = 0  # how many more drivers a run starts after a failure that a restart may cure
     resets: int = 0  # `eos reset`, at any moment
     direct: frozenset[int] = frozenset()  # which runs are at-least-once, by their number

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.simulation.coordinator import Patch
-from tests.simulation.mutant import ABORTED, FAILING, ONE, RETRIES, SLOW, TWO, VANDAL, Mutant
+from tests.simulation.mutant import ABORTED, FAILING, ONE, RETRIES, SLOW, TOLERATED, TWO, VANDAL, Mutant
 from tests.simulation.mutants_start import START_MUTANTS
 
 _DECIDE = """    yield messages.PutRecord(ref, record)
@@ -131,6 +131,17 @@ MUTANTS: dict[str, Mutant] = {
                 "checkpoint",
                 "(other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)",
                 "other == scope",
+            ),
+        ),
+    ),
+    "a tolerated failure is decided (R8)": Mutant(
+        TOLERATED,
+        "finished, and sink0 shows",
+        (
+            Patch(
+                "checkpoint",
+                "        answer = yield messages.RunWriters(scope)\n    error",
+                "        answer = Acknowledged(dict.fromkeys(sinks, ()), 0.0)\n    error",
             ),
         ),
     ),

@@ -30,6 +30,10 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "swaps lost or late, two drivers": (small(Budget(switches=1, swaps=1), checkpoints=1), 40_000),
     "swaps lost or late, and a driver that wakes up": (WAKING, 15_000),
     "tasks run twice, jobs that fail": (Config(drivers=1, tries=2, budget=Budget(retries=1, failures=1)), 15_000),
+    "failures that are tolerated": (
+        Config(sinks=1, tasks=1, checkpoints=1, tolerated=2, budget=Budget(retries=1, failures=2)),
+        3_000,
+    ),
     "stragglers of an older driver": (Config(sinks=1, checkpoints=1, budget=Budget(switches=1, retries=1)), 20_000),
     "aborted by another process": (
         small(Budget(switches=2, swaps=1, aborters=1), drivers=1, checkpoints=1),

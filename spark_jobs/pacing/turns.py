@@ -1,0 +1,90 @@
+"""Whose turn it is, in a planner process: waits until a checkpoint is due, and says how many records it may take."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from spark_jobs.pacing.pace import Pace
+
+_LOOK_S: Final = 0.05
+"""Between two looks at the pace: how late a request or a stop may be heard."""
+
+_IDLE_SHARE: Final = 0.1
+"""Who has found nothing for so long looks again after this part of it: a record is late by no more than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A checkpoint may be planned now."""
+
+    max_records: int | None  # of this source
+
+
+class Turns(Protocol):
+    """Asked by a source before each plan. Picklable before its first use."""
+
+    def next(self) -> Turn | None:
+        """Blocks until a checkpoint is due. None: nothing is to be planned, the query is being stopped."""
+
+
+@dataclass(slots=True)
+class AlwaysDue:
+    """For a query that somebody else has started, whose trigger is its own."""
+
+    max_records: int | None = None
+
+    def next(self) -> Turn | None:
+        """See Turns."""
+        return Turn(self.max_records)
+
+
+ALL_THERE: Final = AlwaysDue()
+"""For a query whose batches are planned already, or one that never starts."""
+
+
+@dataclass(slots=True)
+class PacedTurns:
+    """By what the driver writes at `path`.
+
+    While nothing comes, each look is later than the one before it, up to the pace's `idle_wait_s`: asking the service,
+    and a round of Spark's, cost more than this wait. A first look after a checkpoint is never late.
+    """
+
+    path: Path
+    sources: int  # that share in the records of a checkpoint
+    _begun: int = field(default=-1, init=False)  # as the last turn found it
+    _since_s: float = field(default=0.0, init=False)  # nothing has begun since then
+
+    def next(self) -> Turn | None:
+        """See Turns."""
+        parent, seen = os.getppid(), None
+        look_at_s = 0.0
+        while (pace := self._pace(parent)) is not None:
+            now = time.monotonic()
+            if pace.begun != self._begun:
+                self._begun, self._since_s = pace.begun, now
+            elif seen is None:
+                idle_s = now - max(self._since_s, pace.due_s)
+                look_at_s = now + min(pace.idle_wait_s, _IDLE_SHARE * max(idle_s, 0))
+            elif pace != seen:  # somebody has asked for a checkpoint
+                look_at_s = now
+            left_s = max(pace.due_s, look_at_s) - now
+            if left_s <= 0:
+                return Turn(pace.max_records and max(pace.max_records // self.sources, 1))
+            seen = pace
+            time.sleep(min(left_s, _LOOK_S))
+        return None
+
+    def _pace(self, parent: int) -> Pace | None:
+        """None: nobody waits for the answer."""
+        if os.getppid() != parent:  # Spark's JVM was killed
+            return None
+        try:
+            pace = Pace.read(self.path)
+        except FileNotFoundError:
+            return None
+        return None if pace.is_over else pace
