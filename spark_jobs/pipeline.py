@@ -171,7 +171,7 @@ def _frames(
     """The sources and every step, as one streaming query."""
     read: dict[str, DataFrame] = {}
     cap = spec.checkpoint.max_records_per_checkpoint
-    share = max(cap // len(sources), 1) if cap is not None else None
+    share = max(cap // len(sources), min(cap, 1)) if cap is not None else None  # of 0: nothing new
     for source in sources:
         marks = counting_bad and source.puts_aside
         schema = from_arrow_schema(with_mark(source.schema) if marks else source.schema)

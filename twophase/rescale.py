@@ -107,9 +107,9 @@ def _decide(
     number = head.completed + 1
     record = CheckpointRecord(
         scope=Scope(head.incarnation, head.epoch, number, head.next_attempt(number)),
-        ranges={source: () for source in head.positions},
+        ranges=dict.fromkeys(head.positions, ()),
         offsets_log=done.offsets_log,
-        committables={sink: () for sink in sinks},
+        committables=dict.fromkeys(sinks, ()),
         started_at=done.started_at,
         decided_at=done.at,
         direct=direct,

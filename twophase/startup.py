@@ -128,7 +128,7 @@ def _compare(
     committed = yield from _last_written(head)
     inspected: Inspected = yield messages.Inspect(
         head.incarnation if head else newborn,
-        {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks}
+        {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks},
     )
     verify(pipeline, head, newest, inspected.spark, inspected.sinks, late, rescales=rescales)
     return newest
