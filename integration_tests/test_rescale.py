@@ -129,7 +129,7 @@ def _assert_counted(pipeline: Pipeline, checkpoints: int) -> None:
     counts: dict[str, list[tuple[int, int]]] = {}
     for word, count, last in rows:
         counts.setdefault(word, []).append((int(count), last))
-    produced = Counter(word for _, word, _ in pipeline.workload.expected)
+    produced = Counter(str(word) for _, word, _ in pipeline.workload.expected)
     newest = {word: max(number for number, other, _ in pipeline.workload.expected if other == word) for word in counts}
     assert {word: max(found) for word, found in counts.items()} == {
         word: (produced[word], newest[word]) for word in produced

@@ -78,14 +78,17 @@ def _table(found: Status) -> Table:
             f"{record.decided_at - record.started_at:.2f} s",
             f"{_records(record):,}",
             f"{record.rows:,}",
-            out.text(_state(found, record) + (", repaired" if record.repaired else "")),
+            out.text(_state(found, record)),
         )
     return table
 
 
 def _state(found: Status, record: CheckpointRecord) -> str:
     state = "committed" if found.is_committed(record) else "completed"
-    return f"{state} at-least-once" if record.direct else state
+    if record.state_partitions is not None:
+        return f"{state}, rescaled to {record.state_partitions} state partitions"
+    repaired = ", repaired" if record.repaired else ""
+    return f"{state} at-least-once{repaired}" if record.direct else f"{state}{repaired}"
 
 
 def _records(record: CheckpointRecord) -> int:
@@ -119,6 +122,7 @@ def _facts(found: Status | None) -> dict[str, object]:
                 "state": "committed" if found.is_committed(record) else "completed",
                 "repaired": record.repaired,
                 "mode": "at-least-once" if record.direct else "exactly-once",
+                "state_partitions": record.state_partitions,
                 "ranges": {
                     source: [{"split": each.split, "start": each.start, "end": each.end} for each in ranges]
                     for source, ranges in record.ranges.items()
