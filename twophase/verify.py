@@ -9,6 +9,9 @@ from twophase.head_value import HeadValue
 from twophase.values import CheckpointRecord, SinkState, SparkState
 
 _RESET = "`eos reset` starts the pipeline anew on purpose (and says what will be written twice)"
+_WITHOUT_SPARK = (
+    "restore it; without a copy `eos reset --to completed` goes on where head is, but for state, which begins anew"
+)
 _RESTORE = "restore the checkpoint location and the sink to the same moment, or use `eos reset`"
 
 
@@ -64,7 +67,7 @@ def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkS
     if head.query_id is not None and spark.query_id != head.query_id:
         found = "is gone" if spark.query_id is None else f"is of query {spark.query_id}"
         message = f"Spark's checkpoint {found}; head belongs to query {head.query_id}, at checkpoint {last}"
-        raise IdentityError(message, remedy=_RESTORE)
+        raise IdentityError(message, remedy=_WITHOUT_SPARK)
     if spark.newest_planned not in (last, last + 1):
         message = f"Spark has planned batch {spark.newest_planned}, but the newest completed checkpoint is {last}"
         raise IdentityError(message, remedy=_RESTORE)
