@@ -15,10 +15,10 @@ from twophase.values import StartingPoint
 
 Edge = Literal["earliest", "latest"]
 Wanted = Edge | Mapping[str, int]
-"""An end of the topics, or offsets of single splits; the others go on where they are."""
+"""An end of the topics, or offsets of single splits; the others, all of them if none is named, go on where they are."""
 
 _OFFSET: Final = re.compile(r"(?P<split>[^=,\s/]+/[0-9]{1,9})=(?P<offset>[0-9]{1,18})")
-_FORMS: Final = "give earliest, latest, or offsets: orders/0=17,orders/1=4"
+_FORMS: Final = "give completed, earliest, latest, or offsets: orders/0=17,orders/1=4"
 _NOWHERE: Final = StartingPoint()
 
 
@@ -41,7 +41,7 @@ def parse(text: str) -> Wanted:
     if edge is not None:
         return edge
     offsets: dict[str, int] = {}
-    for part in text.split(","):
+    for part in text.split(",") if text != "completed" else ():
         match = _OFFSET.fullmatch(part.strip())
         if match is None:
             raise SpecError(f"{part.strip()!r} is not where a pipeline could begin", remedy=_FORMS)

@@ -57,6 +57,7 @@ def checkpoint_facts(of: Checkpoint, record: CheckpointRecord | None = None) -> 
         "state": "committed" if of.is_committed else "completed",
         "replayed": of.replayed,
         "repaired": record.repaired if record is not None else None,
+        "state_partitions": record.state_partitions if record is not None else None,
         "mode": of.mode,
         "sinks": [asdict(each) for each in of.sinks],
         "ranges": _ranges(record.ranges) if record is not None else None,

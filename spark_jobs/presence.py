@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from connectors.spec import Spec
-from twophase.errors import HeadError
+from twophase.errors import HeadError, IdentityError
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,28 @@ def present(spec: Spec, session: str, page: str | None = None) -> Iterator[Prese
             yield presence
         finally:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(spec: Spec, doing: str) -> Iterator[None]:
+    """Keep others on this machine from doing the same, for this block; `doing`: a word, a file name.
+
+    A process that is frozen holds it as well. Raises IdentityError if another one does it; HeadError.
+    """
+    path = folder_of(spec) / f"{doing}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror}"
+        raise HeadError(message, remedy="see that the checkpoint location is writable and not full") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"another `eos {doing}` of {spec.pipeline} is under way: it holds {path}"
+            raise IdentityError(message, remedy="wait for its end, or end that process") from None
+        yield
 
 
 def running(spec: Spec) -> Presence | None:

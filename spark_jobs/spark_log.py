@@ -6,12 +6,17 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, SpecError
 from twophase.values import SparkState
+
+STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""The setting of Spark's that says into how many partitions state is divided. A query keeps that of its first run."""
 
 _NEWEST = 4  # files: an entry and its checksum, and those before
 _REMEDY = "restore Spark's checkpoint folder from a backup, or use `eos reset`"
@@ -31,11 +36,14 @@ class LocalSparkLog:
         """See twophase.effects.SparkLog."""
         folder = self.folder(incarnation)
         planned = _numbers(folder / "offsets")
+        logs = {number: self.offsets_log(incarnation, number) for number in planned[-2:]}
+        partitions = {number: _state_partitions(content) for number, content in logs.items()}
         return SparkState(
             query_id=self._told_query_id(incarnation),
             newest_planned=planned[-1] if planned else -1,
             newest_committed=max(_numbers(folder / "commits"), default=-1),
-            offsets_log={number: self.offsets_log(incarnation, number) for number in planned[-2:]},
+            offsets_log=logs,
+            state_partitions={number: count for number, count in partitions.items() if count is not None},
         )
 
     def query_id(self, incarnation: str) -> str | None:
@@ -66,6 +74,33 @@ class LocalSparkLog:
             return planned(self.offsets_log(incarnation, checkpoint_id + 1), sources)
         except FileNotFoundError:
             return {}
+
+    def has_state(self, incarnation: str) -> bool:
+        """Whether the query keeps state. Only after its first batch."""
+        return any(self.folder(incarnation).glob("state/*/_metadata/*"))
+
+    def state_bytes(self, incarnation: str) -> int:
+        """What the state takes on disk, with the older versions of it that Spark keeps."""
+        sizes = 0
+        for path in self.folder(incarnation).glob("state/**/*"):
+            with suppress(FileNotFoundError):  # Spark deletes old versions meanwhile
+                sizes += path.stat().st_size if path.is_file() else 0
+        return sizes
+
+    def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
+        """Take back what a rescale has planned and Spark has not committed; nothing else is ever dropped."""
+        state, folder = self.state(incarnation), self.folder(incarnation)
+        if (
+            state.newest_planned != checkpoint_id
+            or state.rescaled_to is None
+            or state.newest_committed >= checkpoint_id
+        ):
+            return
+        described = folder.glob("state/*/_metadata/v2")  # of what has other partitions in this plan
+        for place in (*described, folder / "offsets"):
+            (place / f".{checkpoint_id}.crc").unlink(missing_ok=True)  # before: without it Spark reads the plan as well
+            (place / str(checkpoint_id)).unlink(missing_ok=True)
+            _sync(place)
 
     def forget(self, incarnation: str) -> bool:
         """Delete Spark's checkpoint of an incarnation that a reset has ended. False: not all of it could be.
@@ -138,6 +173,13 @@ def planned(offsets_log: str, sources: Sequence[str]) -> dict[str, SourceOffset]
         message = f"Spark's offsets log has version {version} and {len(lines)} sources ({names}); expected v1 and "
         raise IdentityError(message + ", ".join(sources), remedy="the sources of a pipeline cannot change; `eos reset`")
     return found
+
+
+def _state_partitions(offsets_log: str) -> int | None:
+    try:
+        return int(json.loads(offsets_log.splitlines()[1])["conf"][STATE_PARTITIONS])
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
 
 
 def _sync(path: Path) -> None:

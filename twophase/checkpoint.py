@@ -89,7 +89,7 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
     yield messages.PutRecord(ref, record)
     yield from owned.swap(Note(Complete(record, ref, begin.began), retained), "note")
     yield messages.Tell(Decided(record))
-    yield from _tell(owned, record, before)
+    yield from tell(owned, record, before)
     return record
 
 
@@ -130,10 +130,10 @@ def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None
     """R9: every sink has committed up to this checkpoint. What is not retained any more is pruned."""
     before = owned.head.records
     yield from owned.swap(Committed(record.checkpoint_id, retained), "committed")
-    yield from _tell(owned, record, before)
+    yield from tell(owned, record, before)
 
 
-def _tell(owned: Ownership, record: CheckpointRecord, before: Sequence[RecordRef]) -> Steps[None]:
+def tell(owned: Ownership, record: CheckpointRecord, before: Sequence[RecordRef]) -> Steps[None]:
     """R9, once head calls it committed: the sources are told, and of the records of `before` old ones are pruned."""
     yield messages.Tell(CommittedUpTo(owned.head.incarnation, record.checkpoint_id))
     yield messages.CommitBack(_positions_after(owned.head, record))

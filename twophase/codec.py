@@ -95,6 +95,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
             "started_at": record.started_at,
             "decided_at": record.decided_at,
             **({"direct": True} if record.direct else {}),
+            **({"state_partitions": record.state_partitions} if record.state_partitions is not None else {}),
         }
     )
 
@@ -119,6 +120,7 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
             started_at=document["started_at"],
             decided_at=document["decided_at"],
             direct=document.get("direct", False),
+            state_partitions=document.get("state_partitions"),
         )
 
 

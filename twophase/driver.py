@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from twophase.backlog import Backlog, Limit
 from twophase.checkpoint import decide, permit, run_checkpoint
-from twophase.effects import Batch, Effects, SparkLog, WriteAgain
+from twophase.effects import Batch, Effects, SparkLog, StateRewriter, WriteAgain
 from twophase.gather import Gather, one_by_one
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
@@ -24,6 +24,7 @@ from twophase.news import Watcher, nobody
 from twophase.ownership import Ownership, take_up
 from twophase.participants import Committer
 from twophase.repair import Repaired, repair
+from twophase.rescale import Rescaled, rescale
 from twophase.reset import Begun, reset
 from twophase.retry import Patience
 from twophase.startup import start
@@ -64,6 +65,7 @@ class Driver:
     _over: threading.Event = field(default_factory=threading.Event)  # threads that commit wait for no sink any more
     _permitted: set[str] = field(default_factory=set)
     _write_again: WriteAgain | None = None  # of `repair`
+    _rewriter: StateRewriter | None = None  # of `rescale`
 
     def __post_init__(self) -> None:
         """A committer serves one thread at a time."""
@@ -117,6 +119,18 @@ class Driver:
         preparing = [name for name, sink in self.committers.items() if not sink.permits_once]
         sinks = tuple(self.committers)
         return self._carry_out(repair(self.pipeline, sinks, preparing, self.session, self.incarnation, self.retained))
+
+    def rescale(self, state_partitions: int, rewriter: StateRewriter) -> Rescaled:
+        """R2: divide Spark's state anew, instead of `start`. Called by `eos rescale`; no driver runs.
+
+        Raises what `start` raises, SpecError for a pipeline without state, and what `rewriter` answers.
+        """
+        self._rewriter = rewriter
+        sinks, direct = tuple(self.committers), self.direct
+        steps = rescale(
+            self.pipeline, sinks, self.session, self.incarnation, self.retained, state_partitions, direct=direct
+        )
+        return self._carry_out(steps)
 
     def store_positions(self, source: str, starting_point: StartingPoint) -> None:
         """R6, R10: before Spark first hears of these splits. Those already stored stay."""
@@ -199,6 +213,7 @@ class Driver:
             permitted=self._permitted,
             watcher=self.watcher,
             write_again=self._write_again,
+            rewriter=self._rewriter,
         )
         answer: object = None
         while True:

@@ -31,7 +31,7 @@ from twophase.gather import Gather
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Action, Failed, Inspected, Seen
+from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten, Seen
 from twophase.news import SinkCommitted, Watcher, nobody
 from twophase.participants import Committer, Prepared
 from twophase.retry import Patience
@@ -66,6 +66,16 @@ Returns what every task has had of every sink, only when the job has ended.
 """
 
 
+class StateRewriter(Protocol):
+    """Divides Spark's state anew. The caller of `Driver.rescale` implements it."""
+
+    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> Rewritten | Failed:
+        """Have Spark write and commit that batch, or find that it has. Failed only where nothing of it still runs."""
+
+    def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
+        """Delete the plan of that batch if it is a rescale's that Spark has not committed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effects:
     """Everything outside the process that the protocol touches."""
@@ -81,6 +91,7 @@ class Effects:
     permitted: set[str]  # sinks that were asked for a permit in this epoch
     watcher: Watcher = nobody
     write_again: WriteAgain | None = None  # of a repair
+    rewriter: StateRewriter | None = None  # of a rescale
     _commits_began_s: dict[tuple[int, str], float] = field(default_factory=dict)  # by checkpoint and sink
 
     def perform(self, action: Action, batch: Batch | None) -> object:
@@ -101,6 +112,12 @@ class Effects:
             case messages.WriteAgain():
                 assert self.write_again is not None
                 return self.write_again(action.scope, action.record, action.lost)
+            case messages.Rewrite():
+                assert self.rewriter is not None
+                return self.rewriter.rewrite(action.incarnation, action.checkpoint_id, action.state_partitions)
+            case messages.DropPlan():
+                assert self.rewriter is not None
+                self.rewriter.drop_plan(action.incarnation, action.checkpoint_id)
             case messages.RunWriters():
                 assert batch is not None
                 return batch.run_writers(action.scope, direct=action.direct)

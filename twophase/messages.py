@@ -6,7 +6,8 @@
 | Inspect | Inspected |
 | Swap | True: landed; False: refused; None: not answered |
 | PutRecord, Claim, Permit, PermitAgain, AbortPrepared, Revoke, CatchUp | None |
-| CommitBack, Prune, Sweep, Abandon, Tell | None |
+| CommitBack, Prune, Sweep, Abandon, Tell, DropPlan | None |
+| Rewrite | Rewritten or Failed |
 | LoadRecord | CheckpointRecord, or the HeadFormatError that says why it cannot be read |
 | Commit | {sink: outcomes}; with `tell_refusals` also {sink: the ConnectorError that says why it cannot} |
 | ListPrepared | {sink: prepared} |
@@ -121,6 +122,23 @@ class WriteAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Have Spark divide its state into so many partitions, by a batch of this number that reads nothing."""
+
+    incarnation: str
+    checkpoint_id: int
+    state_partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropPlan:
+    """Take back what a rewrite that has not ended has planned: to Spark it was never asked for."""
+
+    incarnation: str
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Discard:
     """Run a decided batch again for its state only, and tell its rows and digest (R4)."""
 
@@ -219,6 +237,8 @@ Action = (
     | FindLost
     | PermitAgain
     | WriteAgain
+    | Rewrite
+    | DropPlan
     | Discard
     | Commit
     | ListPrepared
@@ -263,6 +283,15 @@ class Failed:
 
     error: ConnectorError
     again: bool = False  # the batch can do otherwise in another try, which may follow at once
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Spark has divided its state anew and knows it (`commits/N`); all of it is on disk."""
+
+    offsets_log: str  # content of Spark's offsets/N
+    started_at: float  # seconds since 1970
+    at: float
 
 
 @dataclass(frozen=True, slots=True)

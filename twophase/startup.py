@@ -76,6 +76,8 @@ def claim_head(
     incarnation: str,
     follows: HeadValue | None = None,
     late: Collection[str] = (),
+    *,
+    rescales: bool = False,
 ) -> Steps[tuple[Ownership, CheckpointRecord | None]]:
     """R1 and R2. Returns head as it is claimed, and the newest completed checkpoint.
 
@@ -89,7 +91,7 @@ def claim_head(
         if follows is not None and head is not None and _is_superseded(follows, head, session):
             raise fenced(follows, head)
         try:
-            newest = yield from _compare(pipeline, sinks, head, head.incarnation if head else incarnation, late)
+            newest = yield from _compare(pipeline, sinks, head, incarnation, late, rescales=rescales)
         except (IdentityError, HeadFormatError):
             again: Seen | None = yield messages.ReadHead()
             if again == seen:
@@ -116,14 +118,21 @@ def _is_superseded(mine: HeadValue, seen: HeadValue, session: str) -> bool:
 
 
 def _compare(
-    pipeline: str, sinks: Sequence[str], head: HeadValue | None, incarnation: str, late: Collection[str]
+    pipeline: str,
+    sinks: Sequence[str],
+    head: HeadValue | None,
+    newborn: str,
+    late: Collection[str],
+    *,
+    rescales: bool,
 ) -> Steps[CheckpointRecord | None]:
     newest = yield from _record(head, head.completed if head else -1)
     committed = yield from _last_written(head)
     inspected: Inspected = yield messages.Inspect(
-        incarnation, {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks}
+        head.incarnation if head else newborn,
+        {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks},
     )
-    verify(pipeline, head, newest, inspected.spark, inspected.sinks, late)
+    verify(pipeline, head, newest, inspected.spark, inspected.sinks, late, rescales=rescales)
     return newest
 
 

@@ -78,6 +78,14 @@ class SparkState:
     newest_planned: int = -1  # highest file of offsets/
     newest_committed: int = -1  # highest file of commits/
     offsets_log: Mapping[int, str] = field(default_factory=dict)  # checkpoint -> content of offsets/N, newest two
+    state_partitions: Mapping[int, int] = field(default_factory=dict)  # checkpoint -> as its plan says, newest two
+
+    @property
+    def rescaled_to(self) -> int | None:
+        """The number of state partitions, where the newest plan has another than the one before it: it reads nothing,
+        and only says into how many partitions the state is divided from there on."""
+        before, now = (self.state_partitions.get(n) for n in (self.newest_planned - 1, self.newest_planned))
+        return now if before is not None and now != before else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,7 @@ class CheckpointRecord:
     started_at: float  # seconds since 1970, UTC
     decided_at: float
     direct: bool = False  # at-least-once: tasks committed their rows themselves, and no sink has a witness of them
+    state_partitions: int | None = None  # of a rescale: into how many it has divided the state; no task has run
 
     @property
     def checkpoint_id(self) -> int:

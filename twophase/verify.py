@@ -9,6 +9,9 @@ from twophase.head_value import HeadValue
 from twophase.values import CheckpointRecord, SinkState, SparkState
 
 _RESET = "`eos reset` starts the pipeline anew on purpose (and says what will be written twice)"
+_WITHOUT_SPARK = (
+    "restore it; without a copy `eos reset --to completed` goes on where head is, but for state, which begins anew"
+)
 _RESTORE = "restore the checkpoint location and the sink to the same moment, or use `eos reset`"
 
 
@@ -19,6 +22,8 @@ def verify(
     spark: SparkState,
     sinks: Mapping[str, SinkState],
     late: Collection[str] = (),
+    *,
+    rescales: bool = False,
 ) -> None:
     """Compare the three stores. Raises IdentityError on the first thing that does not fit.
 
@@ -29,6 +34,7 @@ def verify(
         spark: Spark's checkpoint, of head's incarnation.
         sinks: by sink name, read with head's incarnation.
         late: sinks that miss nothing if they join a pipeline that has run, since what they take was never let pass.
+        rescales: this is a rescale, which brings one that has died half way to its end.
     """
     if head is None:
         _check_unclaimed(pipeline, sinks)
@@ -36,7 +42,7 @@ def verify(
     if head.pipeline != pipeline:
         message = f"the checkpoint location belongs to pipeline {head.pipeline!r}, the spec names {pipeline!r}"
         raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
-    _check_spark(head, newest, spark)
+    _check_spark(head, newest, spark, rescales=rescales)
     _check_removed(head, spark, sinks)
     for name, sink in sinks.items():
         _check_sink(head, name, sink, joins=name in late and newest is not None and name not in newest.committables)
@@ -56,17 +62,24 @@ def _check_unclaimed(pipeline: str, sinks: Mapping[str, SinkState]) -> None:
             )
 
 
-def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkState) -> None:
+def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkState, *, rescales: bool) -> None:
     last = head.completed
     if head.query_id is not None and spark.query_id != head.query_id:
         found = "is gone" if spark.query_id is None else f"is of query {spark.query_id}"
         message = f"Spark's checkpoint {found}; head belongs to query {head.query_id}, at checkpoint {last}"
-        raise IdentityError(message, remedy=_RESTORE)
+        raise IdentityError(message, remedy=_WITHOUT_SPARK)
     if spark.newest_planned not in (last, last + 1):
         message = f"Spark has planned batch {spark.newest_planned}, but the newest completed checkpoint is {last}"
         raise IdentityError(message, remedy=_RESTORE)
-    if spark.newest_committed > last:
+    unfinished = spark.rescaled_to if spark.newest_planned == last + 1 else None
+    if unfinished is not None and not rescales:
+        message = f"a rescale to {unfinished} state partitions has begun after checkpoint {last}, and has not ended"
+        raise IdentityError(message, remedy=f"bring it to its end: `eos rescale --state-partitions {unfinished} --yes`")
+    if spark.newest_committed > last and unfinished is None:
         message = f"Spark has committed batch {spark.newest_committed}, but the newest completed checkpoint is {last}"
+        raise IdentityError(message, remedy=_RESTORE)
+    if newest is not None and newest.state_partitions is not None and spark.newest_committed < last:
+        message = f"Spark's checkpoint lacks the state that the rescale of checkpoint {last} has divided anew"
         raise IdentityError(message, remedy=_RESTORE)
     if newest is not None and spark.offsets_log.get(last) != newest.offsets_log:
         message = f"Spark's offsets/{last} is not what checkpoint {last} was decided with"

@@ -18,6 +18,7 @@ from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
 from spark_jobs.cli.preview_command import preview
 from spark_jobs.cli.repair import repair
+from spark_jobs.cli.rescale import rescale
 from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
 from spark_jobs.cli.schema import schema
@@ -46,6 +47,7 @@ app.command()(run)
 app.command()(status)
 app.command()(checkpoint)
 app.command()(stop)
+app.command()(rescale)
 app.command()(ui)
 app.command()(repair)
 app.command()(reset)

@@ -17,8 +17,9 @@ To = Annotated[
     str | None,
     typer.Option(
         "--to",
-        metavar="earliest|latest|TOPIC/PARTITION=OFFSET,...",
-        help="Where the next run begins, whatever `starting_offsets` says. Splits not named go on where they are.",
+        metavar="completed|earliest|latest|TOPIC/PARTITION=OFFSET,...",
+        help="Where the next run begins, whatever `starting_offsets` says. Splits not named go on where they are; "
+        "with completed all do.",
         show_default=False,
     ),
 ]

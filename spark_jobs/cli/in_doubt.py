@@ -19,7 +19,7 @@ _AGAINST: Final = {
     Fate.COMMIT: "it is decided: its rows would be lost, and the pipeline would stop at the next start and say so",
     Fate.ROLL_BACK: "it is not part of any checkpoint: its rows would be in the sink twice",
     Fate.OPEN: "a driver may be about to decide it; `eos transactions settle` fences that one and then ends it",
-    Fate.FOREIGN: "it is not this pipeline's",
+    Fate.FOREIGN: "only the head of the life that it is of knows whether it was decided",
 }
 
 
@@ -90,8 +90,11 @@ def chosen_of(found: Sequence[Doubt], ids: Sequence[str] | None, right: Fate, *,
         raise SpecError(message, remedy="`eos transactions list` shows what there is")
     chosen = [known[name] for name in ids]
     for each in chosen:
-        if each.fate is Fate.FOREIGN or (each.fate is not right and not force):
+        if each.prepared.transaction is None:
+            message = f"refused: {each.id} at sink {each.sink}: it is another program's"
+            raise IdentityError(message, remedy="end it by its own program")
+        if each.fate is not right and not force:
             message = f"refused: {each.id} at sink {each.sink}: {_AGAINST[each.fate]}"
-            remedy = "end it by its own program" if each.fate is Fate.FOREIGN else "`--force` does it all the same"
-            raise IdentityError(message, remedy=remedy)
+            lost = "where that head is lost, " if each.fate is Fate.FOREIGN else ""
+            raise IdentityError(message, remedy=f"{lost}`--force` does it all the same")
     return chosen

@@ -44,7 +44,9 @@ def reset(
 
     With `--to` the next run starts there instead. For each split it says how many records will be written twice, and
     how many never, from what this life of the pipeline has read and what the service still has. The beginning is stored
-    with the new life, so that what is said is what happens, however many records come before the next run.
+    with the new life, so that what is said is what happens, however many records come before the next run. With
+    `--to completed` it goes on where the newest completed checkpoint ended: without Spark's checkpoint, and so
+    without its state, but with every row once.
 
     What was decided and cannot be committed is named and refused: its record is damaged, its sink has lost it or is no
     longer in the spec. `--abandon-lost` gives it up, and says what: checkpoint, offsets, transactions.
@@ -60,6 +62,8 @@ def reset(
         eos reset orders.yaml --yes
 
         eos reset orders.yaml --to earliest
+
+        eos reset orders.yaml --to completed --yes
 
         eos reset orders.yaml --to orders/0=1700,orders/1=1650 --yes
 

@@ -17,6 +17,7 @@ from spark_jobs.history.summary import Distribution, Summary, missing
 from spark_jobs.overview import Overview
 
 _FINGERS = 5  # incidents that are shown
+from twophase.values import CheckpointRecord
 
 
 def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iterator[RenderableType]:
@@ -143,7 +144,7 @@ def _checkpoints(of: Overview, now: float) -> Table:
                 seconds(each.phases.commit_s),
                 count(each.records),
                 count(each.rows),
-                _how(each) + (", repaired" if (record := of.record(each)) is not None and record.repaired else ""),
+                _how(each) + _aside(of.record(each)),
             )
             for each in of.checkpoints
         ],
@@ -157,6 +158,15 @@ def _job_s(of: Checkpoint) -> float | None:
 def _how(of: Checkpoint) -> str:
     state = "committed" if of.is_committed else "completed"
     return f"{state}, try {of.attempt}" if of.attempt > 1 else state
+
+
+def _aside(record: CheckpointRecord | None) -> str:
+    """What only head tells of a checkpoint."""
+    if record is None:
+        return ""
+    if record.state_partitions is not None:
+        return f", rescaled to {record.state_partitions} state partitions"
+    return ", repaired" if record.repaired else ""
 
 
 def _summary(of: Summary) -> Table:

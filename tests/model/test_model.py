@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import lives, repair
+from tests.model import lives, repair, rescale
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, VARIANTS
 from tests.simulation.mutants import MUTANTS
@@ -13,6 +13,7 @@ STATES = 60_000
 """An exploration of several lives that sees fewer has lost its way."""
 
 REPAIR_STATES = 10_000
+RESCALE_STATES = 200_000
 
 
 @pytest.mark.parametrize("name", HOLDS)
@@ -55,6 +56,18 @@ def test_the_protocol_holds_with_repairs() -> None:
 @pytest.mark.parametrize("broken", repair.VARIANTS)
 def test_a_broken_variant_of_a_repair_is_caught(broken: str) -> None:
     _, violation = repair.explore(broken, drivers=2)
+    assert violation
+
+
+def test_the_protocol_holds_with_rescales() -> None:
+    states, violation = rescale.explore()
+    assert not violation
+    assert states > RESCALE_STATES
+
+
+@pytest.mark.parametrize("broken", rescale.VARIANTS)
+def test_a_broken_variant_of_a_rescale_is_caught(broken: str) -> None:
+    _, violation = rescale.explore(broken)
     assert violation
 
 

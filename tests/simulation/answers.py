@@ -11,7 +11,7 @@ from tests.simulation.world import Spark, head_of, parse, record_of
 from twophase import messages
 from twophase.errors import HeadFormatError, PrepareError
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Failed, Inspected, Seen
+from twophase.messages import Acknowledged, Failed, Inspected, Rewritten, Seen
 from twophase.participants import Prepared
 from twophase.values import Committable, SinkState, SparkState
 
@@ -43,6 +43,10 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
             return record_of(results[0]) if results[0] is not None else HeadFormatError("the record is gone")
         case messages.RunWriters():
             return _acknowledged(action.scope, results[0], config)
+        case messages.Rewrite():
+            if False in results:
+                return Failed(PrepareError("Spark has another plan of that batch, or has committed it"))
+            return Rewritten(offsets_log(action.checkpoint_id), started_at=0.0, at=1.0)
         case messages.Swap() | ReadSpark():
             return results[0]
         case _:
@@ -59,7 +63,8 @@ def _ids(texts: tuple[str, ...]) -> tuple[Any, ...]:
 
 def _spark(spark: Spark) -> SparkState:
     newest = {n: offsets_log(n) for n in range(max(spark.planned - 1, 0), spark.planned + 1)}
-    return SparkState(spark.query, spark.planned, spark.committed, newest)
+    partitions = {number: spark.state_partitions(number) for number in newest}
+    return SparkState(spark.query, spark.planned, spark.committed, newest, partitions)
 
 
 def _prepared(text: str) -> Prepared:

@@ -40,6 +40,7 @@ class Config:
     tolerated: int = 0  # how many failed tries of a checkpoint are followed by another one in the same call
     restarts: int = 0  # how many more drivers a run starts after a failure that a restart may cure
     resets: int = 0  # `eos reset`, at any moment
+    rescales: int = 0  # `eos rescale`, one at a time, at any moment
     direct: frozenset[int] = frozenset()  # which runs are at-least-once, by their number
     budget: Budget = field(default_factory=Budget)
     coordinator: Coordinator = REAL

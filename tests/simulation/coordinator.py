@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-_ORDER = ("transitions", "ownership", "verify", "commits", "acknowledged", "startup", "checkpoint", "reset")
+_ORDER = ("transitions", "ownership", "verify", "commits", "acknowledged", "startup", "checkpoint", "rescale", "reset")
 _numbers = itertools.count()
 
 
@@ -29,6 +29,7 @@ class Coordinator(NamedTuple):
     ownership: ModuleType
     startup: ModuleType
     checkpoint: ModuleType
+    rescale: ModuleType
     reset: ModuleType
 
 

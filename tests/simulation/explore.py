@@ -95,9 +95,14 @@ def finish(moves: Moves, world: World) -> None:
     Where a reset has died half way it may be refused, and another reset is due. That must go well in any world.
     """
     after, status = run_alone(moves, world)
-    if status == "refused" and is_half_reset(world):
+    half_rescale = is_half_rescale(world)
+    if half_rescale and status != "refused":
+        raise Violation(f"a start goes on from a rescale that has not ended, and ends as {status!r}")
+    if status == "refused" and (half_rescale or is_half_reset(world)):
         if after.core != world.core:
             raise Violation("a refused start has changed something")
+        if half_rescale:
+            finish_by_rescale(moves, world)
     else:
         check_finished(after, status, moves.config)
     if moves.config.resets:
@@ -115,6 +120,22 @@ def finish_by_reset(moves: Moves, world: World) -> None:
         raise Violation(f"a reset alone ends as {status!r}")
     after, status = run_alone(moves, ended)
     check_finished(after, status, moves.config)
+
+
+def finish_by_rescale(moves: Moves, world: World) -> None:
+    """A rescale alone, to the number of the one that has not ended, and then a fresh driver alone."""
+    wanted = world.spark.state_partitions(world.spark.planned)
+    ended, status = _alone(moves, moves.rescale(world._replace(processes=(), budget=Budget()), FRESH + 1, wanted))
+    check(ended, moves.config)
+    if status != "done" or is_half_rescale(ended):
+        raise Violation(f"a rescale alone ends as {status!r}")
+    after, status = run_alone(moves, ended)
+    check_finished(after, status, moves.config)
+
+
+def is_half_rescale(world: World) -> bool:
+    """Spark has planned one that head has not decided."""
+    return world.spark.planned >= len(world.decided) and world.spark.planned in world.spark.rescales
 
 
 def is_half_reset(world: World) -> bool:

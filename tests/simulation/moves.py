@@ -51,6 +51,24 @@ class Moves:
             born = self.reset(world if free else world.spend("switches"), len(world.processes))
             yield "reset", (len(world.processes), "resets"), born
 
+        yield from self._rescales(world, free=free)
+
+    def _rescales(self, world: World, *, free: bool) -> Iterator[Move]:
+        """One at a time, by a lock. To one more, to the number of one that has not ended, or back."""
+        made = [each.status for each in world.processes if each.make[0] == "rescale"]
+        known = len(made) < self.config.rescales and "live" not in made and world.decided
+        if known and (free or world.budget.switches):
+            now = world.spark.state_partitions(len(world.decided) - 1)
+            back = {now} if world.spark.unfinished is not None else set[int]()
+            for wanted in sorted({now + 1} | back):
+                number = len(world.processes)
+                born = self.rescale(world if free else world.spend("switches"), number, wanted)
+                yield "rescale", (number, "rescales to", wanted), born
+
+    def rescale(self, world: World, number: int, state_partitions: int) -> World:
+        """One more `eos rescale`."""
+        return self._begin(world, ("rescale", number, state_partitions))
+
     def start(self, world: World, number: int | None = None) -> World:
         """One more run, with its first driver."""
         return self._begin(world, ("driver", len(world.processes) if number is None else number))

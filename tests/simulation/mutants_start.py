@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.coordinator import Patch
-from tests.simulation.mutant import ONE, RESET, SWAPS, TWO, Mutant
+from tests.simulation.mutant import ONE, RESCALE, RESET, SWAPS, TWO, Mutant
 from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
 
 _START = """    yield from _commit_decided(owned)
@@ -43,6 +43,16 @@ START_MUTANTS: dict[str, Mutant] = {
             Patch("startup", "    if newer:\n", "    if False:\n"),
             Patch("startup", "if p.transaction and p.transaction.scope.epoch < head.epoch)", "if p.transaction)"),
         ),
+    ),
+    "a start goes on from a rescale that has not ended": Mutant(
+        RESCALE,
+        "a start goes on from a rescale",
+        (Patch("verify", "    if unfinished is not None and not rescales:\n", "    if False:\n"),),
+    ),
+    "a rescale is not decided": Mutant(
+        RESCALE,
+        "",
+        (Patch("rescale", '        yield from owned.swap(Complete(record, ref), "decide")\n', ""),),
     ),
     "permit without claim": Mutant(TWO, "", broken="permit without claim"),
     "reset without commit": Mutant(

@@ -77,6 +77,9 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
                 for name, group in action.prepared.items()
                 for p in group
             )
+        case messages.Rewrite():
+            which = action.incarnation, action.checkpoint_id
+            return ("plan a rescale", *which), ("commit a rescale", *which)
         case messages.Prune():
             forget = (("delete record", ref.name) for ref in action.records)
             return *forget, *(("prune", n, action.incarnation, action.below) for n in every)
@@ -109,6 +112,17 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return swap(world, version, value, broken)
         case ("delete record", name):
             return None, world._replace(records=world.records - {name})
+        case ("plan a rescale", incarnation, int(number)):
+            spark = world.spark_of(incarnation)
+            if spark.planned == number - 1 == spark.committed:
+                planned = spark._replace(planned=number, rescales=spark.rescales | {number})
+                return True, world.with_spark(incarnation, planned)
+            return number in spark.rescales, world
+        case ("commit a rescale", incarnation, int(number)):
+            spark = world.spark_of(incarnation)
+            if spark.planned != number or number not in spark.rescales:
+                return False, world
+            return True, world.with_spark(incarnation, spark._replace(committed=number))
         case ("spark", incarnation):
             return world.spark_of(incarnation), world
         case (action,):
@@ -140,8 +154,16 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
             return world.spark_of(action.incarnation), world
         case Plan():
             spark = world.spark_of(action.incarnation)
-            planned = Spark(max(spark.planned, action.checkpoint_id), spark.committed, "query")
+            if action.checkpoint_id in spark.rescales:
+                return ("raise", "failed"), world  # Spark looks for it as well
+            planned = spark._replace(planned=max(spark.planned, action.checkpoint_id), query="query")
             return None, world.with_spark(action.incarnation, planned)
+        case messages.DropPlan():
+            spark, number = world.spark_of(action.incarnation), action.checkpoint_id
+            if number != spark.planned or spark.unfinished is None:
+                return None, world
+            dropped = spark._replace(planned=number - 1, rescales=spark.rescales - {number})
+            return None, world.with_spark(action.incarnation, dropped)
         case MarkDone():
             spark = world.spark_of(action.incarnation)
             done = spark._replace(committed=max(spark.committed, action.checkpoint_id))

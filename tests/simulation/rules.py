@@ -46,7 +46,8 @@ def check(world: World, config: Config) -> None:
             raise Violation("a driver takes a committable for lost that is not")
         if process.status in ("stopped", "fenced") and len(world.processes) == 1:
             raise Violation(f"a driver that has never met another one is {process.status}")
-        if process.status == "damaged" or (process.status == "refused" and not has_reset(world)):
+        may_be_refused = has_reset(world) or config.rescales > 0
+        if process.status == "damaged" or (process.status == "refused" and not may_be_refused):
             raise Violation(f"a driver is refused though nothing was tampered with ({process.status})")
 
 
@@ -101,9 +102,13 @@ def _check_decisions(world: World) -> None:
             raise Violation(f"head calls checkpoint {number} completed and has no record of it")
         if names.get(number, record) != record:
             raise Violation(f"checkpoint {number} was decided twice")
+        is_rescale = record_of(record).state_partitions is not None
+        if is_rescale != (number in world.spark.rescales):
+            raise Violation(f"head takes checkpoint {number} for {'a' if is_rescale else 'no'} rescale, Spark does not")
+        nth = number - sum(each < number for each in world.spark.rescales)
         for each in record_of(record).ranges[SOURCE]:
-            start = FIRST_OFFSET if number == 0 else 10 * number
-            if (each.split, each.start, each.end) != (SPLIT, start, 10 * (number + 1)):
+            start = FIRST_OFFSET if nth == 0 else 10 * nth
+            if is_rescale or (each.split, each.start, each.end) != (SPLIT, start, 10 * (nth + 1)):
                 raise Violation(f"checkpoint {number} was decided with {each}")
     if head is not None and head.completed + 1 < len(world.decided):
         raise Violation("a decision was taken back")
@@ -134,11 +139,13 @@ def check_finished(world: World, status: str, config: Config) -> None:
         return
     if status != "done":
         raise Violation(f"a fresh driver alone ends as {status!r}")
-    if len(world.decided) != config.checkpoints or world.spark.committed != config.last:
+    surplus = len(world.decided) - config.checkpoints
+    if not 0 <= surplus <= len(world.spark.rescales) or world.spark.committed != len(world.decided) - 1:
         raise Violation(f"finished with {len(world.decided)} checkpoints")
     for name, sink in zip(config.names, world.sinks, strict=True):
         direct = [n for n, record in enumerate(world.decided) if is_direct(record)]
-        wanted = {(n, t): 1 for n in range(config.checkpoints) for t in range(config.tasks) if n not in direct}
+        without = {*direct, *world.spark.rescales}
+        wanted = {(n, t): 1 for n in range(len(world.decided)) for t in range(config.tasks) if n not in without}
         head = head_of(world.head)
         assert head is not None
         shown = {(n, t): times for (life, n, t), times in _tasks(sink.committed).items() if life == head.incarnation}

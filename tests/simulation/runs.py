@@ -48,6 +48,16 @@ def _start(config: Config, session: str, incarnation: str, held: HeadValue | Non
         raise RefusedError(str(error)) from error
 
 
+def rescale(config: Config, number: int, state_partitions: int) -> Steps:
+    """`eos rescale`."""
+    session, incarnation = f"s{number}.0", _incarnation(number)
+    protocol = config.coordinator.rescale.rescale
+    try:
+        yield from protocol(PIPELINE, config.names, session, incarnation, config.retained, state_partitions)
+    except IdentityError as error:
+        raise RefusedError(str(error)) from error
+
+
 def reset(config: Config, number: int, abandon_lost: bool) -> Steps:
     """`eos reset`."""
     yield from config.coordinator.reset.reset(
@@ -70,7 +80,7 @@ def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
         yield Plan(incarnation, batch)
         if owned.head.query_id is None:
             yield from owned.swap(protocol.transitions.SetQuery("query"), "query")
-        ends = {SOURCE: {SPLIT: 10 * (batch + 1)}}
+        ends = {SOURCE: {SPLIT: 10 * (batch + 1 - len(spark.rescales))}}
         begin = Begin(batch, ends, offsets_log(batch), at=0.0)
         try:
             run_checkpoint = protocol.checkpoint.run_checkpoint

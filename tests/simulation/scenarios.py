@@ -46,6 +46,9 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "two resets": (replace(small(Budget(switches=2), drivers=1, checkpoints=1), resets=2), 60_000),
     "a reset whose swaps are lost or late": (replace(small(Budget(swaps=1), drivers=1), resets=1), 4_000),
     "transactions ended by hand before a reset": (replace(small(Budget(vandals=1), drivers=1), resets=1), 700),
+    "a rescale while others run": (replace(small(Budget(switches=1), checkpoints=1), rescales=1), 10_000),
+    "two rescales": (replace(small(Budget(switches=1), drivers=1), rescales=2), 1_000),
+    "a rescale whose swaps are lost or late": (replace(small(Budget(swaps=1), drivers=1), rescales=1), 1_000),
     "at-least-once, then exactly-once": (AT_LEAST_ONCE, 5_000),
     "exactly-once, then at-least-once": (replace(AT_LEAST_ONCE, direct=frozenset({1})), 5_000),
     "at-least-once, swaps lost or late": (replace(small(Budget(switches=1, swaps=1)), direct=frozenset({0, 1})), 5_000),
@@ -69,6 +72,7 @@ DEEP: dict[str, Config] = {
     "aborted by another process": small(Budget(switches=1, swaps=1, aborters=1), checkpoints=1),
     "commits that take their time": small(Budget(switches=2, commits=1)),
     "two resets of two checkpoints": replace(small(Budget()), resets=2),
+    "a rescale while others run": replace(small(Budget(switches=1)), rescales=1),
     "a reset of two sinks while others run": replace(small(Budget(switches=2), checkpoints=1), sinks=2, resets=1),
     "two runs that restart": replace(small(Budget(switches=2, outages=1)), restarts=1),
 }

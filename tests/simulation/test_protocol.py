@@ -44,6 +44,8 @@ def test_every_rule_holds_in_every_world(name: str) -> None:
         assert found.statuses["fenced"] > 0
     if config.resets:
         assert "reset" in found.kinds
+    if config.rescales:
+        assert "rescale" in found.kinds
     for kind, moves in TROUBLE.items():
         if getattr(config.budget, kind):
             assert moves - (_OF_PERMITS if config.direct else set()) <= set(found.kinds), f"{kind} never happened"

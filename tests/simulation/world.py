@@ -31,11 +31,22 @@ class Sink(NamedTuple):
 
 
 class Spark(NamedTuple):
-    """Spark's checkpoint folder. What offsets/N contains follows from N."""
+    """Spark's checkpoint folder. What offsets/N contains follows from N, but for the number of state partitions."""
 
     planned: int = -1
     committed: int = -1
     query: str | None = None
+    rescales: frozenset[int] = frozenset()  # batches that only divide the state anew, each into one partition more
+
+    def state_partitions(self, number: int) -> int:
+        """As the plan of that batch says."""
+        return 2 + sum(each <= number for each in self.rescales)
+
+    @property
+    def unfinished(self) -> int | None:
+        """State partitions of a rescale that Spark has planned and not committed."""
+        under_way = self.planned in self.rescales and self.committed < self.planned
+        return self.state_partitions(self.planned) if under_way else None
 
 
 class Process(NamedTuple):

@@ -1,0 +1,119 @@
+"""The commands of docs/backup.md, as they stand there, on real servers: what is lost comes back, and how exactly."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from integration_tests.harness import database_client
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.pipeline_process import PROJECT, child_environment
+
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+
+_RECORDS = 2 * CHECKPOINT_RECORDS
+_DOCS = (PROJECT / "docs" / "backup.md").read_text()
+_COMMAND_S = 300
+
+
+def _blocks(heading: str) -> list[str]:
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", _DOCS, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"docs/backup.md has no paragraph {heading!r}"
+    return re.findall(r"```sh\n(.*?)```", section[1], re.DOTALL)
+
+
+def _type(pipeline: Pipeline, *blocks: str) -> str:
+    """Type these commands into one shell; returns what they print. A run ends when it has caught up."""
+    pipeline.write_spec().rename(pipeline.folder / "orders.yaml")
+    database_client.install(pipeline.folder / "bin")
+    script = "".join(blocks).replace("eos run orders.yaml\n", "eos run orders.yaml --until-caught-up\n")
+    path = f"{pipeline.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=pipeline.folder,
+        env={**child_environment(pipeline.environment), "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=_COMMAND_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.timeout(1200)
+def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
+    copy, positions = _blocks("A copy of everything")
+    (whole,) = _blocks("Everything is put back")
+    older = "".join(_blocks("What is said if only a part is put back"))
+    pipeline.workload.produce(_RECORDS)
+    process = pipeline.start(until_caught_up=False)
+    deadline = time.monotonic() + _COMMAND_S
+    while pipeline.table.count() < _RECORDS:
+        assert time.monotonic() < deadline, process.output()
+        time.sleep(0.2)
+    _type(pipeline, positions)
+    assert f'"{pipeline.workload.topic}/1": ' in (pipeline.folder / "positions.json").read_text()
+    _type(pipeline, copy)
+    assert process.wait() == 0
+    pipeline.assert_exact(_RECORDS)
+    epoch = pipeline.head.epoch
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)
+
+    _, _, load, run = whole.splitlines(keepends=True)
+    assert "shop.sql" in load
+    _type(pipeline, load)
+    assert pipeline.table.count() == _RECORDS
+    pipeline.start().fail("sink warehouse lacks what head calls committed")
+    _type(pipeline, whole)
+    pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)
+
+    shutil.rmtree(pipeline.location)
+    shutil.copytree(pipeline.folder / "backup" / "checkpoints", pipeline.location)
+    pipeline.start().fail(f"sink warehouse has seen epoch {epoch + 1}, head is at {epoch - 1}: head was set back")
+    assert "will be written twice" in _type(pipeline, older)
+    verdict = pipeline.verdict()
+    assert (verdict.lost, verdict.duplicated, verdict.unexpected) == (0, CHECKPOINT_RECORDS, 0), str(verdict)
+
+
+@pytest.mark.timeout(1200)
+def test_what_is_lost_and_the_way_back(pipeline: Pipeline) -> None:
+    """First Spark's checkpoint, then head in the middle of a checkpoint, then everything."""
+    group = pipeline.workload.topic
+    pipeline.source["group_id"] = group
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    shutil.rmtree(pipeline.location / "spark")
+    pipeline.start().fail("Spark's checkpoint is gone; head belongs to query", "eos reset --to completed")
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    _type(pipeline, *_blocks("Spark's checkpoint is lost, head is there"))
+    expected = _RECORDS + CHECKPOINT_RECORDS
+    pipeline.assert_exact(expected)
+
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    process = pipeline.start(arm=["before-decide"])
+    process.await_point("before-decide")
+    process.kill()
+    life = pipeline.head.incarnation
+    assert pipeline.prepared()
+    for name in ("head", "records"):
+        shutil.rmtree(pipeline.location / name)
+    pipeline.start().fail(f"sink warehouse belongs to another life of pipeline '{group}' (incarnation {life}")
+    listed = _type(pipeline, *_blocks("Head is lost, Spark's checkpoint is there"))
+    assert "another life" in listed
+    assert pipeline.table.prepared(life) == []
+    expected += CHECKPOINT_RECORDS
+    pipeline.assert_exact(expected)
+
+    shutil.rmtree(pipeline.location)
+    pipeline.source["starting_offsets"] = {"group": group, "otherwise": "earliest"}
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    _type(pipeline, *_blocks("The whole location is lost"))
+    pipeline.assert_exact(expected + CHECKPOINT_RECORDS)

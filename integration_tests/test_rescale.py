@@ -1,0 +1,138 @@
+"""R2: the state of a pipeline is divided anew, with kills at every point, and counts go on where they were."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
+from integration_tests.harness.pipeline_process import PipelineProcess
+from spark_jobs.spark_log import LocalSparkLog
+
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+
+_WORDS = 10  # that a workload has; each checkpoint has records of all of them
+
+
+@pytest.fixture
+def counting(pipeline: Pipeline) -> Pipeline:
+    """It counts records by word: a row for each word and checkpoint, with the number so far."""
+    counted = "SELECT max(id) AS id, word, CAST(count(*) AS STRING) AS payload FROM incoming GROUP BY word"
+    pipeline.spec["transforms"] = [{"name": "rows", "sql": counted, "output_mode": "update"}]
+    return pipeline
+
+
+@pytest.mark.timeout(900)
+def test_more_state_partitions_whatever_is_killed(counting: Pipeline) -> None:
+    counting.workload.produce(4 * CHECKPOINT_RECORDS)
+    process = counting.start(arm=["after-decide@2"])
+    process.await_point("after-decide@2")
+    counting.command("rescale", "--state-partitions", "5", "--yes").fail("runs, as process")
+    process.kill()
+    shown = counting.command("rescale", "--state-partitions", "5")
+    shown.succeed()
+    assert "with 2 state partitions" in shown.output()
+    assert "Nothing was changed" in shown.output()
+
+    first = _rescale(counting, 5)  # runs batch 2 to its end, for Spark has not heard that it is decided
+    first.await_file(_spark(counting) / "offsets" / "3")
+    first.kill()
+    assert (counting.head.completed, _partitions(counting)) == (2, {2: 2, 3: 5})
+    said = "a rescale to 5 state partitions has begun after checkpoint 2, and has not ended"
+    counting.start().fail(said, "eos rescale --state-partitions 5")
+    _rescale(counting, 3).fail("a rescale to 5 state partitions has not ended", "take it back, by 2")
+
+    second = _rescale(counting, 5, "before-decide@3")
+    second.await_point("before-decide@3")
+    second.kill()
+    assert (_spark(counting) / "commits" / "3").exists()
+    counting.start().fail(said)
+    _rescale(counting, 2).fail("a rescale to 5 state partitions has not ended")
+
+    third = _rescale(counting, 5, "after-decide@3")
+    third.await_point("after-decide@3")
+    third.kill()
+    assert (counting.head.completed, counting.head.committed) == (3, 2)
+
+    counting.workload.produce(CHECKPOINT_RECORDS)
+    process = counting.start(arm=["prepared@5"])
+    process.await_point("prepared@5")
+    process.kill()
+    counting.catch_up()
+    assert _partitions(counting) == {4: 5, 5: 5}
+    _assert_counted(counting, checkpoints=5)
+    same = _rescale(counting, 5)
+    same.succeed()
+    assert "there is nothing to do" in same.output()
+    assert counting.head.completed == 5
+
+
+@pytest.mark.timeout(900)
+def test_fewer_state_partitions_with_slots_that_count_checkpoints(counting: Pipeline) -> None:
+    """What has not ended is taken back, and done later. The log's slots count the checkpoint without rows."""
+    counting.spec["sinks"][0]["commit"] = "write-ahead-log"
+    counting.spec["spark"]["conf"] = {"spark.sql.shuffle.partitions": 4}
+    counting.workload.produce(2 * CHECKPOINT_RECORDS)
+    counting.catch_up()
+    _rescale(counting, 1).fail("has spark.sql.shuffle.partitions: 4, and not 1", "write 1 there", code=2)
+
+    counting.spec["spark"]["conf"] = {}
+    process = _rescale(counting, 1)
+    process.await_file(_spark(counting) / "offsets" / "2")
+    process.kill()
+    _rescale(counting, 4).succeed()
+    assert (counting.head.completed, _partitions(counting)) == (1, {0: 4, 1: 4})
+    counting.workload.produce(CHECKPOINT_RECORDS)
+    counting.catch_up()
+
+    done = _rescale(counting, 1, options=["--json"])
+    done.succeed()
+    output = done.output()
+    facts = json.loads(output[output.index("{\n") :])
+    assert (facts["before"], facts["after"], facts["checkpoint_id"]) == (4, 1, 3)
+    assert facts["state_bytes"] > 0
+    assert counting.head.committed == 3
+    counting.workload.produce(CHECKPOINT_RECORDS)
+    counting.catch_up()
+    assert _partitions(counting) == {3: 1, 4: 1}
+    _assert_counted(counting, checkpoints=4)
+    status = counting.command("status", "--json")
+    status.succeed()
+    assert [each["state_partitions"] for each in json.loads(status.output())["checkpoints"]] == [
+        None,
+        1,
+        None,
+        None,
+        None,
+    ]
+
+
+def _rescale(pipeline: Pipeline, partitions: int, *arm: str, options: list[str] | None = None) -> PipelineProcess:
+    return pipeline.command("rescale", "--state-partitions", str(partitions), "--yes", *(options or []), arm=arm)
+
+
+def _spark(pipeline: Pipeline) -> Path:
+    return LocalSparkLog(pipeline.location).folder(pipeline.head.incarnation)
+
+
+def _partitions(pipeline: Pipeline) -> dict[int, int]:
+    return dict(LocalSparkLog(pipeline.location).state(pipeline.head.incarnation).state_partitions)
+
+
+def _assert_counted(pipeline: Pipeline, checkpoints: int) -> None:
+    """Each word's newest count is of all its records, and no count of before is there twice or missing."""
+    rows = pipeline.table.execute(f"SELECT word, payload, id FROM `{TABLE}`")
+    assert len(rows) == checkpoints * _WORDS
+    counts: dict[str, list[tuple[int, int]]] = {}
+    for word, count, last in rows:
+        counts.setdefault(word, []).append((int(count), last))
+    produced = Counter(str(word) for _, word, _ in pipeline.workload.expected)
+    newest = {word: max(number for number, other, _ in pipeline.workload.expected if other == word) for word in counts}
+    assert {word: max(found) for word, found in counts.items()} == {
+        word: (produced[word], newest[word]) for word in produced
+    }
+    assert all(len({count for count, _ in found}) == checkpoints for found in counts.values())
+    assert pipeline.prepared() == []

@@ -1,0 +1,167 @@
+"""`eos rescale`: divides the state of a stateful pipeline into more or fewer partitions (R2)."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+import typer
+
+from connectors.registry import build_sink, open_head
+from connectors.spec import Spec
+from spark_jobs.cli.logs import log_to_stderr
+from spark_jobs.cli.options import AsJson, Debug, SpecPath
+from spark_jobs.cli.output import out
+from spark_jobs.driving import driver_of
+from spark_jobs.presence import alone, running
+from spark_jobs.spark_log import STATE_PARTITIONS, LocalSparkLog
+from twophase.codec import decode_head
+from twophase.errors import IdentityError, SpecError
+from twophase.head_value import HeadValue
+from twophase.rescale import Rescaled
+
+StatePartitions = Annotated[
+    int, typer.Option("--state-partitions", min=1, show_default=False, help="Into how many partitions.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a rescale would do, as it looks now."""
+
+    what: Literal["rescale", "nothing", "finish", "take back"]
+    before: int
+    after: int
+    state_bytes: int
+    completed: int  # newest completed checkpoint
+
+
+def rescale(
+    spec: SpecPath,
+    state_partitions: StatePartitions,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be done.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Divide the state of a stateful pipeline into another number of partitions, so that more or fewer tasks keep it.
+
+    Aggregations, deduplications, joins and transformWithState keep one part of their state in each task. How many
+    there are is decided by the first run (`spark.sql.shuffle.partitions`), and Spark keeps to it whatever the spec says
+    later. This has Spark read the whole state and write it again, divided anew. Nothing is read from the sources
+    and nothing is written to the sinks; head counts it as a checkpoint without rows, and state goes on as it was.
+
+    Stop the pipeline first; a batch that it has left half done is run to its end. Killed at any point, run the same
+    command again: it goes on where it was, and until then the pipeline does not start. With the number of before,
+    what has not ended is taken back. Where Spark fails, all is as before.
+
+    Refused for a pipeline that keeps no state or runs, and where `spark.sql.shuffle.partitions` in the spec is another
+    number than this: change it first, or remove it.
+
+    Exit code: 0, also where it has that number; 1 if it was refused or failed; 2 if the spec or the number is wrong.
+
+    Examples:
+
+        eos rescale orders.yaml --state-partitions 16
+
+        eos rescale orders.yaml --state-partitions 16 --yes
+    """
+    loaded = out.load(spec)
+    _check_spec(loaded, state_partitions)
+    log_to_stderr()
+    with alone(loaded, "rescale"):
+        plan = _plan(loaded, state_partitions)
+        if not as_json:
+            out.show(out.text(_said(loaded, plan)))
+        done = _rescale(loaded, state_partitions) if yes and plan.what != "nothing" else None
+    if as_json:
+        number = done.record.checkpoint_id if done is not None and done.record is not None else None
+        facts = {"ok": True, "pipeline": loaded.pipeline, "done": done is not None, "checkpoint_id": number}
+        out.facts({**facts, **asdict(plan)})
+    elif done is not None and done.record is not None:
+        said = f"Done: checkpoint {done.record.checkpoint_id} has divided the state into {done.now} partitions."
+        out.show(out.text(said, "bold"))
+    elif done is not None:
+        out.show(out.text(f"Done: the state has {done.now} partitions.", "bold"))
+    elif plan.what != "nothing":
+        out.show(out.text("Nothing was changed. Add --yes to do it.", "bold"))
+
+
+def _check_spec(spec: Spec, state_partitions: int) -> None:
+    if not spec.sources:
+        message = "the spec names no sources: it is for a job of your own, which keeps its state itself"
+        raise SpecError(message, remedy="use Spark's StreamingCheckpointManager with the job's checkpointLocation")
+    said = str(spec.spark.conf.get(STATE_PARTITIONS, state_partitions))
+    if said != str(state_partitions):
+        message = f"the spec's `spark.conf` has {STATE_PARTITIONS}: {said}, and not {state_partitions}"
+        remedy = f"write {state_partitions} there, so that a new life of the pipeline begins with it, or remove it"
+        raise SpecError(message, remedy=remedy)
+
+
+def _plan(spec: Spec, wanted: int) -> Plan:
+    """Changes nothing. Raises IdentityError if the pipeline runs, SpecError if it has no state."""
+    presence = running(spec)
+    if presence is not None:
+        message = f"{spec.pipeline} runs, as process {presence.pid} at {presence.host}"
+        raise IdentityError(message, remedy="stop it first: `eos stop`")
+    head = _head(spec)
+    log = LocalSparkLog(spec.checkpoint.location)
+    if head is None or head.completed < 0:
+        message = f"pipeline {spec.pipeline} has completed no checkpoint yet, so that it has no state"
+        raise SpecError(message, remedy=f"give {STATE_PARTITIONS} in the spec's `spark.conf`: the first run takes it")
+    if not log.has_state(head.incarnation):
+        message = f"pipeline {spec.pipeline} keeps no state: there is nothing to divide"
+        remedy = f"its tasks are as many as Spark has cores, or as {STATE_PARTITIONS} in the spec's `spark.conf` says"
+        raise SpecError(message, remedy=remedy)
+    spark = log.state(head.incarnation)
+    before, unfinished = spark.state_partitions.get(head.completed, 0), None
+    if spark.newest_planned == head.completed + 1:
+        unfinished = spark.rescaled_to
+    what: Literal["rescale", "nothing", "finish", "take back"]
+    if unfinished is not None:
+        what = "finish" if unfinished == wanted else "take back"
+    else:
+        what = "nothing" if before == wanted else "rescale"
+    return Plan(what, before, wanted, log.state_bytes(head.incarnation), head.completed)
+
+
+def _head(spec: Spec) -> HeadValue | None:
+    with closing(open_head(spec)) as store:
+        seen = store.read()
+    return decode_head(seen.value) if seen is not None else None
+
+
+def _said(spec: Spec, plan: Plan) -> str:
+    where = f"Pipeline {spec.pipeline!r} has completed checkpoint {plan.completed}, with {plan.before} state partitions"
+    size = f"{plan.state_bytes / 1e6:,.1f} MB on disk with older versions"
+    match plan.what:
+        case "nothing":
+            return f"{where}: there is nothing to do."
+        case "finish":
+            return f"{where}. A rescale to {plan.after} has begun and not ended ({size}): it is brought to its end."
+        case "take back":
+            return f"{where}. A rescale to another number has begun and not ended: it is taken back."
+        case "rescale":
+            return f"{where} ({size}). All of it is read, and written again as {plan.after} partitions."
+
+
+def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
+    from spark_jobs.console import ConsoleListener  # Spark takes a second to import
+    from spark_jobs.rescaling import Rewriting, at_rest, bring_to_rest
+    from spark_jobs.session import spark_session
+
+    out.say("starting Spark")
+    spark = spark_session(spec, debug=out.debug)
+    try:
+        log = LocalSparkLog(spec.checkpoint.location)
+        head = _head(spec)
+        assert head is not None
+        if not at_rest(head, log.state(head.incarnation)):
+            out.say("running the batch that is half done to its end")
+            bring_to_rest(spec, spark, [ConsoleListener(spec.pipeline, out.console())])
+        sinks = [build_sink(spec, entry) for entry in spec.outputs]
+        with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+            return driver.rescale(state_partitions, Rewriting(spark, log, out.say))
+    finally:
+        spark.stop()

@@ -1,0 +1,96 @@
+"""Has Spark divide the state of a pipeline anew while it stands still (R2), and brings it to rest before that."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
+from dataclasses import dataclass
+from typing import Final
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingCheckpointManager
+
+from connectors.spec import Spec
+from spark_jobs.failures import translate
+from spark_jobs.report import Listener
+from spark_jobs.runner import Runner
+from spark_jobs.spark_log import LocalSparkLog
+from twophase.errors import PrepareError, SpecError
+from twophase.head_value import HeadValue
+from twophase.messages import Failed, Rewritten
+from twophase.values import SparkState
+
+_log: Final = logging.getLogger("eos.rescale")
+
+_TELL_S: Final = 2.0
+
+
+def at_rest(head: HeadValue, spark: SparkState) -> bool:
+    """Whether Spark has no batch under way: none that is planned and not decided, nor one that it is to run again."""
+    is_planned = spark.newest_planned > head.completed and spark.rescaled_to is None
+    return not is_planned and spark.newest_committed >= head.completed
+
+
+def bring_to_rest(spec: Spec, spark: SparkSession, listeners: Sequence[Listener]) -> None:
+    """Run what Spark has begun to its end, and read nothing new. Raises what a run raises."""
+    checkpoint = spec.checkpoint.model_copy(update={"max_records_per_checkpoint": 0})
+    Runner(spec.model_copy(update={"checkpoint": checkpoint}), spark, listeners, until_caught_up=True).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """See twophase.effects.StateRewriter. Blocks for as long as it takes to read and write the whole state."""
+
+    spark: SparkSession
+    log: LocalSparkLog
+    tell: Callable[[str], None]  # how far it is, every two seconds
+
+    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> Rewritten | Failed:
+        """Raises SparkUnavailableError if Spark is gone: what it has begun the same command brings to its end."""
+        started_at = time.time()
+        if self.log.state(incarnation).newest_committed < checkpoint_id:
+            if not self.log.has_state(incarnation):
+                message = "the pipeline keeps no state: there is nothing to divide"
+                remedy = (
+                    "its tasks are as many as Spark has cores, or as `spark.sql.shuffle.partitions` in the spec says"
+                )
+                return Failed(SpecError(message, remedy=remedy))
+            try:
+                self._repartition(incarnation, state_partitions)
+            except Py4JJavaError as error:
+                why = str(error.java_exception.getMessage()).partition("\n")[0]
+                message = f"dividing the state into {state_partitions} partitions failed: {why}"
+                return Failed(
+                    PrepareError(message, remedy="the pipeline goes on with the state that it had: `eos run`")
+                )
+            except (Py4JError, ConnectionError) as error:
+                raise translate(error, "dividing the state") from error
+        os.sync()  # Spark does not: what is decided on this must outlast a power cut
+        return Rewritten(self.log.offsets_log(incarnation, checkpoint_id), started_at, time.time())
+
+    def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
+        """See StateRewriter."""
+        self.log.drop_plan(incarnation, checkpoint_id)
+
+    def _repartition(self, incarnation: str, state_partitions: int) -> None:
+        # Spark's sessions have no way to it in Python yet; its class has.
+        java = self.spark._jsparkSession.sqlContext().streamingCheckpointManager()
+        manager = StreamingCheckpointManager(java)
+        with ThreadPoolExecutor(1) as pool:
+            doing = pool.submit(manager.repartition, f"file://{self.log.folder(incarnation)}", state_partitions)
+            while True:
+                try:
+                    return doing.result(_TELL_S)
+                except TimeoutError:
+                    self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        tracker = self.spark.sparkContext.statusTracker()
+        for number in tracker.getActiveStageIds():
+            stage = tracker.getStageInfo(number)
+            if stage is not None:
+                self.tell(f"stage {number}: {stage.numCompletedTasks} of {stage.numTasks} tasks")

@@ -1,0 +1,127 @@
+"""R2: Spark's state is divided into another number of partitions, and head takes it for a checkpoint without rows.
+
+Pure; read top to bottom. Spark does it while the pipeline stands still, by a batch that reads nothing: a plan with
+another number (`offsets/N`), the state, and `commits/N`. Head decides that batch as checkpoint N once Spark knows it:
+until then every start is refused, so that nothing is planned on what may still be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twophase import messages
+from twophase.checkpoint import reference, say, show, tell
+from twophase.errors import IdentityError, SpecError
+from twophase.head_value import HeadValue
+from twophase.ids import Scope
+from twophase.messages import Failed, Inspected, Rewritten, Seen, Steps
+from twophase.ownership import Ownership, fenced
+from twophase.startup import claim_head, recover
+from twophase.transitions import Complete, Note
+from twophase.values import CheckpointRecord, SparkState
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """What a rescale has done."""
+
+    head: HeadValue
+    before: int  # state partitions
+    now: int
+    record: CheckpointRecord | None = None  # None: it had that number, or one that had not ended was taken back
+
+
+def rescale(
+    pipeline: str,
+    sinks: Sequence[str],
+    session: str,
+    incarnation: str,
+    retained: int,
+    partitions: int,
+    *,
+    direct: bool = False,
+) -> Steps[Rescaled]:
+    """Take the pipeline over as a start does, then divide its state into `partitions`.
+
+    Killed at any point, it is run again with the same number, which goes on where it was. With the number of before,
+    what Spark has not finished is taken back.
+
+    Raises what a start raises; IdentityError where a batch is under way that must come to its end first, or another
+    rescale; SpecError where there is no state; what Spark failed with, after which all is as before.
+    """
+    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, rescales=True)
+    yield from recover(owned, retained, newest)
+    inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {})
+    before = _check_at_rest(owned.head, inspected.spark)
+    number, spark = owned.head.completed + 1, inspected.spark
+    if spark.newest_planned == number and spark.rescaled_to != partitions:
+        _check_taken_back(spark, before, partitions)
+        yield messages.DropPlan(owned.head.incarnation, number)
+        return Rescaled(owned.head, before, before)
+    if before == partitions:
+        return Rescaled(owned.head, before, before)
+    answer: Rewritten | Failed = yield messages.Rewrite(owned.head.incarnation, number, partitions)
+    if isinstance(answer, Failed):
+        yield from _take_back(owned, number)
+        raise answer.error
+    record = yield from _decide(owned, sinks, retained, answer, partitions, direct=direct)
+    return Rescaled(owned.head, before, partitions, record)
+
+
+def _check_at_rest(head: HeadValue, spark: SparkState) -> int:
+    """How many state partitions there are. Nothing may be planned or replayed but a rescale."""
+    before = spark.state_partitions.get(head.completed)
+    if head.completed < 0 or before is None:
+        message = f"pipeline {head.pipeline} has completed no checkpoint yet, so that it has no state"
+        remedy = "give `spark.sql.shuffle.partitions` in the spec's `spark.conf`: the first run takes that number"
+        raise SpecError(message, remedy=remedy)
+    under_way = spark.newest_planned > head.completed and spark.rescaled_to is None
+    if under_way or spark.newest_committed < head.completed:
+        message = f"batch {max(spark.newest_planned, head.completed)} of pipeline {head.pipeline} has not ended"
+        raise IdentityError(message, remedy="another driver has begun it meanwhile: stop that one, and run this again")
+    return before
+
+
+def _check_taken_back(spark: SparkState, before: int, partitions: int) -> None:
+    done = spark.newest_committed == spark.newest_planned
+    if done or partitions != before:
+        message = f"a rescale to {spark.rescaled_to} state partitions has not ended"
+        remedy = f"bring it to its end first, by `--state-partitions {spark.rescaled_to}`"
+        raise IdentityError(message, remedy=remedy if done else f"{remedy}; or take it back, by {before}")
+
+
+def _take_back(owned: Ownership, number: int) -> Steps[None]:
+    """Who has come after may be at it again: then the plan is theirs."""
+    seen: Seen | None = yield messages.ReadHead()
+    if seen is None or seen.head.epoch != owned.head.epoch:
+        raise fenced(owned.head, seen.head if seen is not None else owned.head)
+    yield messages.DropPlan(owned.head.incarnation, number)
+
+
+def _decide(
+    owned: Ownership, sinks: Sequence[str], retained: int, done: Rewritten, partitions: int, *, direct: bool
+) -> Steps[CheckpointRecord]:
+    """As R6, R7 and R9 for a checkpoint of no tasks: no split moves, and slots count it."""
+    head, before = owned.head, owned.head.records
+    number = head.completed + 1
+    record = CheckpointRecord(
+        scope=Scope(head.incarnation, head.epoch, number, head.next_attempt(number)),
+        ranges=dict.fromkeys(head.positions, ()),
+        offsets_log=done.offsets_log,
+        committables=dict.fromkeys(sinks, ()),
+        started_at=done.started_at,
+        decided_at=done.at,
+        direct=direct,
+        state_partitions=partitions,
+    )
+    ref = reference(record)
+    yield messages.PutRecord(ref, record)
+    if direct:
+        yield from owned.swap(Note(Complete(record, ref), retained), "note")
+        yield from tell(owned, record, before)
+    else:
+        yield from owned.swap(Complete(record, ref), "decide")
+        yield from show(owned, record)
+        yield from say(owned, record, retained)
+    return record
