@@ -15,9 +15,9 @@ from spark_jobs.cli.quantities import ago, count, day, moment, seconds, size
 from spark_jobs.history.model import Checkpoint, Detail, Event, Run, SplitLag
 from spark_jobs.history.summary import Distribution, Summary, missing
 from spark_jobs.overview import Overview
+from twophase.values import CheckpointRecord
 
 _FINGERS = 5  # incidents that are shown
-from twophase.values import CheckpointRecord
 
 
 def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iterator[RenderableType]:
