@@ -25,7 +25,7 @@ def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: 
     console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     progress = ConsoleListener(spec.pipeline, console)
     control, run_id = StopControl(), secrets.token_hex(8)
-    with progress.shown(), recorded(spec, run_id, control.is_stopping) as recorder:
+    with progress.shown(), recorded(spec, run_id, control.ending) as recorder:
         _stop_on_signals(control)
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
