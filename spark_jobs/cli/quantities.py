@@ -13,6 +13,12 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def counted(value: int, what: str) -> str:
+    """`1 failure`, `2 failures`, `3 tries`."""
+    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{count(value)} {what if value == 1 else many}"
+
+
 def size(value: float) -> str:
     """Bytes, as `117.5 MiB`."""
     place = 0
@@ -25,15 +31,8 @@ def seconds(value: float | None) -> str:
     """`0.004`, `0.24`, `12.1`, `734`; empty where nothing was measured."""
     if value is None:
         return ""
-    return (
-        f"{value:.3f}"
-        if value < 0.1
-        else f"{value:.2f}"
-        if value < 10
-        else f"{value:.1f}"
-        if value < 100
-        else f"{value:.0f}"
-    )
+    digits = 3 if value < 0.1 else 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f}"
 
 
 def ago(value: float) -> str:
@@ -50,9 +49,12 @@ def moment(at: float) -> str:
     return _utc(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def day(at: float, today: date) -> str:
-    """`09:12:44`, and the date where it is another one."""
-    return moment(at)[11:] if _utc(at).date() == today else moment(at)
+def short(at: float, today: date) -> str:
+    """`09:12:44`, of another day `Nov 21 09:12`, of another year `2023-11-14`; UTC."""
+    when = _utc(at)
+    if when.year != today.year:
+        return when.strftime("%Y-%m-%d")
+    return when.strftime("%H:%M:%S" if when.date() == today else "%b %d %H:%M")
 
 
 def _utc(at: float) -> datetime:

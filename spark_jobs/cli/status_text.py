@@ -6,18 +6,16 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from spark_jobs.cli.output import out
-from spark_jobs.cli.quantities import ago, count, day, moment, seconds, size
+from spark_jobs.cli.quantities import ago, count, counted, moment, seconds, short, size
 from spark_jobs.history.model import Checkpoint, Detail, Event, Run, SplitLag
 from spark_jobs.history.summary import Distribution, Summary, missing
 from spark_jobs.overview import Overview
 from twophase.values import CheckpointRecord
 
-_FINGERS = 5  # incidents that are shown
+_INCIDENTS = 6  # that are shown
 
 
 def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iterator[RenderableType]:
@@ -38,15 +36,18 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
     totals = of.totals
     if totals.since is not None:
         yield out.text(
-            f"since {moment(totals.since)}: {count(totals.checkpoints)} checkpoints, {count(totals.records)} records, "
-            f"{count(totals.rows)} rows ({size(totals.bytes)}); {count(totals.aborted)} aborted tries, "
-            f"{count(totals.failures)} failures, {count(totals.restarts)} restarts, {count(totals.runs)} runs"
+            f"since {moment(totals.since)}: {counted(totals.checkpoints, 'checkpoint')}, "
+            f"{counted(totals.records, 'record')}, {counted(totals.rows, 'row')} ({size(totals.bytes)}); "
+            f"{counted(totals.aborted, 'aborted try')}, {counted(totals.failures, 'failure')}, "
+            f"{counted(totals.restarts, 'restart')}, {counted(totals.runs, 'run')}"
         )
+    yield ""
     yield _checkpoints(of, now)
     for _, first, last in missing(of.checkpoints):
         which = f"checkpoint {first} is" if first == last else f"checkpoints {first} to {last} are"
         yield out.text(f"{which} not in the history: it could not be written, or the driver was killed", "yellow")
     if of.summary.checkpoints:
+        yield ""
         yield _summary(of.summary)
     yield from _incidents(of)
 
@@ -59,10 +60,18 @@ def of_detail(of: Detail) -> Iterator[RenderableType]:
     moments = (("started", found.started_at), ("decided", found.decided_at), ("committed", found.committed_at))
     yield out.text(", ".join(f"{name} {moment(at)}" for name, at in moments if at is not None))
     took = ", ".join(f"{name} {seconds(value)}" for name, value in found.phases.items() if value is not None)
-    yield out.text(f"took {seconds(found.duration_s)} s" + (f": {took}" if took else "; its phases were not measured"))
-    yield out.text(f"{count(found.records)} records, {count(found.rows)} rows, lag {_maybe(found.lag)}")
+    whole = f"took {seconds(found.duration_s)} s" if found.duration_s is not None else "phases"
+    yield out.text(f"{whole}: {took}" if took else "where its time went was not measured")
+    figures = (
+        counted(found.records, "record"),
+        counted(found.rows, "row"),
+        size(found.bytes),
+        f"lag {_maybe(found.lag)}",
+    )
+    yield out.text(", ".join(figures))
+    yield ""
     yield _table(
-        ("sink", "commit", "rows", "bytes", "writers", "committed (UTC)", "took (s)"),
+        ("sink", "commit", "rows", "bytes", "writers", "committed", "took s"),
         [
             (
                 s.sink,
@@ -77,6 +86,7 @@ def of_detail(of: Detail) -> Iterator[RenderableType]:
         ],
     )
     if of.acknowledgements:
+        yield ""
         yield _table(
             ("writer", "attempt", "rows", "bytes", "acknowledged", "read", "write", "prepare"),
             [
@@ -98,6 +108,7 @@ def of_detail(of: Detail) -> Iterator[RenderableType]:
         for each in ranges
     ]
     if offsets:
+        yield ""
         yield _table(("source", "split", "from offset", "to offset", "lag"), offsets)
     for each in of.aborted:
         yield out.text(f"{moment(each.aborted_at)}  try {each.attempt} of epoch {each.epoch} aborted: {each.reason}")
@@ -133,13 +144,13 @@ def _lag(of: Sequence[SplitLag], now: float) -> str:
 def _checkpoints(of: Overview, now: float) -> Table:
     today = datetime.fromtimestamp(now, UTC).date()
     return _table(
-        ("", "decided (UTC)", "took (s)", "job", "decide", "commit", "records", "rows", "state"),
+        ("checkpoint", "decided", "took s", "job", "decide", "commit", "records", "rows", "state"),
         [
             (
                 str(each.checkpoint_id),
-                day(each.decided_at, today),
+                short(each.decided_at, today),
                 seconds(each.duration_s if each.duration_s is not None else each.decided_at - each.started_at),
-                seconds(_job_s(each)),
+                seconds(each.decided_at - each.started_at),
                 seconds(each.phases.decide_s),
                 seconds(each.phases.commit_s),
                 count(each.records),
@@ -151,13 +162,10 @@ def _checkpoints(of: Overview, now: float) -> Table:
     )
 
 
-def _job_s(of: Checkpoint) -> float | None:
-    return of.decided_at - of.started_at
-
-
 def _how(of: Checkpoint) -> str:
     state = "committed" if of.is_committed else "completed"
-    return f"{state}, try {of.attempt}" if of.attempt > 1 else state
+    how = " at-least-once" if of.mode == "at-least-once" else ""
+    return f"{state}{how}, try {of.attempt}" if of.attempt > 1 else f"{state}{how}"
 
 
 def _aside(record: CheckpointRecord | None) -> str:
@@ -170,7 +178,7 @@ def _aside(record: CheckpointRecord | None) -> str:
 
 
 def _summary(of: Summary) -> Table:
-    figures: list[tuple[str, Distribution | None, bool]] = [("took (s)", of.duration_s, True)]
+    figures: list[tuple[str, Distribution | None, bool]] = [("took s", of.duration_s, True)]
     figures += [(f"  {name}", found, True) for name, found in of.phases.items() if found is not None and found.max > 0]
     figures += [("records", of.records, False), ("rows", of.rows, False), ("bytes", of.bytes, False)]
     return _table(
@@ -192,11 +200,14 @@ def _incidents(of: Overview) -> Iterator[RenderableType]:
     ]
     told.sort(key=lambda each: -each[0])
     newest = next((event for _, _, event in told if event is not None and event.remedy), None)
-    for at, text, event in told[:_FINGERS]:
-        line = Text(f"{moment(at)}  ").append_text(out.text(text))
-        yield line
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    for at, text, event in told[:_INCIDENTS]:
+        lines.add_row(out.text(moment(at)), out.text(text))
         if event is not None and event is newest:
-            yield Padding(out.text(f"remedy: {event.remedy}"), (0, 0, 0, 21))
+            lines.add_row("", out.text(f"remedy: {event.remedy}"))
+    if told:
+        yield ""
+        yield lines
 
 
 def _incident(of: Event) -> str:
@@ -207,10 +218,10 @@ def _incident(of: Event) -> str:
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 0) -> Table:
     """Numbers to the right; `left`: so many of the first columns hold none."""
-    texts = {"sink", "commit", "writer", "source", "split", "state", "decided (UTC)", "committed (UTC)", "acknowledged"}
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    texts = {"sink", "commit", "writer", "source", "split", "state", "decided", "committed", "acknowledged"}
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     for place, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if place < left or heading in texts else "right")
+        table.add_column(heading, justify="left" if place < left or heading in texts else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(out.text, row))
     return table
