@@ -176,7 +176,7 @@ def test_no_secret_is_in_any_answer(tmp_path: Path) -> None:
         names = ["", "/checkpoints", "/checkpoints/3", "/checkpoints/summary", "/sinks", "/failures", "/runs", "/spec"]
         paths = [*(of + name for name in names), f"{of}/transactions", f"{of}/requests/{request.id}", f"{of}/{SECRET}"]
         bodies = [client.get(path).body.decode() for path in [*paths, f"/api/v1/{SECRET}", "/metrics", "/openapi.json"]]
-        bodies.append(client.post(f"{of}/savepoint", {SECRET: 1}).body.decode())
+        bodies.append(client.post(f"{of}/stop", {SECRET: 1}).body.decode())
         assert [path for path, body in zip(paths, bodies, strict=False) if SECRET in body] == []
         assert not [body for body in bodies if SECRET in body]
         assert sum("***" in body for body in bodies) >= 6

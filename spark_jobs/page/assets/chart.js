@@ -59,8 +59,14 @@ export function lineChart(title, unit, names) {
     svg.replaceChildren(...parts.flat(Infinity));
     const last = lines[0]?.values.findLast((value) => value !== null);
     svg.setAttribute("aria-label", `${title}: ${values.length === 0 ? "no values" : `${unit(last)} lately, at most ${unit(Math.max(...values))}`}. Arrow keys show single values.`);
-    element.querySelector(".head p").textContent = values.length === 0 ? "" : unit(last);
+    element.querySelector(".head p").replaceChildren(...legend(lines));
     mark();
+  }
+
+  /** What each line is, and its newest value. */
+  function legend(lines) {
+    const newest = lines.map((line) => line.values.findLast((value) => value !== null));
+    return lines.filter((_, which) => newest[which] !== undefined).map((_, which) => h("span", { class: which ? "second" : "first" }, h("i", null), names[which], " ", unit(newest[which])));
   }
 
   function timeAxis(series, right) {
