@@ -17,7 +17,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from connectors.registry import open_requests
 from connectors.spec import Spec
 from integration_tests.services import ServiceError
-from integration_tests.services.chromium import chromium, resize
+from integration_tests.services.chromium import chromium, logged, resize
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.presence import present
 from tests.page_history import RUN, Names, live_through, spec_of
@@ -59,14 +59,14 @@ def entry(spec: Spec, browser: Chrome) -> Iterator[str]:
         browser.get(page.url)
         browser.execute_script("localStorage.clear(); sessionStorage.clear()")
         for kind in ("browser", "performance"):
-            browser.get_log(kind)
+            logged(browser, kind)
         yield page.entry
-        assert [line["message"] for line in browser.get_log("browser")] == []
+        assert logged(browser, "browser") == []
         assert hosts_asked(browser) <= {"127.0.0.1"}
 
 
 def hosts_asked(browser: Chrome) -> set[str | None]:
-    events = [json.loads(line["message"])["message"] for line in browser.get_log("performance")]
+    events = [json.loads(line)["message"] for line in logged(browser, "performance")]
     urls = [each["params"]["request"]["url"] for each in events if each["method"] == "Network.requestWillBeSent"]
     assert urls
     return {urlsplit(url).hostname for url in urls if not url.startswith("data:")}
@@ -299,4 +299,4 @@ def test_a_server_that_has_gone_is_seen_and_so_is_its_return(browser: Chrome, sp
         assert "does not answer" not in main(browser)
         assert "Stop" not in main(browser)  # nobody runs it
     browser.get("about:blank")
-    browser.get_log("browser")
+    logged(browser, "browser")

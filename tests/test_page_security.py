@@ -149,8 +149,8 @@ def test_nothing_outside_of_the_page_is_served(client: Client) -> None:
 
 def test_too_much_is_not_read(client: Client) -> None:
     assert client.post(STOP, {"now": False, "x": "x" * MAX_BODY_BYTES}).status == 413
-    assert client.ask("POST", STOP, b"", **{"Content-Length": "-1"}).status in {400, 413}
-    assert client.ask("POST", STOP, **{"Transfer-Encoding": "chunked"}).status == 413
+    assert client.ask("POST", STOP, b"", {"Content-Length": "-1"}).status in {400, 413}
+    assert client.ask("POST", STOP, headers={"Transfer-Encoding": "chunked"}).status == 413
 
 
 def test_no_secret_is_in_any_answer(tmp_path: Path) -> None:
