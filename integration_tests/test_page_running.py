@@ -19,7 +19,7 @@ from tests.page_http import Client
 pytestmark = pytest.mark.any_server
 
 _RECORDS = 4 * CHECKPOINT_RECORDS
-_PATIENCE_S = 60
+_PATIENCE_S = 240
 
 
 @pytest.mark.timeout(600)
