@@ -7,7 +7,6 @@ import random
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -17,7 +16,7 @@ from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from spark_jobs.control import StopControl
-from spark_jobs.driving import driver_of, limits_of
+from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
 from spark_jobs.history.model import Event, failure
@@ -27,18 +26,15 @@ from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.steering import Steering
 from twophase.driver import Driver
-from twophase.errors import ConnectorError, HeadError, IdentityError, PrepareError
+from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
 from twophase.news import News
 from twophase.requests import Answer, Request
-from twophase.status import read_status
 from twophase.values import Positions, StartingPoint
 
 _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
-_FOUND = 100
-"""So many of the newest checkpoints are told when an epoch starts: a driver that was killed told nobody of its last."""
 
 
 @dataclass(slots=True)
@@ -136,12 +132,6 @@ class Runner:
         for listener in self.listeners:
             listener.happened(event)
 
-    def _tell_found(self, driver: Driver) -> None:
-        with suppress(HeadError):  # the start will say so, if it is in its way
-            if (status := read_status(driver.head, _FOUND)) is not None:
-                for listener in self.listeners:
-                    listener.found(status)
-
     def _tell_news(self, news: News) -> None:
         for listener in self.listeners:
             listener.news(news)
@@ -167,7 +157,7 @@ class Runner:
             is_stopping=self.control.is_stopping,
             watcher=self._tell_news,
         ) as driver:
-            self._tell_found(driver)
+            tell_found(driver, self.listeners)
             self._held = driver.start()
             self._tell_behind(driver)
             began = starting_points(driver, sources, log)

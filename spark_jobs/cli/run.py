@@ -37,7 +37,7 @@ def run_pipeline(
     with (
         _page([spec], [run_id], page) as (beside,),
         progress.shown(),
-        recorded(spec, run_id, control.is_stopping) as recorder,
+        recorded(spec, run_id, control.ending) as recorder,
     ):
         _stop_on_signals(control)
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread

@@ -131,10 +131,10 @@ class Recorder(Listener):
 
 
 @contextmanager
-def recorded(spec: Spec, run_id: str, is_stopping: Callable[[], bool]) -> Iterator[Recorder]:
+def recorded(spec: Spec, run_id: str, ending: Callable[[], Ending]) -> Iterator[Recorder]:
     """The history of one run, which is this block. Never fails: what cannot be written is told in the log.
 
-    `is_stopping`: whether somebody asked the run to end.
+    `ending`: how the run has ended, where nothing is raised.
     """
     filing = Filing(spec.checkpoint.location / NAME, Retention())
     recorder = recorder_of(spec, run_id, filing)
@@ -145,7 +145,7 @@ def recorded(spec: Spec, run_id: str, is_stopping: Callable[[], bool]) -> Iterat
         recorder.ended(time.time(), "failed", error)
         raise
     else:
-        recorder.ended(time.time(), "stopped" if is_stopping() else "caught up")
+        recorder.ended(time.time(), ending())
     finally:
         filing.close()
 
