@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_jobs.cli.logs import log_to_stderr
-from spark_jobs.cli.options import Debug, SpecPath
+from spark_jobs.cli.options import Debug, SpecPaths
 from spark_jobs.cli.output import out
 from twophase.errors import SpecError
 
@@ -17,25 +17,31 @@ UntilCaughtUp = Annotated[
 ]
 
 
-def run(spec: SpecPath, until_caught_up: UntilCaughtUp = False, debug: Debug = False) -> None:
-    """Run a pipeline until it is stopped.
+def run(specs: SpecPaths, until_caught_up: UntilCaughtUp = False, debug: Debug = False) -> None:
+    """Run a pipeline, or several in one Spark, until they are stopped.
 
     Ctrl-C and SIGTERM finish the running checkpoint, a second one aborts it: either way nothing is left prepared.
     After a crash, start it again with the same spec: it goes on where the last complete checkpoint ended.
 
-    Exit code: 0 after a clean stop, 1 if the run failed, 2 if the spec is wrong.
+    Several pipelines share one Spark, and have the same section `spark`. Each has checkpoints and restarts of its own:
+    one that fails for good ends by itself, the others go on, and the last lines say which it was.
+
+    Exit code: 0 after a clean stop, 1 if the run failed, or one of several, 2 if a spec is wrong.
 
     Examples:
 
         eos run orders.yaml
 
         eos run orders.yaml --until-caught-up
-    """
-    loaded = out.load(spec)
-    if not loaded.sources:
-        message = f"{spec} names no sources"
-        raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos run` needs sources")
-    log_to_stderr()
-    from spark_jobs.cli.run import run_pipeline  # imports Spark, which takes a second: not before the spec is right
 
-    run_pipeline(loaded, out.console(), until_caught_up=until_caught_up, debug=out.debug)
+        eos run orders.yaml clicks.yaml
+    """
+    loaded = [out.load(spec) for spec in specs]
+    for path, spec in zip(specs, loaded, strict=True):
+        if not spec.sources:
+            message = f"{path} names no sources"
+            raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos run` needs sources")
+    log_to_stderr()
+    from spark_jobs.cli.run import run_pipelines  # imports Spark, which takes a second: not before the spec is right
+
+    run_pipelines(loaded, out.console(), until_caught_up=until_caught_up, debug=out.debug)
