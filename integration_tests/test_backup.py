@@ -67,7 +67,7 @@ def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
     pipeline.catch_up()
     pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)
 
-    _, _, load, run = whole.splitlines(keepends=True)
+    _, _, load, _ = whole.splitlines(keepends=True)
     assert "shop.sql" in load
     _type(pipeline, load)
     assert pipeline.table.count() == _RECORDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -18,13 +18,10 @@ _QUIET_S = 5.0
 
 
 class ConsoleListener(Listener):
-    """Draws the totals of a run.
-
-    On a terminal the line is redrawn four times a second; else a line at most every 5 s.
-    """
+    """Tells the totals of a run: on a terminal as a line of `shown`; else it prints one, at most every 5 s."""
 
     def __init__(self, pipeline: str, console: Console) -> None:
-        self._pipeline = pipeline
+        self.pipeline = pipeline
         self._console = console
         self.totals = Totals()
         self._printed_at_s = 0.0
@@ -33,7 +30,7 @@ class ConsoleListener(Listener):
         """See spark_jobs.report.Listener."""
         self.totals.state(text)
         if not self._console.is_terminal:
-            self._console.print(f"{self._pipeline}: {text}", highlight=False)
+            self._console.print(f"{self.pipeline}: {text}", highlight=False)
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """See spark_jobs.report.Listener."""
@@ -47,25 +44,11 @@ class ConsoleListener(Listener):
         """See spark_jobs.report.Listener."""
         self.totals.waiting = waiting
 
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """While the pipeline runs. Ends with one line that stays."""
-        if self._console.is_terminal:
-            with Live(get_renderable=self._table, console=self._console, refresh_per_second=4, transient=True):
-                yield
-        else:
-            yield
-        self._console.print(self._closing(), highlight=False, soft_wrap=True)
-
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
-        table.add_row(Text(self._pipeline, style="bold"), *(Text(cell) for cell in self._cells()))
-        return table
-
     def _line(self) -> str:
-        return f"{self._pipeline}: " + "  ".join(self._cells())
+        return f"{self.pipeline}: " + "  ".join(self.cells())
 
-    def _cells(self) -> tuple[str, ...]:
+    def cells(self) -> tuple[str, ...]:
+        """How the run stands at this moment."""
         totals, last = self.totals, self.totals.last
         if last is None:
             return (f"{totals.state_text} ({time.monotonic() - totals.started_at_s:.0f} s)",)
@@ -82,13 +65,33 @@ class ConsoleListener(Listener):
             f"{totals.records:,} records",
         )
 
-    def _closing(self) -> str:
+    def closing(self) -> str:
+        """What it has done, when it is over."""
         totals = self.totals
         seconds = time.monotonic() - totals.started_at_s
         restarts = f", {totals.restarts} restarts" if totals.restarts else ""
         left = f", the last {totals.waiting} of which the next start commits" if totals.waiting else ""
         done = "decided" if totals.waiting else "committed"
         return (
-            f"{self._pipeline}: {totals.records:,} records in, {totals.rows:,} rows {done} in "
+            f"{self.pipeline}: {totals.records:,} records in, {totals.rows:,} rows {done} in "
             f"{totals.checkpoints} checkpoints{left}, {seconds:.1f} s{restarts}"
         )
+
+
+@contextmanager
+def shown(listeners: Sequence[ConsoleListener], console: Console) -> Iterator[None]:
+    """While the pipelines run: a line for each, redrawn four times a second. Ends with lines that stay."""
+
+    def table() -> Table:
+        grid = Table.grid(padding=(0, 2))
+        for each in listeners:
+            grid.add_row(Text(each.pipeline, style="bold"), *(Text(cell) for cell in each.cells()))
+        return grid
+
+    if console.is_terminal:
+        with Live(get_renderable=table, console=console, refresh_per_second=4, transient=True):
+            yield
+    else:
+        yield
+    for each in listeners:
+        console.print(each.closing(), highlight=False, soft_wrap=True)

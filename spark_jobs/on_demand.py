@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from connectors.contracts import Source
 from spark_jobs.report import CheckpointReport
+from twophase.errors import SourceError
 from twophase.head_value import HeadValue
 from twophase.requests import Answer, Request
 from twophase.values import Positions, StartingPoint
@@ -16,7 +17,8 @@ from twophase.values import Positions, StartingPoint
 @dataclass(slots=True)
 class _Demand:
     request: Request
-    wanted: Mapping[str, Positions]  # what there was to read when it was asked
+    wanted: Mapping[str, Positions] | None = None  # what there was to read when it was asked; None: not yet known
+    decided: int | None = None  # all of that is in this checkpoint and those before it
     reports: list[CheckpointReport] = field(default_factory=list)  # of the checkpoints that have ended since
 
     def answer(self, head: HeadValue) -> Answer | None:
@@ -25,8 +27,10 @@ class _Demand:
         The first checkpoint that ends after the request may have been planned before it, so that it counts only if all
         that was there is in it; the second one was planned afterwards.
         """
-        if not self.reports:
-            return _nothing(head) if _has(head, self.wanted) else None
+        if self.decided is not None:
+            return _nothing(head) if head.committed >= self.decided else None
+        if self.wanted is None or not self.reports:
+            return None
         report = self.reports[-1] if _has(head, self.wanted) else self.reports[1] if len(self.reports) > 1 else None
         if report is None or head.committed < report.record.checkpoint_id:
             return None
@@ -53,15 +57,25 @@ class OnDemand:
             begin()
 
     def ask(self, request: Request) -> Answer | None:
-        """A handler of requests: asks the sources what there is to read. Raises SourceError if one does not answer."""
+        """A handler of requests: asks the sources what there is to read, and blocks for that; `look` answers.
+
+        Raises SourceError if a source does not answer.
+        """
         if self._head is None:
             return Answer(ok=False, message="no query is running at this moment: ask again")
+        demand = _Demand(request)
+        self._demands.append(demand)  # what ends from now on, it hears of
         head = self._head()
-        wanted = {source.name: _ends(source, head) for source in self.sources}
-        if _has(head, wanted) and head.committed == head.completed:
-            return _nothing(head)
-        self._demands.append(_Demand(request, wanted))
-        self._begin()
+        try:
+            wanted = {source.name: _ends(source, head) for source in self.sources}
+        except SourceError:
+            self._demands.remove(demand)
+            raise
+        if _has(head, wanted):
+            demand.decided = head.completed
+        else:
+            self._begin()
+        demand.wanted = wanted
         return None
 
     def look(self) -> None:

@@ -6,7 +6,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -28,18 +28,29 @@ from spark_jobs.pipeline import build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.starting_points import commit_back, starting_points
 from spark_jobs.steering import Steering
 from spark_jobs.tolerance import Tolerance
 from twophase.driver import Driver
-from twophase.errors import ConnectorError, IdentityError, PrepareError
+from twophase.errors import ConnectorError, PrepareError
 from twophase.head_value import HeadValue
 from twophase.news import News
 from twophase.requests import Answer, Request
-from twophase.values import Positions, StartingPoint
 
 _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What a run has from one query to the next."""
+
+    sources: Sequence[Source]
+    sinks: Sequence[Sink]
+    admission: Admission
+    tolerance: Tolerance
+    on_demand: OnDemand
 
 
 @dataclass(slots=True)
@@ -66,19 +77,18 @@ class Runner:
         """
         with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
             channel.sweep()
-            sources = [build_source(entry) for entry in self.spec.sources]
-            on_demand = OnDemand(sources, lambda request, answer: steering.answer(request, answer))
-            steering = self._steering = Steering(channel, {"stop": self._stop, "checkpoint": on_demand.ask})
+            lasting = self._lasting(lambda request, answer: steering.answer(request, answer))
+            steering = self._steering = Steering(channel, {"stop": self._stop, "checkpoint": lasting.on_demand.ask})
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
             try:
-                self._run(sources, on_demand)
+                self._run(lasting)
                 ended = self._stopped()
             except ConnectorError as error:
                 ended = Answer(ok=False, message=error.message, facts={"remedy": error.remedy})
                 raise
             finally:
-                on_demand.give_up("the run has ended")
+                lasting.on_demand.give_up("the run has ended")
                 for request in self._asked_to_stop:
                     steering.answer(request, ended)
                 steering.close()
@@ -100,15 +110,22 @@ class Runner:
         facts = {"completed": head.completed, "committed": head.committed, "epoch": head.epoch}
         return Answer(ok=True, message="stopped", facts=facts)
 
-    def _run(self, sources: Sequence[Source], on_demand: OnDemand) -> None:
-        strategy = self.spec.restart.strategy()
+    def _lasting(self, reply: Callable[[Request, Answer], None]) -> Lasting:
+        sources = [build_source(entry) for entry in self.spec.sources]
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
-        admission = admission_of(self.spec.checkpoint, behind=behind)
-        tolerance = Tolerance.of(self.spec.checkpoint, self.control.is_stopping)
-        sinks = [build_sink(self.spec, entry) for entry in self.spec.outputs]
+        return Lasting(
+            sources,
+            [build_sink(self.spec, entry) for entry in self.spec.outputs],
+            admission_of(self.spec.checkpoint, behind=behind),
+            Tolerance.of(self.spec.checkpoint, self.control.is_stopping),
+            OnDemand(sources, reply),
+        )
+
+    def _run(self, lasting: Lasting) -> None:
+        strategy = self.spec.restart.strategy()
         while not self.control.is_stopping():
             try:
-                self._run_epoch(sources, sinks, admission, on_demand, tolerance)
+                self._run_epoch(lasting)
                 return
             except ConnectorError as error:
                 if self.control.is_stopping():
@@ -121,8 +138,8 @@ class Runner:
                     return
                 now = time.time()
                 self._tell_event(failure(error, now, self._hit))
-                if tolerance.forgives(error):
-                    tolerance.pause()
+                if lasting.tolerance.forgives(error):
+                    lasting.tolerance.pause()
                     continue
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
@@ -153,14 +170,7 @@ class Runner:
         for listener in self.listeners:
             listener.behind(driver.owned.waiting)
 
-    def _run_epoch(
-        self,
-        sources: Sequence[Source],
-        sinks: Sequence[Sink],
-        admission: Admission,
-        on_demand: OnDemand,
-        tolerance: Tolerance,
-    ) -> None:
+    def _run_epoch(self, lasting: Lasting) -> None:
         self._hit = None
         self._tell("starting")
         log = LocalSparkLog(self.spec.checkpoint.location)
@@ -169,68 +179,46 @@ class Runner:
         with (
             driver_of(
                 self.spec,
-                sinks,
+                lasting.sinks,
                 log,
                 session=session,
                 follows=self._held,
-                commit_back=lambda positions: _commit_back(sources, positions),
+                commit_back=lambda positions: commit_back(lasting.sources, positions),
                 limits=limits_of(self.spec),
                 is_stopping=self.control.is_stopping,
                 watcher=self._tell_news,
             ) as driver,
-            paced(self.spec.checkpoint, admission, until_caught_up=self.until_caught_up) as pacing,
+            paced(self.spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
         ):
             tell_found(driver, self.listeners)
             self._held = driver.start()
             self._tell_behind(driver)
-            began = starting_points(driver, sources, log)
+            began = starting_points(driver, lasting.sources, log)
             try:
-                own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
-                turns = pacing.turns(len(sources))
-                pipeline = build(self.spark, self.spec, sources, own, began, *letters, turns=turns)
+                own, letters = lasting.sinks[: len(self.spec.sinks)], lasting.sinks[len(self.spec.sinks) :]
+                turns = pacing.turns(len(lasting.sources))
+                pipeline = build(self.spark, self.spec, lasting.sources, own, began, *letters, turns=turns)
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "building the query") from error
             self._tell("running")
-            listeners = [*self.listeners, on_demand]
             epoch = Epoch(
-                self.spec, self.control, listeners, driver, log, sources, pipeline, pacing, on_demand, tolerance
+                self.spec,
+                self.control,
+                [*self.listeners, lasting.on_demand],
+                driver,
+                log,
+                lasting.sources,
+                pipeline,
+                pacing,
+                lasting.on_demand,
+                lasting.tolerance,
             )
-            on_demand.follow(lambda: driver.owned, pacing.ask)
+            lasting.on_demand.follow(lambda: driver.owned, pacing.ask)
             try:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:
-                on_demand.follow(None)
+                lasting.on_demand.follow(None)
                 self._held, self._hit = driver.owned, epoch.hit
                 self._tell_behind(driver)
             if self.control.is_stopping():
                 self._tell("stopped")
-
-
-def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLog) -> Mapping[str, StartingPoint]:
-    """Where each source's splits began; asked for and stored in head before Spark first hears of them (R6, R10).
-
-    Raises IdentityError if the sources are not those that the pipeline has had: Spark would read on where another one
-    ended, and head would record ranges from elsewhere.
-    """
-    head, names = driver.owned, [source.name for source in sources]
-    stored = head.initial
-    # A first start may have failed between two sources.
-    if not stored.keys() <= set(names) or (head.query_id is not None and len(stored) < len(names)):
-        message = f"head holds the positions of {', '.join(sorted(stored))}; the spec's sources are {', '.join(names)}"
-        raise IdentityError(message, remedy="change the sources back, or begin anew with `eos reset`")
-    for name, plan in log.plan_after(head.incarnation, head.completed, names).items():
-        if plan.began.positions:  # found by a plan that was not decided yet, and is run again as it stands
-            driver.store_positions(name, plan.began)
-    for source in sources:
-        head = driver.owned
-        known = StartingPoint(head.initial.get(source.name, {}), head.identities.get(source.name, {}))
-        found = source.starting_point(known)
-        if found.positions or source.name not in head.initial:
-            driver.store_positions(source.name, found)
-    head = driver.owned
-    return {name: StartingPoint(head.initial[name], head.identities[name]) for name in names}
-
-
-def _commit_back(sources: Sequence[Source], positions: Mapping[str, Positions]) -> None:
-    for source in sources:
-        source.commit_back(positions.get(source.name, {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
@@ -34,16 +34,19 @@ _DEFAULTS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
 }
+_NOTHING: Final[Mapping[str, str]] = {}
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _log = logging.getLogger("eos.spark")
 
 
-def spark_session(spec: Spec, *, debug: bool = False, archive_classes: bool = False) -> SparkSession:
+def spark_session(
+    spec: Spec, *, debug: bool = False, archive_classes: bool = False, more: Mapping[str, str] = _NOTHING
+) -> SparkSession:
     """Start Spark for this spec. Blocks for some seconds; once a process.
 
     `archive_classes`: have Java keep its classes for later starts when it ends (see class_archive), which slows
-    this run by some seconds, once.
+    this run by some seconds, once. `more`: defaults of Spark's settings beside those that all have.
 
     Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
     to stderr to `spark.stderr.log`, not to the terminal. Raises SparkUnavailableError if Spark does not start, and
@@ -56,7 +59,7 @@ def spark_session(spec: Spec, *, debug: bool = False, archive_classes: bool = Fa
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     shipped = [] if is_local(master) else [str(pack(spec))]
     _inherit_modules([str(spec.folder), *shipped])
-    conf = {**_DEFAULTS, **(_LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **_REQUIRED}
+    conf = {**_DEFAULTS, **more, **(_LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **_REQUIRED}
     given = conf.get("spark.driver.extraJavaOptions", "")
     options = logging_options(spec.checkpoint.location, debug=debug)
     if is_local(master):

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from spark_jobs.console import ConsoleListener
+from spark_jobs.console import ConsoleListener, shown
 from spark_jobs.history.model import SplitLag
 from spark_jobs.report import CheckpointReport, LogListener
 from tests.twophase_values import record
@@ -42,8 +42,9 @@ def test_the_log_line_says_decided_while_sinks_are_behind(caplog: pytest.LogCapt
 )
 def test_the_live_line_and_the_closing_one(left: int, closing: str) -> None:
     file = StringIO()
-    listener = ConsoleListener("orders", Console(file=file, width=200))
-    with listener.shown():
+    console = Console(file=file, width=200)
+    listener = ConsoleListener("orders", console)
+    with shown([listener], console):
         listener.behind(0)
         listener.checkpoint(_report(0, 2))
         listener.behind(left)

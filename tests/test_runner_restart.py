@@ -13,8 +13,9 @@ import pytest
 from connectors.spec import load_spec
 from spark_jobs import runner
 from spark_jobs.plan import is_stateful
-from spark_jobs.runner import Runner, starting_points
+from spark_jobs.runner import Runner
 from spark_jobs.source_offset import SourceOffset
+from spark_jobs.starting_points import starting_points
 from twophase.errors import (
     ConnectorError,
     IdentityError,

@@ -11,7 +11,7 @@ import pytest
 
 from connectors.contracts import Horizon
 from spark_jobs.failures import TOKEN, CarriedError, translate
-from spark_jobs.pacing.turns import ALL_THERE
+from spark_jobs.pacing.turns import ALL_THERE, Turn
 from spark_jobs.source import SourceReader
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, OffsetOutOfRangeError
@@ -103,6 +103,18 @@ def test_a_topic_that_was_made_again_is_not_passed_over() -> None:
 def test_offsets_of_another_source_are_refused() -> None:
     with pytest.raises(IdentityError, match="takes the offsets of source other for those of s"):
         _next(_reader(_Source({"t/0": 6})), SourceOffset("other", {"t/0": 5}).to_json())
+
+
+class _Over:
+    def next(self) -> Turn | None:
+        return None
+
+
+def test_a_query_that_is_stopped_plans_nothing_and_asks_nobody() -> None:
+    start = SourceOffset("s", {"t/0": 5}).to_json()
+    reader = SourceReader(cast(Any, None), StartingPoint(), _Over(), TOKEN)
+    reader._source = _Source({"t/0": 9})  # type: ignore[assignment]
+    assert _next(reader, start) == start
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def _end(
 
     def epoch(self: Runner, *arguments: Any) -> None:
         nonlocal count
-        tolerance: Tolerance = arguments[-1]
+        tolerance: Tolerance = arguments[-1].tolerance
         error = epochs[count]
         count += 1
         if error is None:

@@ -34,9 +34,9 @@ class Output:
         self._secrets: frozenset[str] = frozenset()
 
     def load(self, path: Path) -> Spec:
-        """The spec of this process, its secrets known from now on. Raises SpecError."""
+        """A spec of this process, its secrets known from now on. Raises SpecError."""
         spec = load_spec(path, os.environ)
-        self._secrets = spec.secrets
+        self._secrets |= spec.secrets
         mask_log(spec.secrets)
         return spec
 

@@ -1,4 +1,4 @@
-"""`eos run`: starts Spark, runs the pipeline, and ends it cleanly on Ctrl-C and SIGTERM."""
+"""`eos run`: starts Spark, runs pipelines in it, and ends them cleanly on Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -7,70 +7,109 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
 from rich.console import Console
 
-from connectors.spec import Spec, promise
+from connectors.spec import PythonStep, Spec, promise
 from spark_jobs.cli.page_options import held_by_sinks, show_entry
-from spark_jobs.console import ConsoleListener
+from spark_jobs.console import ConsoleListener, shown
 from spark_jobs.control import StopControl
 from spark_jobs.history.recorder import recorded
+from spark_jobs.master import check_sinks
 from spark_jobs.page.live import Beside
 from spark_jobs.report import LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
+from spark_jobs.together import FAIR, check_together, run_all, sessions_of
 
 if TYPE_CHECKING:
     from spark_jobs.page.opening import PageOptions
 
 
-def run_pipeline(
-    spec: Spec, console: Console, *, until_caught_up: bool, debug: bool, page: PageOptions | None = None
-) -> None:
-    """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop. `page`: served meanwhile."""
-    console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
-    progress = ConsoleListener(spec.pipeline, console)
-    control, run_id = StopControl(), secrets.token_hex(8)
-    with (
-        _page([spec], [run_id], page) as (beside,),
-        progress.shown(),
-        recorded(spec, run_id, control.ending) as recorder,
-    ):
-        _stop_on_signals(control)
-        with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
-            # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
-            spark = starter.submit(spark_session, spec, debug=debug, archive_classes=until_caught_up).result()
-        try:
-            listeners = [LogListener(spec.pipeline), progress, recorder, *beside.listeners]
-            runner = Runner(spec, spark, listeners, until_caught_up, control, run_id, beside.url)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One of the pipelines."""
+
+    spec: Spec
+    progress: ConsoleListener
+    control: StopControl = field(default_factory=StopControl)
+    run_id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
+        """Block until it ends; in a thread of its own."""
+        spec = self.spec
+        with recorded(spec, self.run_id, self.control.ending) as recorder:
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", spec.pipeline)
+            listeners = [LogListener(spec.pipeline), self.progress, recorder, *beside.listeners]
+            runner = Runner(spec, spark, listeners, until_caught_up, self.control, self.run_id, beside.url)
             beside.live.is_steered = runner.is_steered
             runner.run()
+
+
+def run_pipelines(
+    specs: Sequence[Spec], console: Console, *, until_caught_up: bool, debug: bool, page: PageOptions | None = None
+) -> None:
+    """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop. `page`: served meanwhile."""
+    check_together(specs)
+    for spec in specs:
+        console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
+    runs = [_Run(spec, ConsoleListener(spec.pipeline, console)) for spec in specs]
+    with _page(runs, page) as beside, shown([each.progress for each in runs], console):
+        _stop_on_signals([each.control for each in runs])
+        start = partial(_session, specs, debug=debug, archive_classes=until_caught_up)
+        with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
+            spark = starter.submit(start).result()
+        try:
+            each_with = zip(runs, sessions_of(spark, specs), beside, strict=True)
+            run_all(
+                {
+                    run.spec.pipeline: partial(run.run, session, own, until_caught_up=until_caught_up)
+                    for run, session, own in each_with
+                }
+            )
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
 
 
 @contextmanager
-def _page(specs: Sequence[Spec], run_ids: Sequence[str], options: PageOptions | None) -> Iterator[Sequence[Beside]]:
+def _page(runs: Sequence[_Run], options: PageOptions | None) -> Iterator[Sequence[Beside]]:
     """Serve the page of all of them, if there is to be one, and print where."""
     if options is None:
-        yield [Beside() for _ in specs]
+        yield [Beside() for _ in runs]
         return
     from spark_jobs.page.beside import served_beside  # its libraries take a quarter of a second
 
+    specs, run_ids = [each.spec for each in runs], [each.run_id for each in runs]
     with served_beside(specs, run_ids, options, held_by_sinks, lambda page: show_entry(page.entry)) as pages:
         yield pages
 
 
-def _stop_on_signals(control: StopControl) -> None:
-    """The first signal lets the running checkpoint finish, the second aborts it: either way nothing stays prepared."""
+def _session(specs: Sequence[Spec], *, debug: bool, archive_classes: bool) -> SparkSession:
+    """Spark's own log goes to one location, and the modules beside one spec are sent to the workers.
+
+    A pipeline that runs for weeks is not to be slowed by what would hasten its next start (`archive_classes`).
+    """
+    for spec in specs[1:]:
+        check_sinks(spec)
+    steps = (spec for spec in specs if any(isinstance(step, PythonStep) for step in spec.transforms))
+    more = FAIR if len(specs) > 1 else {}
+    return spark_session(next(steps, specs[0]), debug=debug, archive_classes=archive_classes, more=more)
+
+
+def _stop_on_signals(controls: Sequence[StopControl]) -> None:
+    """The first signal lets running checkpoints finish, the second aborts them: either way nothing stays prepared."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        control.abort_running = bool(control.requested)
-        control.requested = f"{signal.Signals(number).name} received"
+        for control in controls:
+            control.abort_running = bool(control.requested)
+            control.requested = f"{signal.Signals(number).name} received"
 
     signal.signal(signal.SIGINT, handle)
     signal.signal(signal.SIGTERM, handle)

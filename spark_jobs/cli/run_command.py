@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_jobs.cli.logs import log_to_stderr
-from spark_jobs.cli.options import Debug, SpecPath
+from spark_jobs.cli.options import Debug, SpecPaths
 from spark_jobs.cli.output import out
 from spark_jobs.cli.page_options import UiHost, UiPort, UiTokenFile, page_options
 from twophase.errors import SpecError
@@ -18,11 +18,11 @@ UntilCaughtUp = Annotated[
 ]
 
 
-Ui = Annotated[bool, typer.Option("--ui", help="Serve a page that shows what the pipeline does, with its API.")]
+Ui = Annotated[bool, typer.Option("--ui", help="Serve a page that shows what the pipelines do, with its API.")]
 
 
 def run(
-    spec: SpecPath,
+    specs: SpecPaths,
     until_caught_up: UntilCaughtUp = False,
     ui: Ui = False,
     ui_host: UiHost = "127.0.0.1",
@@ -30,15 +30,18 @@ def run(
     ui_token_file: UiTokenFile = None,
     debug: Debug = False,
 ) -> None:
-    """Run a pipeline until it is stopped.
+    """Run a pipeline, or several in one Spark, until they are stopped.
 
     Ctrl-C and SIGTERM finish the running checkpoint, a second one aborts it: either way nothing is left prepared.
     After a crash, start it again with the same spec: it goes on where the last complete checkpoint ended.
 
+    Several pipelines share one Spark, and have the same section `spark`. Each has checkpoints and restarts of its own:
+    one that fails for good ends by itself, the others go on, and the last lines say which it was.
+
     With --ui it prints the URL of its page, which carries the token that the buttons take, and serves metrics for
     Prometheus at /metrics.
 
-    Exit code: 0 after a clean stop, 1 if the run failed, 2 if the spec is wrong.
+    Exit code: 0 after a clean stop, 1 if the run failed, or one of several, 2 if a spec is wrong.
 
     Examples:
 
@@ -47,13 +50,16 @@ def run(
         eos run orders.yaml --until-caught-up
 
         eos run orders.yaml --ui --ui-port 0
+
+        eos run orders.yaml clicks.yaml
     """
-    loaded = out.load(spec)
-    if not loaded.sources:
-        message = f"{spec} names no sources"
-        raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos run` needs sources")
+    loaded = [out.load(spec) for spec in specs]
+    for path, spec in zip(specs, loaded, strict=True):
+        if not spec.sources:
+            message = f"{path} names no sources"
+            raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos run` needs sources")
     log_to_stderr()
-    from spark_jobs.cli.run import run_pipeline  # imports Spark, which takes a second: not before the spec is right
+    from spark_jobs.cli.run import run_pipelines  # imports Spark, which takes a second: not before the spec is right
 
     page = page_options(ui_host, ui_port, ui_token_file) if ui else None
-    run_pipeline(loaded, out.console(), until_caught_up=until_caught_up, debug=out.debug, page=page)
+    run_pipelines(loaded, out.console(), until_caught_up=until_caught_up, debug=out.debug, page=page)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from spark_jobs.cli.asking import ask_and_wait
+from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath, Timeout
 from spark_jobs.cli.output import out
+from spark_jobs.deletion import Deleted, delete
+from spark_jobs.presence import running
 
 Now = Annotated[bool, typer.Option("--now", help="Abort the running checkpoint instead of finishing it.")]
+Delete = Annotated[
+    bool, typer.Option("--delete", help="Then delete its checkpoints, positions and state: nobody is to go on with it.")
+]
 
 
 def stop(
-    spec: SpecPath, now: Now = False, timeout: Timeout = 600.0, as_json: AsJson = False, debug: Debug = False
+    spec: SpecPath,
+    now: Now = False,
+    delete_all: Delete = False,
+    timeout: Timeout = 600.0,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
     """Stop a running pipeline: it finishes its checkpoint, commits it everywhere, and ends.
 
@@ -24,6 +36,10 @@ def stop(
     The pipeline hears of it through its head: the process may run anywhere that sees the same one. Without --timeout
     this waits for 10 minutes.
 
+    What it leaves at its checkpoint location is kept, so that the next start goes on. With --delete it is deleted, of a
+    pipeline that does not run as well: the next start begins at `starting_offsets`, and what the sinks hold of that is
+    written twice. Rows stay, what was only prepared is rolled back. Refused while something decided is not committed.
+
     Exit code: 0 when it has stopped; 1 if it does not run, ended with an error, or did not stop in time; 2 if the spec
     is wrong.
 
@@ -32,13 +48,32 @@ def stop(
         eos stop orders.yaml
 
         eos stop orders.yaml --now --timeout 1min
+
+        eos stop orders.yaml --delete
     """
     loaded = out.load(spec)
-    arguments = {"now": "true"} if now else {}
-    answer = ask_and_wait(loaded, "stop", arguments, timeout, f"stopping {loaded.pipeline}")
+    facts: dict[str, object] = {}
+    if not delete_all or running(loaded) is not None or loaded.checkpoint.head is not None:
+        arguments = {"now": "true"} if now else {}
+        facts |= ask_and_wait(loaded, "stop", arguments, timeout, f"stopping {loaded.pipeline}").facts
+    said = [f"{loaded.pipeline} has stopped{_up_to(facts)}."]
+    if delete_all:
+        log_to_stderr()
+        deleted = delete(loaded)
+        facts["deleted"] = deleted is not None
+        said.append(_told(deleted))
     if as_json:
-        out.facts({"ok": True, "pipeline": loaded.pipeline, **answer.facts})
-        return
-    committed = answer.facts.get("committed", -1)
-    upto = f"; committed up to checkpoint {committed}" if committed >= 0 else ""
-    out.show(out.text(f"{loaded.pipeline} has stopped{upto}."))
+        out.facts({"ok": True, "pipeline": loaded.pipeline, **facts})
+    else:
+        out.show(*map(out.text, said))
+
+
+def _up_to(facts: Mapping[str, object]) -> str:
+    committed = facts.get("committed", -1)
+    return f"; committed up to checkpoint {committed}" if committed != -1 else ""
+
+
+def _told(deleted: Deleted | None) -> str:
+    if deleted is None:
+        return "It never ran here: there is nothing to delete."
+    return f"Its checkpoints up to {deleted.completed} are deleted, and the next start begins at starting_offsets."

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from spark_jobs.pacing.pace import Pace
 
-_LOOK_S: Final = 0.05
+_LOOK_S: Final = 0.1
 """Between two looks at the pace: how late a request or a stop may be heard."""
 
 _IDLE_SHARE: Final = 0.1

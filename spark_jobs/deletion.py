@@ -1,0 +1,71 @@
+"""Deletes what a stopped pipeline has left, when nobody is to go on with it: `eos stop --delete`."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.registry import build_sink, open_head
+from connectors.spec import Spec
+from spark_jobs.driving import driver_of
+from spark_jobs.spark_log import LocalSparkLog
+from twophase.codec import decode_head
+from twophase.errors import ConnectorError
+
+_FILES: Final = (
+    "spark",
+    "log",
+    "spark.log*",
+    "spark.stderr.log",
+    "log4j2.properties",
+    "admission.json",
+    "history.sqlite*",
+)
+"""At the checkpoint location. Head stays, which is small: with the claims in the sinks it keeps a driver that was
+frozen meanwhile from writing, and lets the pipeline begin anew under its name."""
+
+
+class UncommittedError(ConnectorError):
+    """Something is decided and not visible everywhere: to delete what tells of it would lose rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What is gone."""
+
+    completed: int  # the newest checkpoint that was completed; -1: there was none
+    incarnation: str  # of the life that has ended
+
+
+def delete(spec: Spec) -> Deleted | None:
+    """End this life of the pipeline: its checkpoints, positions, state, witnesses and segments are gone afterwards.
+
+    What was prepared and never decided is rolled back, rows in the sinks stay. The next run begins at
+    `starting_offsets`. Killed half way, it is called again. None: the pipeline never ran here.
+
+    Called when no driver runs; one that does is fenced. Raises UncommittedError, before anything is changed, where a
+    decided checkpoint is not committed everywhere; HeadError, SinkUnavailableError, LostCommittableError.
+    """
+    with closing(open_head(spec)) as store:
+        seen = store.read()
+    if seen is None:
+        return None
+    head = decode_head(seen.value)
+    if head.waiting:
+        message = f"{spec.pipeline}: {head.waiting} checkpoints are decided and not committed in every sink"
+        remedy = "commit them first: `eos run --until-caught-up`, or `eos transactions settle`"
+        raise UncommittedError(message, remedy=remedy)
+    sinks = [build_sink(spec, entry) for entry in spec.outputs]
+    log = LocalSparkLog(spec.checkpoint.location)
+    with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
+        driver.reset()
+    for pattern in _FILES:
+        for path in spec.checkpoint.location.glob(pattern):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+    return Deleted(head.completed, head.incarnation)
