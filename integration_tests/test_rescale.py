@@ -110,6 +110,35 @@ def test_fewer_state_partitions_with_slots_that_count_checkpoints(counting: Pipe
     ]
 
 
+@pytest.mark.timeout(900)
+def test_what_spark_cannot_divide_is_left_as_it_was(pipeline: Pipeline) -> None:
+    """No state; state that is refused beforehand; and a file of the state that Spark finds damaged under way."""
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    _rescale(pipeline, 5).fail("keeps no state: there is nothing to divide", code=2)
+
+    once = "SELECT DISTINCT id, word, payload FROM incoming"
+    pipeline.spec["transforms"] = [{"name": "rows", "sql": once, "output_mode": "update"}]
+    pipeline.command("reset", "--to", "completed", "--yes").succeed()
+    pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    completed = pipeline.head.completed
+    kept = {path: path.read_bytes() for path in (_spark(pipeline) / "state").rglob("*.zip")}
+    assert kept
+    for path in kept:
+        path.write_bytes(b"damaged")
+    _rescale(pipeline, 5).fail("dividing the state into 5 partitions failed", "all is as before")
+    assert (pipeline.head.completed, not (_spark(pipeline) / "offsets" / str(completed + 1)).exists()) == (
+        completed,
+        True,
+    )
+    for path, content in kept.items():
+        path.write_bytes(content)
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    pipeline.assert_exact(4 * CHECKPOINT_RECORDS)
+
+
 def _rescale(pipeline: Pipeline, partitions: int, *arm: str, options: list[str] | None = None) -> PipelineProcess:
     return pipeline.command("rescale", "--state-partitions", str(partitions), "--yes", *(options or []), arm=arm)
 

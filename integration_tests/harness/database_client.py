@@ -39,7 +39,7 @@ def _dump(connection: sqlalchemy.Connection) -> None:
 
 
 def _load(connection: sqlalchemy.Connection) -> None:
-    for name, made, rows in pickle.load(sys.stdin.buffer):  # noqa: S301 it is our own
+    for name, made, rows in pickle.load(sys.stdin.buffer):
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS `{name}`")
         connection.exec_driver_sql(made)
         if rows:

@@ -110,10 +110,7 @@ def _plan(spec: Spec, wanted: int) -> Plan:
     if head is None or head.completed < 0:
         message = f"pipeline {spec.pipeline} has completed no checkpoint yet, so that it has no state"
         raise SpecError(message, remedy=f"give {STATE_PARTITIONS} in the spec's `spark.conf`: the first run takes it")
-    if not log.has_state(head.incarnation):
-        message = f"pipeline {spec.pipeline} keeps no state: there is nothing to divide"
-        remedy = f"its tasks are as many as Spark has cores, or as {STATE_PARTITIONS} in the spec's `spark.conf` says"
-        raise SpecError(message, remedy=remedy)
+    log.check_divisible(head.incarnation)
     spark = log.state(head.incarnation)
     before, unfinished = spark.state_partitions.get(head.completed, 0), None
     if spark.newest_planned == head.completed + 1:
