@@ -62,7 +62,6 @@ def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
     _type(pipeline, copy)
     assert process.wait() == 0
     pipeline.assert_exact(_RECORDS)
-    epoch = pipeline.head.epoch
     pipeline.workload.produce(CHECKPOINT_RECORDS)
     pipeline.catch_up()
     pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)
@@ -77,7 +76,7 @@ def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
 
     shutil.rmtree(pipeline.location)
     shutil.copytree(pipeline.folder / "backup" / "checkpoints", pipeline.location)
-    pipeline.start().fail(f"sink warehouse has seen epoch {epoch + 1}, head is at {epoch - 1}: head was set back")
+    pipeline.start().fail("sink warehouse has seen epoch 2, head is at 1: head was set back")
     assert "will be written twice" in _type(pipeline, older)
     verdict = pipeline.verdict()
     assert (verdict.lost, verdict.duplicated, verdict.unexpected) == (0, CHECKPOINT_RECORDS, 0), str(verdict)

@@ -19,6 +19,7 @@ from spark_jobs.control import StopControl
 from spark_jobs.driving import driver_of, limits_of
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
+from spark_jobs.kept_partitions import tell_kept_partitions
 from spark_jobs.pipeline import build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener
@@ -143,6 +144,8 @@ class Runner:
                 pipeline = build(self.spark, self.spec, sources, own, began, *letters)
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "building the query") from error
+            if pipeline.stateful:
+                tell_kept_partitions(self.spec, log, driver.owned.incarnation)
             self._tell("running")
             epoch = Epoch(self.spec, self.control, self.listeners, driver, log, sources, pipeline, self.until_caught_up)
             try:
