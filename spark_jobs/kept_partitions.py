@@ -17,6 +17,7 @@ def tell_kept_partitions(spec: Spec, log: LocalSparkLog, incarnation: str) -> No
     kept, said = state.state_partitions.get(state.newest_planned), spec.spark.conf.get(STATE_PARTITIONS)
     if kept is not None and said is not None and str(kept) != str(said):
         _log.warning(
-            "%s: the spec has %s: %s, and the state keeps its %d partitions; `eos rescale --state-partitions %s` divides it",
+            "%s: the spec has %s: %s, and the state keeps its %d partitions: "
+            "`eos rescale --state-partitions %s` divides it",
             *(spec.pipeline, STATE_PARTITIONS, said, kept, said),
         )
