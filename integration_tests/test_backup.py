@@ -83,6 +83,23 @@ def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.timeout(1200)
+def test_a_head_in_the_sinks_database_is_in_its_dump(pipeline: Pipeline) -> None:
+    pipeline.spec["checkpoint"]["head"] = "${env:SINK_URL}"
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    _, make, copy, dump, _ = _blocks("A copy of everything")[0].splitlines(keepends=True)
+    _type(pipeline, make, copy, dump)
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    (whole,) = _blocks("Everything is put back")
+    _type(pipeline, whole.splitlines(keepends=True)[2])
+    pipeline.start().fail("Spark has planned batch 2, but the newest completed checkpoint is 1")
+    _type(pipeline, whole)
+    assert not (pipeline.location / "head").exists()
+    pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)
+
+
+@pytest.mark.timeout(1200)
 def test_what_is_lost_and_the_way_back(pipeline: Pipeline) -> None:
     """First Spark's checkpoint, then head in the middle of a checkpoint, then everything."""
     group = pipeline.workload.topic
