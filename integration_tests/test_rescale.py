@@ -79,14 +79,16 @@ def test_fewer_state_partitions_with_slots_that_count_checkpoints(counting: Pipe
     counting.catch_up()
     _rescale(counting, 1).fail("has spark.sql.shuffle.partitions: 4, and not 1", "write 1 there", code=2)
 
-    counting.spec["spark"]["conf"] = {}
+    counting.spec["spark"]["conf"] = {"spark.sql.shuffle.partitions": 1}
     process = _rescale(counting, 1)
     process.await_file(_spark(counting) / "offsets" / "2")
     process.kill()
+    counting.spec["spark"]["conf"] = {}
     _rescale(counting, 4).succeed()
     assert (counting.head.completed, _partitions(counting)) == (1, {0: 4, 1: 4})
     counting.workload.produce(CHECKPOINT_RECORDS)
-    counting.catch_up()
+    counting.spec["spark"]["conf"] = {"spark.sql.shuffle.partitions": 1}
+    assert "spark.sql.shuffle.partitions: 1, and the state keeps its 4 partitions" in counting.catch_up().output()
 
     done = _rescale(counting, 1, options=["--json"])
     done.succeed()
@@ -108,6 +110,53 @@ def test_fewer_state_partitions_with_slots_that_count_checkpoints(counting: Pipe
         None,
         None,
     ]
+
+
+@pytest.mark.timeout(900)
+def test_another_number_of_cores_is_another_number_of_tasks(pipeline: Pipeline) -> None:
+    """Of a sink with a key, whose rows go through a shuffle: more and fewer, around a decision and without one."""
+    pipeline.table.execute(f"ALTER TABLE `{TABLE}` ADD PRIMARY KEY (id)")
+    pipeline.workload.produce(3 * CHECKPOINT_RECORDS)
+    tasks = []
+    for cores, stem in ((1, "prepared@1"), (3, "after-decide@2"), (2, "prepared@3")):
+        pipeline.spec["spark"]["master"] = f"local[{cores}]"
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        process.kill()
+        tasks.append(len(pipeline.decided().committables["warehouse"]))
+        pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    assert [*tasks, len(pipeline.decided().committables["warehouse"])] == [1, 3, 3, 2]
+    pipeline.assert_exact(6 * CHECKPOINT_RECORDS)
+
+
+@pytest.mark.timeout(900)
+def test_what_spark_cannot_divide_is_left_as_it_was(pipeline: Pipeline) -> None:
+    """No state; state that is refused beforehand; and a file of the state that Spark finds damaged under way."""
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    _rescale(pipeline, 5).fail("keeps no state: there is nothing to divide", code=2)
+
+    once = "SELECT DISTINCT id, word, payload FROM incoming"
+    pipeline.spec["transforms"] = [{"name": "rows", "sql": once, "output_mode": "update"}]
+    pipeline.command("reset", "--to", "completed", "--yes").succeed()
+    pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    completed = pipeline.head.completed
+    kept = {path: path.read_bytes() for path in (_spark(pipeline) / "state").rglob("*.zip")}
+    assert kept
+    for path in kept:
+        path.write_bytes(b"damaged")
+    _rescale(pipeline, 5).fail("dividing the state into 5 partitions failed", "all is as before")
+    assert (pipeline.head.completed, not (_spark(pipeline) / "offsets" / str(completed + 1)).exists()) == (
+        completed,
+        True,
+    )
+    for path, content in kept.items():
+        path.write_bytes(content)
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    pipeline.assert_exact(4 * CHECKPOINT_RECORDS)
 
 
 def _rescale(pipeline: Pipeline, partitions: int, *arm: str, options: list[str] | None = None) -> PipelineProcess:

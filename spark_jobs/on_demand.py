@@ -40,7 +40,7 @@ class _Demand:
 
 
 @dataclass(slots=True)
-class OnDemand:
+class OnDemand(Listener):
     """What was asked of one run, over all its queries. Used by the thread that hears requests, by Spark's, which ends
     checkpoints (a Listener), and by the one that waits for the query."""
 

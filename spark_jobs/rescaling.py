@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingCheckpointManager
 
@@ -53,20 +54,13 @@ class Rewriting:
         """Raises SparkUnavailableError if Spark is gone: what it has begun the same command brings to its end."""
         started_at = time.time()
         if self.log.state(incarnation).newest_committed < checkpoint_id:
-            if not self.log.has_state(incarnation):
-                message = "the pipeline keeps no state: there is nothing to divide"
-                remedy = (
-                    "its tasks are as many as Spark has cores, or as `spark.sql.shuffle.partitions` in the spec says"
-                )
-                return Failed(SpecError(message, remedy=remedy))
             try:
+                self.log.check_divisible(incarnation)
                 self._repartition(incarnation, state_partitions)
-            except Py4JJavaError as error:
-                why = str(error.java_exception.getMessage()).partition("\n")[0]
-                message = f"dividing the state into {state_partitions} partitions failed: {why}"
-                return Failed(
-                    PrepareError(message, remedy="the pipeline goes on with the state that it had: `eos run`")
-                )
+            except SpecError as error:
+                return Failed(error)
+            except (PySparkException, Py4JJavaError) as error:
+                return Failed(_failure(error, state_partitions))
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "dividing the state") from error
         os.sync()  # Spark does not: what is decided on this must outlast a power cut
@@ -94,3 +88,9 @@ class Rewriting:
             stage = tracker.getStageInfo(number)
             if stage is not None:
                 self.tell(f"stage {number}: {stage.numCompletedTasks} of {stage.numTasks} tasks")
+
+
+def _failure(error: PySparkException | Py4JJavaError, state_partitions: int) -> PrepareError:
+    said = str(error) if isinstance(error, PySparkException) else str(error.java_exception.getMessage())
+    message = f"dividing the state into {state_partitions} partitions failed: {said.splitlines()[0]}"
+    return PrepareError(message, remedy="all is as before, and `eos run` goes on with it; spark.log says more")

@@ -20,6 +20,7 @@ from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
 from spark_jobs.history.model import Event, failure
+from spark_jobs.kept_partitions import tell_kept_partitions
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.admission import Admission
 from spark_jobs.pacing.pacing import paced
@@ -200,6 +201,8 @@ class Runner:
                 pipeline = build(self.spark, self.spec, lasting.sources, own, began, *letters, turns=turns)
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "building the query") from error
+            if pipeline.stateful:
+                tell_kept_partitions(self.spec, log, driver.owned.incarnation)
             self._tell("running")
             epoch = Epoch(
                 self.spec,

@@ -18,6 +18,7 @@ from twophase.values import SparkState
 STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting of Spark's that says into how many partitions state is divided. A query keeps that of its first run."""
 
+_LIMIT = '"operatorName":"globalLimit"'
 _NEWEST = 4  # files: an entry and its checksum, and those before
 _REMEDY = "restore Spark's checkpoint folder from a backup, or use `eos reset`"
 
@@ -75,9 +76,18 @@ class LocalSparkLog:
         except FileNotFoundError:
             return {}
 
-    def has_state(self, incarnation: str) -> bool:
-        """Whether the query keeps state. Only after its first batch."""
-        return any(self.folder(incarnation).glob("state/*/_metadata/*"))
+    def check_divisible(self, incarnation: str) -> None:
+        """Whether the query keeps state that Spark can divide anew. Only after its first batch. Raises SpecError.
+
+        Looked at before Spark is asked: it would plan first, and then find out.
+        """
+        described = [path for path in self.folder(incarnation).glob("state/*/_metadata/**/[!.]*") if path.is_file()]
+        if not described:
+            message = "the pipeline keeps no state: there is nothing to divide"
+            raise SpecError(message, remedy="its tasks are as many as Spark has cores at the start")
+        if any(_LIMIT in path.read_text() for path in described):
+            message = "a step has a LIMIT, which counts in one partition: Spark cannot divide that state"
+            raise SpecError(message, remedy="leave it as it is; or take the LIMIT out and begin anew by `eos reset`")
 
     def state_bytes(self, incarnation: str) -> int:
         """What the state takes on disk, with the older versions of it that Spark keeps."""

@@ -75,6 +75,10 @@ def test_offsets_of_single_splits(spec: Spec) -> None:
     assert found(spec, "t/0=70, t/1=49") == [("t/0", 60, 70, 0, 10), ("t/1", 50, 49, 1, 0), ("t/2", None, 0, 0, 0)]
 
 
+def test_where_the_newest_completed_checkpoint_ended_nothing_is_twice_or_left_out(spec: Spec) -> None:
+    assert found(spec, "completed") == [("t/0", 60, 60, 0, 0), ("t/1", 50, 50, 0, 0), ("t/2", None, 0, 0, 0)]
+
+
 def test_of_a_pipeline_that_never_ran(spec: Spec) -> None:
     assert found(spec, "t/0=15", None) == [("t/0", None, 15, 0, 5), ("t/1", None, 0, 0, 0), ("t/2", None, 0, 0, 0)]
     assert [each[4] for each in found(spec, "latest", None)] == [90, 50, 7]

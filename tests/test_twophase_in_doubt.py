@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from spark_jobs.cli.in_doubt import chosen_of
 from tests.twophase_values import head, record, scope
+from twophase.errors import IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.in_doubt import Fate, doubt_of
 from twophase.participants import Prepared
@@ -48,3 +50,16 @@ def test_a_try_that_was_aborted_is_rolled_back_and_the_next_one_is_open() -> Non
     for attempt, fate in ((1, Fate.ROLL_BACK), (2, Fate.ROLL_BACK), (3, Fate.OPEN)):
         transaction = TransactionId(scope(5, epoch=5, attempt=attempt), sink_key("warehouse"), 0, 1)
         assert doubt_of(aborted, {}, "warehouse", _prepared(transaction)).fate is fate
+
+
+def test_what_another_life_left_is_ended_by_force_and_what_another_program_left_never() -> None:
+    lost = _prepared(TransactionId(replace(scope(4), incarnation="z" * 20), "s", 0, 1))
+    foreign = _prepared(None)
+    found = [doubt_of(HEAD, {}, "warehouse", each) for each in (lost, foreign)]
+    assert chosen_of(found, None, Fate.ROLL_BACK, force=False) == []
+    with pytest.raises(IdentityError, match="only the head of the life that it is of knows") as refused:
+        chosen_of(found, [str(lost.transaction)], Fate.ROLL_BACK, force=False)
+    assert "where that head is lost" in refused.value.remedy
+    assert chosen_of(found, [str(lost.transaction)], Fate.ROLL_BACK, force=True) == found[:1]
+    with pytest.raises(IdentityError, match="another program's"):
+        chosen_of(found, ["as listed"], Fate.ROLL_BACK, force=True)

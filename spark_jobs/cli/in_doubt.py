@@ -10,6 +10,7 @@ from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.cli.status import read_history
 from twophase.errors import IdentityError, SpecError
+from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt, Fate, doubt_of
 from twophase.participants import Committer
 from twophase.status import Status
@@ -23,12 +24,16 @@ _AGAINST: Final = {
 }
 
 
+NOBODY: Final = HeadValue(pipeline="", incarnation="", epoch=0, nonces=())
+"""The head of a pipeline that never ran, or whose head is lost: nothing is of its life."""
+
+
 class Held(NamedTuple):
     """What sinks hold, and what judges it."""
 
     found: list[Doubt]
     committers: dict[str, Committer]
-    history: Status | None  # None: the pipeline never ran
+    history: Status | None  # None: the pipeline never ran, or its head is lost
 
 
 def in_order(held: Held, chosen: Sequence[Doubt]) -> Iterator[tuple[str, int, Sequence[Committable]]]:
@@ -57,24 +62,30 @@ def _together(group: Sequence[Doubt]) -> Sequence[Committable]:
 
 @contextmanager
 def in_doubt(spec: Spec) -> Iterator[Held]:
-    """What there is, sink by sink; nothing for a pipeline that never ran, whose sinks are not asked."""
+    """What there is, sink by sink.
+
+    Without a head it may be lost: then sinks tell whose they are, and all that is prepared is of another life.
+    """
     before = read_history(spec)
-    if before is None:
-        yield Held([], {}, None)
-        return
     with ExitStack() as stack:
         committers: dict[str, Committer] = {}
         listed = []
-        for entry in (entry for entry in spec.outputs if entry.name in before.head.sinks):
+        for entry in spec.outputs:
+            if before is not None and entry.name not in before.head.sinks:
+                continue
             committer = committers[entry.name] = build_sink(spec, entry).committer(spec.pipeline)
             stack.callback(committer.close)
-            committer.inspect(before.head.incarnation, ())  # it then knows whose transactions it is asked about
-            listed += [(entry.name, each) for each in committer.prepared(before.head.incarnation)]
+            life = before.head.incarnation if before is not None else NOBODY.incarnation
+            claimed = committer.inspect(
+                life, ()
+            ).claim_incarnation  # it then knows whose transactions it is asked about
+            if before is None and claimed is not None:
+                committer.inspect(life := claimed, ())
+            listed += [(entry.name, each) for each in committer.prepared(life)]
         history = read_history(spec)  # again: what was decided since counts
-        assert history is not None
-        records = {record.checkpoint_id: record for record in history.checkpoints}
-        found = [doubt_of(history.head, records, sink, each) for sink, each in listed]
-        yield Held(found, committers, history)
+        records = {record.checkpoint_id: record for record in history.checkpoints} if history is not None else {}
+        head = history.head if history is not None else NOBODY
+        yield Held([doubt_of(head, records, sink, each) for sink, each in listed], committers, history)
 
 
 def chosen_of(found: Sequence[Doubt], ids: Sequence[str] | None, right: Fate, *, force: bool) -> list[Doubt]:

@@ -69,6 +69,7 @@ def rescale(
     """
     loaded = out.load(spec)
     _check_spec(loaded, state_partitions)
+    _head(loaded)
     log_to_stderr()
     with alone(loaded, "rescale"):
         plan = _plan(loaded, state_partitions)
@@ -105,15 +106,8 @@ def _plan(spec: Spec, wanted: int) -> Plan:
     if presence is not None:
         message = f"{spec.pipeline} runs, as process {presence.pid} at {presence.host}"
         raise IdentityError(message, remedy="stop it first: `eos stop`")
-    head = _head(spec)
-    log = LocalSparkLog(spec.checkpoint.location)
-    if head is None or head.completed < 0:
-        message = f"pipeline {spec.pipeline} has completed no checkpoint yet, so that it has no state"
-        raise SpecError(message, remedy=f"give {STATE_PARTITIONS} in the spec's `spark.conf`: the first run takes it")
-    if not log.has_state(head.incarnation):
-        message = f"pipeline {spec.pipeline} keeps no state: there is nothing to divide"
-        remedy = f"its tasks are as many as Spark has cores, or as {STATE_PARTITIONS} in the spec's `spark.conf` says"
-        raise SpecError(message, remedy=remedy)
+    head, log = _head(spec), LocalSparkLog(spec.checkpoint.location)
+    log.check_divisible(head.incarnation)
     spark = log.state(head.incarnation)
     before, unfinished = spark.state_partitions.get(head.completed, 0), None
     if spark.newest_planned == head.completed + 1:
@@ -126,10 +120,18 @@ def _plan(spec: Spec, wanted: int) -> Plan:
     return Plan(what, before, wanted, log.state_bytes(head.incarnation), head.completed)
 
 
-def _head(spec: Spec) -> HeadValue | None:
-    with closing(open_head(spec)) as store:
-        seen = store.read()
-    return decode_head(seen.value) if seen is not None else None
+def _head(spec: Spec) -> HeadValue:
+    """As it is now. Raises SpecError for a pipeline that has completed nothing; looking makes no folder."""
+    is_there = spec.checkpoint.head is not None or (spec.checkpoint.location / "head").is_dir()
+    seen = None
+    if is_there:
+        with closing(open_head(spec)) as store:
+            seen = store.read()
+    head = decode_head(seen.value) if seen is not None else None
+    if head is None or head.completed < 0:
+        message = f"pipeline {spec.pipeline} has completed no checkpoint yet, so that it has no state"
+        raise SpecError(message, remedy=f"give {STATE_PARTITIONS} in the spec's `spark.conf`: the first run takes it")
+    return head
 
 
 def _said(spec: Spec, plan: Plan) -> str:
@@ -156,7 +158,6 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
     try:
         log = LocalSparkLog(spec.checkpoint.location)
         head = _head(spec)
-        assert head is not None
         if not at_rest(head, log.state(head.incarnation)):
             out.say("running the batch that is half done to its end")
             bring_to_rest(spec, spark, [ConsoleListener(spec.pipeline, out.console())])

@@ -143,7 +143,7 @@ def check_finished(world: World, status: str, config: Config) -> None:
     if not 0 <= surplus <= len(world.spark.rescales) or world.spark.committed != len(world.decided) - 1:
         raise Violation(f"finished with {len(world.decided)} checkpoints")
     for name, sink in zip(config.names, world.sinks, strict=True):
-        direct = [n for n, record in enumerate(world.decided) if is_direct(record)]
+        direct = [n for n, record in enumerate(world.decided) if is_direct(record) and n not in world.spark.rescales]
         without = {*direct, *world.spark.rescales}
         wanted = {(n, t): 1 for n in range(len(world.decided)) for t in range(config.tasks) if n not in without}
         head = head_of(world.head)

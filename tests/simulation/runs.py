@@ -51,9 +51,11 @@ def _start(config: Config, session: str, incarnation: str, held: HeadValue | Non
 def rescale(config: Config, number: int, state_partitions: int) -> Steps:
     """`eos rescale`."""
     session, incarnation = f"s{number}.0", _incarnation(number)
-    protocol = config.coordinator.rescale.rescale
+    protocol, direct = config.coordinator.rescale.rescale, number in config.direct
     try:
-        yield from protocol(PIPELINE, config.names, session, incarnation, config.retained, state_partitions)
+        yield from protocol(
+            PIPELINE, config.names, session, incarnation, config.retained, state_partitions, direct=direct
+        )
     except IdentityError as error:
         raise RefusedError(str(error)) from error
 

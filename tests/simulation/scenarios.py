@@ -49,6 +49,10 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "a rescale while others run": (replace(small(Budget(switches=1), checkpoints=1), rescales=1), 10_000),
     "two rescales": (replace(small(Budget(switches=1), drivers=1), rescales=2), 1_000),
     "a rescale whose swaps are lost or late": (replace(small(Budget(swaps=1), drivers=1), rescales=1), 1_000),
+    "a rescale at-least-once": (
+        replace(small(Budget(switches=1), drivers=1), rescales=1, direct=frozenset({0, 1})),
+        300,
+    ),
     "at-least-once, then exactly-once": (AT_LEAST_ONCE, 5_000),
     "exactly-once, then at-least-once": (replace(AT_LEAST_ONCE, direct=frozenset({1})), 5_000),
     "at-least-once, swaps lost or late": (replace(small(Budget(switches=1, swaps=1)), direct=frozenset({0, 1})), 5_000),

@@ -136,7 +136,7 @@ def _undecided(sink: str, left: list[TransactionId]) -> IdentityError:
     message = f"sink {sink}: another life of this pipeline left {len(left)} transactions prepared: {listed}"
     remedy = (
         "start that copy once, from its own checkpoint location, so that it ends them; or, if its location is lost, "
-        "commit or roll back each by hand (XA RECOVER lists them)"
+        "end each by `eos transactions commit --force` or `rollback --force`; what was decided only that one knows"
     )
     return IdentityError(message, remedy=remedy)
 

@@ -1,0 +1,131 @@
+"""`eos rescale` before it starts Spark: what it says of a real checkpoint location, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.spec import load_spec
+from spark_jobs.cli import output, run_command_line
+from spark_jobs.presence import alone, present
+from spark_jobs.spark_log import LocalSparkLog
+from tests.test_golden_location import LOCATION, SPEC
+from twophase.errors import IdentityError
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Checkpoint 2 is completed, with state in 2 partitions, and Spark has not committed it."""
+    monkeypatch.setattr(output.out, "as_json", False)
+    shutil.copytree(LOCATION, tmp_path / "checkpoints")
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(SPEC)
+    return path
+
+
+def _spark(spec: Path) -> Path:
+    (folder,) = (spec.parent / "checkpoints" / "spark").iterdir()
+    return folder
+
+
+def _begin(spec: Path, partitions: int) -> None:
+    """What Spark writes first."""
+    offsets = _spark(spec) / "offsets"
+    before = (offsets / "2").read_text()
+    after = before.replace('"spark.sql.shuffle.partitions":"2"', f'"spark.sql.shuffle.partitions":"{partitions}"')
+    assert after != before
+    (offsets / "3").write_text(after)
+
+
+def _said(spec: Path, partitions: int, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    code = run_command_line(["rescale", str(spec), "--state-partitions", str(partitions), "--json"])
+    facts: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert code == (0 if facts["ok"] else 1), facts
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("begun", "wanted", "what"),
+    [(None, 4, "rescale"), (None, 1, "rescale"), (None, 2, "nothing"), (4, 4, "finish"), (4, 2, "take back")],
+)
+def test_it_says_what_it_would_do_and_does_nothing(
+    spec: Path, capsys: pytest.CaptureFixture[str], begun: int | None, wanted: int, what: str
+) -> None:
+    if begun is not None:
+        _begin(spec, begun)
+    before = sorted((path, path.read_bytes()) for path in LocalSparkLog(spec.parent).location.rglob("*.json"))
+    facts = _said(spec, wanted, capsys)
+    assert {key: facts[key] for key in ("what", "before", "after", "completed", "done")} == {
+        "what": what,
+        "before": 2,
+        "after": wanted,
+        "completed": 2,
+        "done": False,
+    }
+    assert facts["state_bytes"] == sum(p.stat().st_size for p in (_spark(spec) / "state").rglob("*") if p.is_file())
+    after = sorted((path, path.read_bytes()) for path in LocalSparkLog(spec.parent).location.rglob("*.json"))
+    assert after == before
+
+
+def test_it_is_refused_while_the_pipeline_runs_or_another_one_is_under_way(
+    spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = load_spec(spec, {})
+    with present(loaded, "session"):
+        facts = _said(spec, 4, capsys)
+    assert "eos-golden runs, as process" in facts["error"]["message"]
+    with alone(loaded, "rescale"):
+        facts = _said(spec, 4, capsys)
+        assert "another `eos rescale` of eos-golden is under way" in facts["error"]["message"]
+        with pytest.raises(IdentityError), alone(loaded, "rescale"):
+            pass
+    assert _said(spec, 4, capsys)["ok"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "sources:",
+            "spark: {conf: {spark.sql.shuffle.partitions: 3}}\nsources:",
+            "has spark.sql.shuffle.partitions: 3",
+        ),
+        ("location: checkpoints", "location: elsewhere", "has completed no checkpoint yet"),
+    ],
+)
+def test_a_spec_that_does_not_fit_is_refused(
+    spec: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str
+) -> None:
+    spec.write_text(SPEC.replace(old, new))
+    assert run_command_line(["rescale", str(spec), "--state-partitions", "4"]) == 2
+    assert said in capsys.readouterr().err
+    assert not (spec.parent / "elsewhere").exists(), "looking has made a folder"
+
+
+def test_state_that_cannot_be_divided_is_refused_before_spark_plans(
+    spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metadata = _spark(spec) / "state" / "0" / "_metadata" / "metadata"
+    metadata.write_text(metadata.read_text().replace("stateStoreSave", "globalLimit"))
+    assert run_command_line(["rescale", str(spec), "--state-partitions", "4"]) == 2
+    assert "a step has a LIMIT" in capsys.readouterr().err
+    shutil.rmtree(_spark(spec) / "state")
+    assert run_command_line(["rescale", str(spec), "--state-partitions", "4"]) == 2
+    assert "the pipeline keeps no state" in capsys.readouterr().err
+
+
+def test_only_a_rescale_that_spark_has_not_committed_is_taken_back(spec: Path) -> None:
+    log, life = LocalSparkLog(spec.parent / "checkpoints"), _spark(spec).name
+    log.drop_plan(life, 2)
+    assert log.state(life).newest_planned == 2, "a plan of a batch that reads was dropped"
+    _begin(spec, 4)
+    (_spark(spec) / "commits" / "3").write_text("v2\n{}")
+    log.drop_plan(life, 3)
+    assert log.state(life).rescaled_to == 4
+    (_spark(spec) / "commits" / "3").unlink()
+    log.drop_plan(life, 3)
+    assert (log.state(life).newest_planned, log.state(life).rescaled_to) == (2, None)
