@@ -22,6 +22,7 @@ from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
 from spark_jobs.cli.schema import schema
 from spark_jobs.cli.status import status
+from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
 from spark_jobs.cli.validate import validate
 from twophase.errors import ConnectorError, SpecError
@@ -40,6 +41,7 @@ app.command()(validate)
 app.command()(doctor)
 app.command()(preview)
 app.command()(run)
+app.command()(submit)
 app.command()(status)
 app.command()(repair)
 app.command()(reset)
