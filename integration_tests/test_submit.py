@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 6 * CHECKPOINT_RECORDS
 _VISIBLE_S = 240.0
+_ABORT_S = 2.0  # a checkpoint that was aborted would be so by then
 
 
 def _pack(python: Path, archive: Path) -> Path:
@@ -33,29 +34,33 @@ def _pack(python: Path, archive: Path) -> Path:
     return archive
 
 
-def _submit(pipeline: ClusterPipeline, environment: Path, *, arm: Sequence[str] = ()) -> PipelineProcess:
+def _submit(pipeline: ClusterPipeline, *options: str, arm: Sequence[str] = ()) -> PipelineProcess:
     pipeline.conf["spark.executorEnv.EOS_FAULT_DIR"] = str(pipeline.folder / f"faults-{len(pipeline.processes)}")
-    return pipeline.command("submit", "--environment", str(environment), arm=arm)
+    return pipeline.command("submit", *options, arm=arm)
 
 
 @pytest.mark.timeout(1200)
-def test_on_a_cluster_that_has_no_packages(cluster_pipeline: ClusterPipeline, cluster: Cluster, tmp_path: Path) -> None:
+def test_on_a_cluster_that_has_nothing_of_the_project(
+    cluster_pipeline: ClusterPipeline, cluster: Cluster, tmp_path: Path
+) -> None:
     """Killed before a decision, stopped by Ctrl-C, which driver and JVM both get, and by SIGTERM to spark-submit."""
     pipeline = cluster_pipeline
-    environment = _pack(cluster.python, tmp_path / "environment.tar.gz")
-    del pipeline.conf["spark.pyspark.python"]
+    packed = ("--environment", str(_pack(cluster.python, tmp_path / "environment.tar.gz")))
+    python = pipeline.conf.pop("spark.pyspark.python")
+    pipeline.environment["PYTHONPATH"] = ""  # nothing of the project reaches processes that Java starts here
     pipeline.workload.produce(_RECORDS)
 
-    process = _submit(pipeline, environment, arm=["prepared@1"])
+    process = _submit(pipeline, *packed, arm=["prepared@1"])
     task = psutil.Process(process.await_point("prepared@1"))
     assert task.cmdline()[0] == "environment/bin/python"
     process.kill()
     assert pipeline.verdict().in_sink == CHECKPOINT_RECORDS
 
-    process = _submit(pipeline, environment, arm=["before-decide@3"])
-    process.await_point("before-decide@3")
+    process = _submit(pipeline, *packed, arm=["writing@3"])
+    process.await_point("writing@3")
     process.interrupt()
-    process.release("before-decide@3")
+    time.sleep(_ABORT_S)
+    process.release("writing@3")
     process.succeed()
     assert process.left_behind() == []
     assert pipeline.prepared() == []
@@ -63,7 +68,8 @@ def test_on_a_cluster_that_has_no_packages(cluster_pipeline: ClusterPipeline, cl
     assert verdict.clean, str(verdict)
     assert verdict.in_sink == 4 * CHECKPOINT_RECORDS, str(verdict)
 
-    process = _submit(pipeline, environment)
+    pipeline.conf["spark.pyspark.python"] = python  # which has packages, but not the project
+    process = _submit(pipeline)
     deadline = time.monotonic() + _VISIBLE_S
     while pipeline.verdict().in_sink < _RECORDS:
         assert time.monotonic() < deadline, process.output()
