@@ -28,8 +28,10 @@ class StopSignals:
 
     def received(self, number: int, by: str) -> None:
         """Only assigns attributes: called by signal handlers, in any thread, anywhere."""
+        asked_otherwise = bool(self.control.requested) and not self._received  # by `eos stop`
         self._received[by] += 1
-        self.control.abort_running = max(self._received.values()) > 1
+        if asked_otherwise or self._received[by] > 1:
+            self.control.abort_running = True
         self.control.requested = f"{signal.Signals(number).name} received"
 
     def here(self) -> None:
