@@ -5,7 +5,8 @@ Imports a connector when it is first built, so that `eos validate` loads neither
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -14,6 +15,7 @@ from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.spec import Spec
 from twophase.errors import SpecError
+from twophase.requests import SHELF, Channel
 
 if TYPE_CHECKING:
     from connectors.contracts import Sink, Source
@@ -51,6 +53,16 @@ def open_head(spec: Spec) -> HeadStore:
     from connectors.sql.head import SqlHead
 
     return SqlHead(spec.checkpoint.head.reveal(), spec.pipeline)
+
+
+@contextmanager
+def open_requests(spec: Spec) -> Iterator[Channel]:
+    """The requests to a pipeline, beside its head. Called by who steers and by who is steered. Raises HeadError."""
+    head = open_head(spec)
+    try:
+        yield Channel(head.shelf(SHELF))
+    finally:
+        head.close()
 
 
 def refuse_network_location(location: Path) -> None:

@@ -13,18 +13,21 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from connectors.contracts import Sink, Source
-from connectors.registry import build_sink, build_source
+from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from spark_jobs.control import StopControl
 from spark_jobs.driving import driver_of, limits_of
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
 from spark_jobs.pipeline import build
+from spark_jobs.presence import present
 from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.steering import Steering
 from twophase.driver import Driver
 from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
+from twophase.requests import Answer, Request
 from twophase.values import Positions, StartingPoint
 
 _log = logging.getLogger("eos.runner")
@@ -41,12 +44,46 @@ class Runner:
     listeners: Sequence[Listener]
     until_caught_up: bool = False
     control: StopControl = field(default_factory=StopControl)
-    _run_id: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
+    run_id: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
     _epochs: int = field(default=0, init=False)  # that this run has started
+    _asked_to_stop: list[Request] = field(default_factory=list, init=False)
     _held: HeadValue | None = field(default=None, init=False)  # head as the newest epoch of this run held it
 
     def run(self) -> None:
-        """Block until the pipeline ends. Raises the error that no restart cures, or that used up the strategy."""
+        """Block until the pipeline ends. Raises the error that no restart cures, or that used up the strategy.
+
+        Meanwhile others see that it runs, and may ask things of it (`twophase.requests`).
+        """
+        with open_requests(self.spec) as channel, present(self.spec, self.run_id):
+            channel.sweep()
+            steering = Steering(channel, {"stop": self._stop})
+            steering.start()
+            ended = Answer(ok=False, message="the run ended unexpectedly")
+            try:
+                self._run()
+                ended = self._stopped()
+            except ConnectorError as error:
+                ended = Answer(ok=False, message=error.message, facts={"remedy": error.remedy})
+                raise
+            finally:
+                for request in self._asked_to_stop:
+                    steering.answer(request, ended)
+                steering.close()
+
+    def _stop(self, request: Request) -> None:
+        """Answered when the run has ended."""
+        self._asked_to_stop.append(request)
+        self.control.abort_running = self.control.abort_running or request.arguments.get("now") == "true"
+        self.control.requested = self.control.requested or f"asked to stop by {request.asked_by}"
+
+    def _stopped(self) -> Answer:
+        head = self._held
+        if head is None:
+            return Answer(ok=True, message="stopped before it had started")
+        facts = {"completed": head.completed, "committed": head.committed, "epoch": head.epoch}
+        return Answer(ok=True, message="stopped", facts=facts)
+
+    def _run(self) -> None:
         strategy = self.spec.restart.strategy()
         sources = [build_source(entry) for entry in self.spec.sources]
         sinks = [build_sink(self.spec, entry) for entry in self.spec.outputs]
@@ -86,7 +123,7 @@ class Runner:
     def _run_epoch(self, sources: Sequence[Source], sinks: Sequence[Sink]) -> None:
         self._tell("starting")
         log = LocalSparkLog(self.spec.checkpoint.location)
-        session = f"{self._run_id}.{self._epochs}"
+        session = f"{self.run_id}.{self._epochs}"
         self._epochs += 1
         with driver_of(
             self.spec,
@@ -111,6 +148,7 @@ class Runner:
             try:
                 epoch.run()
             finally:
+                self._held = driver.owned
                 self._tell_behind(driver)
             if self.control.is_stopping():
                 self._tell("stopped")

@@ -19,8 +19,24 @@ class Versioned:
     value: bytes
 
 
+class Shelf(Protocol):
+    """Named small contents that never change, each whole and durable or not there."""
+
+    def put(self, name: str, content: bytes) -> bool:
+        """Store it durably; False if the name is taken. Raises HeadError."""
+
+    def get(self, name: str) -> bytes | None:
+        """The content; None if there is none of this name. Raises HeadError."""
+
+    def delete(self, name: str) -> None:
+        """Forget it. Idempotent. Raises HeadError."""
+
+    def names(self) -> Sequence[str]:
+        """All names, sorted. Raises HeadError."""
+
+
 class HeadStore(Protocol):
-    """A compare-and-swap register with a shelf of immutable records beside it.
+    """A compare-and-swap register with shelves of immutable contents beside it, one of them for the records.
 
     `swap` is atomic and durable: once it has answered True, every later `read` by anybody sees this value or a newer
     one, also after a power cut. A value is small (some KiB); what is large goes into a record first.
@@ -50,6 +66,9 @@ class HeadStore(Protocol):
 
     def list_records(self) -> Sequence[str]:
         """Names of all records, sorted."""
+
+    def shelf(self, name: str) -> Shelf:
+        """A shelf for something else, made if it is missing; usable until `close`. Raises HeadError."""
 
     def describe(self) -> str:
         """Where this head is, for messages; without secrets."""

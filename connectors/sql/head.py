@@ -8,53 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
-    LargeBinary,
-    MetaData,
     NullPool,
-    String,
     Table,
     create_engine,
-    delete,
     insert,
     inspect,
     select,
     update,
 )
-from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from connectors.sql.address import connect_arguments
+from connectors.sql.shelf import BYTES, METADATA, NAME, OPTIONS, SHELVES, ExistsError, SqlShelf
 from twophase.errors import HeadError, HeadFormatError, HeadUnknownError, SpecError
 from twophase.head import Versioned
 
-_METADATA: Final = MetaData()
-_MYSQL_NAME: Final = mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin")  # compared to the letter
-_NAME: Final = String(255).with_variant(_MYSQL_NAME, "mysql", "mariadb")
-_BYTES: Final = LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
-_OPTIONS: Final[dict[str, Any]] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
-
 _HEAD: Final = Table(
     "eos_head",
-    _METADATA,
-    Column("pipeline", _NAME, primary_key=True),
+    METADATA,
+    Column("pipeline", NAME, primary_key=True),
     Column("version", BigInteger, nullable=False),
-    Column("value", _BYTES, nullable=False),
-    **_OPTIONS,
-)
-_RECORD: Final = Table(
-    "eos_record",
-    _METADATA,
-    Column("pipeline", _NAME, primary_key=True),
-    Column("name", _NAME, primary_key=True),
-    Column("content", _BYTES, nullable=False),
-    **_OPTIONS,
+    Column("value", BYTES, nullable=False),
+    **OPTIONS,
 )
 
 
@@ -76,6 +58,7 @@ class SqlHead:
         host = f"{parsed.host}:{parsed.port}" if parsed.port else parsed.host
         self._place = f"{host}/{parsed.database}" if host else str(parsed.database)
         self._created = False
+        self._records = self.shelf("records")
 
     def read(self) -> Versioned | None:
         """See HeadStore."""
@@ -100,7 +83,7 @@ class SqlHead:
                     .values(version=expected + 1, value=value)
                 )
                 return changed.rowcount == 1
-        except _ExistsError:
+        except ExistsError:
             return False
         except HeadError as error:
             if not sent:
@@ -109,35 +92,29 @@ class SqlHead:
 
     def put_record(self, name: str, content: bytes) -> None:
         """See HeadStore."""
-        try:
-            with self._transaction(f"write record {name}") as connection:
-                connection.execute(insert(_RECORD).values(pipeline=self._pipeline, name=name, content=content))
-        except _ExistsError:
-            if self.get_record(name) != content:
-                message = f"record {name} in {self.describe()} exists with another content"
-                raise HeadFormatError(message, remedy="something else wrote it; do not go on") from None
+        if not self._records.put(name, content) and self.get_record(name) != content:
+            message = f"record {name} in {self.describe()} exists with another content"
+            raise HeadFormatError(message, remedy="something else wrote it; do not go on")
 
     def get_record(self, name: str) -> bytes:
         """See HeadStore."""
-        with self._transaction(f"read record {name}") as connection:
-            content = connection.execute(
-                select(_RECORD.c.content).where(_RECORD.c.pipeline == self._pipeline, _RECORD.c.name == name)
-            ).scalar_one_or_none()
+        content = self._records.get(name)
         if content is None:
             message = f"record {name} is missing in {self.describe()}, and head points at it"
             raise HeadFormatError(message, remedy="restore the database from a backup")
-        return bytes(content)
+        return content
 
     def delete_record(self, name: str) -> None:
         """See HeadStore."""
-        with self._transaction(f"delete record {name}") as connection:
-            connection.execute(delete(_RECORD).where(_RECORD.c.pipeline == self._pipeline, _RECORD.c.name == name))
+        self._records.delete(name)
 
     def list_records(self) -> Sequence[str]:
         """See HeadStore."""
-        with self._transaction("list records") as connection:
-            names = connection.execute(select(_RECORD.c.name).where(_RECORD.c.pipeline == self._pipeline)).scalars()
-            return sorted(str(name) for name in names)
+        return self._records.names()
+
+    def shelf(self, name: str) -> SqlShelf:
+        """See HeadStore. Each has a table of its own."""
+        return SqlShelf(SHELVES[name], self._pipeline, self._transaction)
 
     def describe(self) -> str:
         """See HeadStore."""
@@ -152,7 +129,7 @@ class SqlHead:
 
     def _create(self) -> None:
         """Create the tables that are missing; other drivers may do the same at this moment."""
-        for table in _METADATA.sorted_tables:
+        for table in METADATA.sorted_tables:
             try:
                 table.create(self._engine, checkfirst=True)
             except DBAPIError:
@@ -162,20 +139,16 @@ class SqlHead:
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[Connection]:
-        """A connection and a transaction that commits at the end. Raises HeadError; _ExistsError for a taken key."""
+        """A connection and a transaction that commits at the end. Raises HeadError; ExistsError for a taken key."""
         try:
             if not self._created:
                 self._create()
             with self._engine.begin() as connection:
                 yield connection
         except IntegrityError as error:
-            raise _ExistsError(str(error.orig)) from error
+            raise ExistsError(str(error.orig)) from error
         except SQLAlchemyError as error:
             reason = getattr(error, "orig", None) or type(error).__name__
             message = f"head: cannot {doing} in {self.describe()}: {reason}"
             remedy = "see that the database answers, and that the user may create and change tables"
             raise HeadError(message, remedy=remedy) from None
-
-
-class _ExistsError(Exception):
-    """A row with this primary key is there already."""

@@ -84,6 +84,14 @@ class PipelineProcess:
                 raise AssertionError(self._report(f"did not come so far that {path} is there"))
             time.sleep(_POLL_S)
 
+    def await_output(self, text: str, timeout_s: float = _POINT_S) -> None:
+        """Wait until it has printed this. Fails if the driver ends before."""
+        deadline = time.monotonic() + timeout_s
+        while text not in self.output():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(self._report(f"did not come so far that it prints {text}"))
+            time.sleep(_POLL_S)
+
     def release(self, stem: str) -> None:
         """Let the process that stopped at this point go on."""
         self.faults.release(stem)

@@ -22,6 +22,7 @@ from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
 from spark_jobs.cli.schema import schema
 from spark_jobs.cli.status import status
+from spark_jobs.cli.stop import stop
 from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
 from spark_jobs.cli.validate import validate
@@ -43,6 +44,7 @@ app.command()(preview)
 app.command()(run)
 app.command()(submit)
 app.command()(status)
+app.command()(stop)
 app.command()(repair)
 app.command()(reset)
 app.add_typer(transactions, name="transactions")

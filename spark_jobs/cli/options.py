@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
+from connectors.spec.fields import PositiveDuration
 from spark_jobs.cli.output import out
 
 
@@ -20,6 +22,19 @@ def _debug(value: bool) -> bool:
     return value
 
 
+def _duration(value: str | float) -> float:
+    """Of what the command line says, or of the default."""
+    if isinstance(value, float):
+        return value
+    try:
+        return _DURATION.validate_python(value)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        raise typer.BadParameter(f"{mistake['msg']}; write {', '.join(mistake['ctx']['allowed'])}") from None
+
+
+_DURATION: Final = TypeAdapter(PositiveDuration)
+
 SpecPath = Annotated[
     Path, typer.Argument(metavar="SPEC", show_default=False, help="The YAML file that describes the pipeline.")
 ]
@@ -28,4 +43,10 @@ AsJson = Annotated[
 ]
 Debug = Annotated[
     bool, typer.Option("--debug", callback=_debug, help="Show stack traces with errors. Also: EOS_DEBUG=1.")
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="TIME", parser=_duration, show_default=False, help="How long to wait: 30s, 5min."
+    ),
 ]

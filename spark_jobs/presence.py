@@ -1,0 +1,98 @@
+"""Who runs a pipeline now: a file beside the checkpoint that is locked for as long as its process lives.
+
+The system lets go of the lock when the process ends, however it ends, so that nobody is taken for running who is not.
+It informs; what keeps two drivers apart is head (R1).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from connectors.spec import Spec
+from twophase.errors import HeadError
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """One process that runs a pipeline."""
+
+    session: str  # of the run: Runner.run_id
+    pid: int
+    host: str
+    started_at: float  # seconds since 1970, UTC
+    page: str | None = None  # its URL
+
+
+def folder_of(spec: Spec) -> Path:
+    """Where presences are."""
+    return spec.checkpoint.location / "run"
+
+
+@contextmanager
+def present(spec: Spec, session: str, page: str | None = None) -> Iterator[Presence]:
+    """Show others that this process runs the pipeline, for this block. Raises HeadError where it cannot be written."""
+    presence = Presence(session, os.getpid(), socket.gethostname(), time.time(), page)
+    folder = folder_of(spec)
+    path = folder / f"{session}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
+        partial = folder / f".{secrets.token_hex(8)}.partial"
+        file = partial.open("x")
+    except OSError as error:
+        message = f"{folder} cannot be written: {error.strerror}"
+        raise HeadError(message, remedy="see that the checkpoint location is writable and not full") from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # before anybody can find it
+        json.dump(asdict(presence), file)
+        file.flush()
+        partial.rename(path)
+        try:
+            yield presence
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def running(spec: Spec) -> Presence | None:
+    """Who runs this pipeline on this machine, the newest if there are several; None: nobody.
+
+    A driver on another machine that has the pipeline's head in a database is not seen.
+    """
+    found = [presence for path in folder_of(spec).glob("*.json") if (presence := _living(path)) is not None]
+    return max(found, key=lambda each: each.started_at, default=None)
+
+
+def _living(path: Path) -> Presence | None:
+    try:
+        with path.open() as file:
+            if _is_free(file.fileno()):
+                return None
+            return Presence(**json.load(file))
+    except FileNotFoundError:  # ended meanwhile
+        return None
+
+
+def _is_free(descriptor: int) -> bool:
+    """Whether its process has ended."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sweep(folder: Path) -> None:
+    """Forget processes that were killed."""
+    for path in (*folder.glob("*.json"), *folder.glob(".*.partial")):
+        with suppress(FileNotFoundError), path.open() as file:
+            if _is_free(file.fileno()):
+                path.unlink()

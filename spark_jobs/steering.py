@@ -1,0 +1,94 @@
+"""Hears what others ask of a running pipeline, and answers: the driver's end of the request channel."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from twophase.errors import ConnectorError, HeadError
+from twophase.requests import Answer, Channel, Request
+
+_log = logging.getLogger("eos.runner")
+
+_POLL_S: Final = 0.2
+_SHARE: Final = 20
+"""Looking for requests takes at most this part of the time, where a look is slow."""
+
+Handler = Callable[[Request], Answer | None]
+"""Does what is asked, or begins it and returns None: then it answers through the channel later. May block: others wait
+meanwhile. What it raises of ConnectorError becomes the answer."""
+
+
+@dataclass(slots=True)
+class Steering:
+    """A thread that looks for requests for as long as a run lives, whatever the run is waiting for."""
+
+    channel: Channel
+    handlers: Mapping[str, Handler]
+    _taken: set[str] = field(default_factory=set)
+    _answers: dict[str, tuple[Request, Answer]] = field(default_factory=dict)  # that are not stored yet
+    _over: threading.Event = field(default_factory=threading.Event)
+    _is_away: bool = False
+    _thread: threading.Thread = field(init=False)
+
+    def start(self) -> None:
+        """Begin to listen. What was asked before that was asked of an earlier run, which has ended: it is told so."""
+        self._look(_asked_before)
+        self._thread = threading.Thread(target=self._listen, name="eos-steering", daemon=True)
+        self._thread.start()
+
+    def answer(self, request: Request, answer: Answer) -> None:
+        """What became of a request that a handler has begun. May be called from any thread; does not block."""
+        self._answers[request.id] = request, answer
+
+    def close(self) -> None:
+        """Blocks until the request under way is done and what is answered is stored, where head can be reached."""
+        self._over.set()
+        self._thread.join()
+        self._look(self._handle)
+
+    def _listen(self) -> None:
+        took_s = 0.0
+        while not self._over.wait(max(_POLL_S, _SHARE * took_s)):
+            before = time.monotonic()
+            self._look(self._handle)
+            took_s = time.monotonic() - before
+
+    def _look(self, handle: Handler) -> None:
+        """Where head is away, so are its requests: they are heard when it is back."""
+        try:
+            for request in self.channel.pending():
+                if request.id not in self._taken:
+                    self._taken.add(request.id)  # done once, also if its answer cannot be stored at once
+                    if (answer := handle(request)) is not None:
+                        self.answer(request, answer)
+            for request, answer in list(self._answers.values()):
+                self.channel.answer(request, answer)
+                del self._answers[request.id]
+        except HeadError as error:
+            if not self._is_away:
+                _log.warning("requests cannot be read or answered: %s", error.message)
+            self._is_away = True
+        else:
+            self._is_away = False
+
+    def _handle(self, request: Request) -> Answer | None:
+        if self._over.is_set():
+            return Answer(ok=False, message="the run has ended")
+        _log.info("request=%s kind=%s by=%s", request.id, request.kind, request.asked_by)
+        handler = self.handlers.get(request.kind)
+        if handler is None:
+            return Answer(ok=False, message=f"the version that runs the pipeline cannot do this: {request.kind}")
+        try:
+            return handler(request)
+        except ConnectorError as error:
+            return Answer(ok=False, message=error.message, facts={"remedy": error.remedy})
+
+
+def _asked_before(_request: Request) -> Answer:
+    message = "the run that this was asked of has ended, and another one has begun: ask again"
+    return Answer(ok=False, message=message)

@@ -1,0 +1,126 @@
+"""How a running pipeline is steered: durable requests beside head, each answered with a result.
+
+The command line, the page and the API ask; the driver that runs the pipeline answers. Both sides need nothing but the
+place where head is. A request is asked once and answered once, whatever process dies in between: it stays until it is
+answered, withdrawn or out of date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from twophase.errors import HeadFormatError
+from twophase.head import Shelf
+
+FORMAT: Final = 1
+SHELF: Final = "requests"
+
+_KEPT_S: Final = 7 * 24 * 3600.0
+"""So long a request can still be read, with its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody asks of whoever runs the pipeline."""
+
+    id: str  # sorts by time
+    kind: str  # `stop`, `checkpoint`, `savepoint`
+    arguments: Mapping[str, str]
+    asked_at: float  # seconds since 1970, UTC
+    expires_at: float  # after that nobody waits for the answer, and nobody acts on it
+    asked_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a request."""
+
+    ok: bool
+    message: str
+    facts: Mapping[str, Any] = field(default_factory=dict)  # plain data
+    at: float = field(default_factory=time.time)
+
+
+@dataclass(slots=True)
+class Channel:
+    """Requests and answers of one pipeline. May be used from several threads and processes; every call may block."""
+
+    shelf: Shelf
+    clock: Callable[[], float] = time.time
+
+    def ask(self, kind: str, arguments: Mapping[str, str], *, asked_by: str, patience_s: float) -> Request:
+        """Store a request durably. Raises HeadError."""
+        now = self.clock()
+        name = f"{round(now * 1000):013d}-{secrets.token_hex(4)}"
+        request = Request(name, kind, dict(arguments), now, now + patience_s, asked_by)
+        self.shelf.put(_asked(request.id), _dump(request))
+        return request
+
+    def pending(self) -> tuple[Request, ...]:
+        """Those that wait for an answer, oldest first. Refuses those of another version. Raises HeadError."""
+        names = set(self.shelf.names())
+        ids = (found[1] for name in sorted(names) if (found := _ASKED_NAME.fullmatch(name)))
+        requests = [self._read(each) for each in ids if _answered(each) not in names]
+        return tuple(request for request in requests if request is not None and request.expires_at > self.clock())
+
+    def _read(self, request_id: str) -> Request | None:
+        content = self.shelf.get(_asked(request_id))
+        if content is None:  # just withdrawn
+            return None
+        try:
+            return Request(**_load(content))
+        except HeadFormatError as error:
+            self.shelf.put(_answered(request_id), _dump(Answer(ok=False, message=error.message)))
+            return None
+
+    def answer(self, request: Request, answer: Answer) -> None:
+        """Store the answer durably. The first one stands. Raises HeadError."""
+        self.shelf.put(_answered(request.id), _dump(answer))
+
+    def answer_of(self, request: Request) -> Answer | None:
+        """None while there is none. Raises HeadError."""
+        content = self.shelf.get(_answered(request.id))
+        return Answer(**_load(content)) if content is not None else None
+
+    def withdraw(self, request: Request) -> Answer | None:
+        """Take it back; the answer, if it was given meanwhile. Who has begun on it may go on. Raises HeadError."""
+        self.shelf.delete(_asked(request.id))
+        return self.answer_of(request)
+
+    def sweep(self) -> None:
+        """Forget what was asked long ago. Called by the driver, at its start. Raises HeadError."""
+        for name in self.shelf.names():
+            found = _NAME.fullmatch(name)
+            if found and int(found[1]) / 1000 + _KEPT_S < self.clock():
+                self.shelf.delete(name)
+
+
+_NAME: Final = re.compile(r"([0-9]{13})-[0-9a-f]{8}\.(?:request|answer)\.json")
+_ASKED_NAME: Final = re.compile(r"([0-9]{13}-[0-9a-f]{8})\.request\.json")
+
+
+def _asked(request_id: str) -> str:
+    return f"{request_id}.request.json"
+
+
+def _answered(request_id: str) -> str:
+    return f"{request_id}.answer.json"
+
+
+def _dump(value: Request | Answer) -> bytes:
+    return json.dumps({"format": FORMAT, **asdict(value)}, sort_keys=True, ensure_ascii=False).encode()
+
+
+def _load(content: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(content)
+    found = document.pop("format")
+    if found != FORMAT:
+        message = f"a request beside head has format {found}; this version reads format {FORMAT}"
+        raise HeadFormatError(message, remedy="ask with the version that runs the pipeline")
+    return document
