@@ -53,7 +53,11 @@ class _Container:
 
     def wait(self) -> int:
         """Its exit code."""
-        return int(_docker("wait", self.name))
+        deadline = time.monotonic() + _PATIENCE_S
+        while self.running():
+            assert time.monotonic() < deadline, self.output()
+            time.sleep(0.1)
+        return int(_docker("inspect", "--format", "{{.State.ExitCode}}", self.name))
 
     def output(self) -> str:
         return subprocess.run(["docker", "logs", self.name], capture_output=True, text=True, check=True).stdout
