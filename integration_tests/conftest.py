@@ -56,6 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="take a third of the tests that are marked in_turns, as $EOS_MATRIX_SEED says (default where CI=true)",
     )
 
+    group.addoption("--image", action="store_true", help="take the tests of the product's image, which they build")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
@@ -69,6 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"
+    )
+    config.addinivalue_line(
+        "markers", "image: the test builds the product's image, which takes minutes; only with --image (make image)"
     )
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
 
@@ -85,12 +90,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if parameters.get("kind") in {"postgresql", "sqlite"}:
             item.add_marker(pytest.mark.any_server)
+    left_out: set[str] = set()
+    if not config.getoption("--image"):
+        left_out |= {item.nodeid for item in items if item.get_closest_marker("image")}
     seed = seed_of_run()
     if config.getoption("--in-turns") and seed is not None:
         long = [item.nodeid for item in items if item.get_closest_marker("in_turns")]
-        left_out = set(long) - turn(long, seed)
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
-        items[:] = [item for item in items if item.nodeid not in left_out]
+        left_out |= set(long) - turn(long, seed)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connectors.contracts import Source
-from spark_jobs.report import CheckpointReport
+from spark_jobs.report import CheckpointReport, Listener
 from twophase.errors import SourceError
 from twophase.head_value import HeadValue
 from twophase.requests import Answer, Request
@@ -93,17 +93,11 @@ class OnDemand(Listener):
             self.reply(demand.request, Answer(ok=False, message=f"{why} before the checkpoint was committed"))
         self._demands.clear()
 
-    def state(self, text: str) -> None:
-        """See Listener."""
-
     def checkpoint(self, report: CheckpointReport) -> None:
         """See Listener. What was planned too early does not count: the next one begins at once, too."""
         for demand in self._demands:
             demand.reports.append(report)
             self._begin()
-
-    def behind(self, waiting: int) -> None:
-        """See Listener."""
 
 
 def _ends(source: Source, head: HeadValue) -> Positions:

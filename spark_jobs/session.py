@@ -16,26 +16,13 @@ from connectors.spec import Spec
 from spark_jobs.class_archive import archive_options
 from spark_jobs.java import collector_options, logging_options
 from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
+from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED
 from spark_jobs.shipping import pack
 from spark_jobs.spark_home import spark_home
+from spark_jobs.submitted import is_submitted
 from twophase.errors import SparkUnavailableError
 
-_REQUIRED: Final = {
-    "spark.speculation": "false",  # R5
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",  # H22: a losing attempt cannot overwrite state
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-}
-_DEFAULTS: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    "spark.sql.streaming.numRecentProgressUpdates": "5",
-}
 _NOTHING: Final[Mapping[str, str]] = {}
-_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _log = logging.getLogger("eos.spark")
 
@@ -49,39 +36,49 @@ def spark_session(
     this run by some seconds, once. `more`: defaults of Spark's settings beside those that all have.
 
     Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
-    to stderr to `spark.stderr.log`, not to the terminal. Raises SparkUnavailableError if Spark does not start, and
-    SpecError if the sinks do not suit the master.
+    to stderr to `spark.stderr.log`, not to the terminal. Where `spark-submit` has started the JVM (then the spec is one
+    that was settled with it), that has its own ways for both.
+
+    Raises SparkUnavailableError if Spark does not start, and SpecError if the sinks do not suit the master.
     """
     check_sinks(spec)
     master = spec.spark.master
+    runs = is_submitted(os.environ)
     os.environ["PYSPARK_PYTHON"] = worker_python(spec, os.environ)
-    if is_loopback(master):  # elsewhere workers must find the driver, by the name that Spark finds for this machine
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     shipped = [] if is_local(master) else [str(pack(spec))]
-    _inherit_modules([str(spec.folder), *shipped])
-    conf = {**_DEFAULTS, **more, **(_LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **_REQUIRED}
-    given = conf.get("spark.driver.extraJavaOptions", "")
-    options = logging_options(spec.checkpoint.location, debug=debug)
-    if is_local(master):
-        options += [*collector_options(given), *_start_fast(archive_classes)]
-    conf["spark.driver.extraJavaOptions"] = " ".join([*options, given]).strip()  # the last one counts
+    modules = [str(spec.folder), *shipped]
+    conf = {**DEFAULTS, **more, **(LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **REQUIRED}
+    if not runs:
+        _inherit(modules, loopback=is_loopback(master))
+        conf["spark.driver.extraJavaOptions"] = _java_options(spec, debug=debug, archive_classes=archive_classes)
     builder = SparkSession.builder.master(master).appName(f"eos {spec.pipeline}")
     for key, value in conf.items():
         builder = builder.config(key, value)
     words = spec.checkpoint.location / "spark.stderr.log"
     try:
-        with nullcontext() if debug else _stderr_to(words):
+        with nullcontext() if debug or runs else _stderr_to(words):
             session = builder.getOrCreate()
             for archive in shipped:
                 session.sparkContext.addPyFile(archive)
     except PySparkException as error:
         message = f"Spark did not start: {error}"
-        raise SparkUnavailableError(message, remedy=f"see {words}; `eos doctor` checks Java") from error
+        remedy = "see what spark-submit says" if runs else f"see {words}; `eos doctor` checks Java"
+        raise SparkUnavailableError(message, remedy=remedy) from error
+    if runs:  # and inherits nothing any more
+        pass
     if "spark.sql.shuffle.partitions" not in spec.spark.conf:
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
     # What a batch raises, and a JVM that is gone, are told by the run itself, without a trace.
     logging.getLogger("py4j").setLevel(logging.WARNING if debug else logging.CRITICAL)
     return session
+
+
+def _java_options(spec: Spec, *, debug: bool, archive_classes: bool) -> str:
+    given = spec.spark.conf.get("spark.driver.extraJavaOptions", "")
+    options = logging_options(spec.checkpoint.location, debug=debug)
+    if is_local(spec.spark.master):
+        options += [*collector_options(given), *_start_fast(archive_classes)]
+    return " ".join([*options, given]).strip()  # the last one counts
 
 
 def _start_fast(archive_classes: bool) -> list[str]:
@@ -112,7 +109,12 @@ def _stderr_to(path: Path) -> Iterator[None]:
         os.close(terminal)
 
 
-def _inherit_modules(places: Sequence[str]) -> None:
-    """Python steps may stand beside the spec: processes on this machine find them through the path they inherit."""
-    paths = [*places, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+def _inherit(modules: Sequence[str], *, loopback: bool) -> None:
+    """What the JVM is to have in its environment, and every process that it starts.
+
+    Python steps may stand beside the spec: processes on this machine find them through the path they inherit.
+    """
+    if loopback:  # elsewhere workers must find the driver, by the name that Spark finds for this machine
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    paths = [*modules, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))

@@ -59,7 +59,7 @@ def write_archive(path: Path, spec: Spec | None) -> Path:
     """
     modules = {name: root for root, name in _project()}
     if spec is not None and any(isinstance(step, PythonStep) for step in spec.transforms):
-        modules = {name: root for root, name in _beside(spec.folder)} | modules
+        modules = {name: root for root, name in beside(spec.folder)} | modules
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for root in modules.values():
             for file in _files(root):
@@ -76,7 +76,8 @@ def _project() -> Iterator[tuple[Path, str]]:
         yield Path(found.origin).parent, name
 
 
-def _beside(folder: Path) -> Iterator[tuple[Path, str]]:
+def beside(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Modules and packages that `import` finds in a folder, with their names."""
     for path in sorted(folder.iterdir()):
         if path.suffix == ".py" and path.stem.isidentifier():
             yield path, path.stem

@@ -132,7 +132,7 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://{HOST}:{self._page}/json/", timeout=10) as answer:
                 state: dict[str, Any] = json.load(answer)
-        except OSError:
+        except (OSError, json.JSONDecodeError):  # not yet
             return {}
         return state
 

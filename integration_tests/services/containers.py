@@ -35,6 +35,11 @@ class Containers:
     def __init__(self) -> None:
         self._state = State(self.kind)
 
+    @property
+    def network(self) -> str:
+        """Its name, for a container that is to reach them as kafka:29092 and mysql:3306."""
+        return f"{_project()}_default"
+
     def up(self) -> Services:
         """Start whatever does not run yet and wait until both servers answer."""
         with self._state.locked():
@@ -142,8 +147,12 @@ class Containers:
     def _compose(self, *arguments: str) -> str:
         ports = self._ports()
         environment = {"EOS_KAFKA_PORT": str(ports["kafka"]), "EOS_MYSQL_PORT": str(ports["mysql"])}
-        command = [*_compose_command(), "-p", f"eos-{identity()}", "-f", str(_COMPOSE_FILE), *arguments]
+        command = [*_compose_command(), "-p", _project(), "-f", str(_COMPOSE_FILE), *arguments]
         return _run(command, environment)
+
+
+def _project() -> str:
+    return f"eos-{identity()}"
 
 
 def _compose_command() -> list[str]:

@@ -24,6 +24,7 @@ from spark_jobs.cli.run_command import run
 from spark_jobs.cli.schema import schema
 from spark_jobs.cli.status import status
 from spark_jobs.cli.stop import stop
+from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
 from spark_jobs.cli.ui_command import ui
 from spark_jobs.cli.validate import validate
@@ -44,6 +45,7 @@ app.command()(validate)
 app.command()(doctor)
 app.command()(preview)
 app.command()(run)
+app.command()(submit)
 app.command()(status)
 app.command()(checkpoint)
 app.command()(stop)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from types import FrameType
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -26,6 +26,8 @@ from spark_jobs.page.live import Beside
 from spark_jobs.report import LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
+from spark_jobs.stop_signals import StopSignals
+from spark_jobs.submitted import given_settings, is_submitted, settle
 from spark_jobs.together import FAIR, check_together, run_all, sessions_of
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class _Run:
 
     spec: Spec
     progress: ConsoleListener
-    control: StopControl = field(default_factory=StopControl)
+    control: StopControl
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
@@ -57,11 +59,20 @@ def run_pipelines(
 ) -> None:
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop. `page`: served meanwhile."""
     check_together(specs)
+    controls = [StopControl() for _ in specs]
+    signals = StopSignals(controls)
+    if is_submitted(os.environ):
+        given = given_settings()
+        specs = [settle(spec, given, Path.cwd()) for spec in specs]
+        signals.in_jvm()
     for spec in specs:
         console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
-    runs = [_Run(spec, ConsoleListener(spec.pipeline, console)) for spec in specs]
+    runs = [
+        _Run(spec, ConsoleListener(spec.pipeline, console), control)
+        for spec, control in zip(specs, controls, strict=True)
+    ]
     with _page(runs, page) as beside, shown([each.progress for each in runs], console):
-        _stop_on_signals([each.control for each in runs])
+        signals.here()
         start = partial(_session, specs, debug=debug, archive_classes=until_caught_up)
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             spark = starter.submit(start).result()
@@ -101,15 +112,3 @@ def _session(specs: Sequence[Spec], *, debug: bool, archive_classes: bool) -> Sp
     steps = (spec for spec in specs if any(isinstance(step, PythonStep) for step in spec.transforms))
     more = FAIR if len(specs) > 1 else {}
     return spark_session(next(steps, specs[0]), debug=debug, archive_classes=archive_classes, more=more)
-
-
-def _stop_on_signals(controls: Sequence[StopControl]) -> None:
-    """The first signal lets running checkpoints finish, the second aborts them: either way nothing stays prepared."""
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        for control in controls:
-            control.abort_running = bool(control.requested)
-            control.requested = f"{signal.Signals(number).name} received"
-
-    signal.signal(signal.SIGINT, handle)
-    signal.signal(signal.SIGTERM, handle)

@@ -1,0 +1,2 @@
+-- For the profile `all`.
+CREATE DATABASE IF NOT EXISTS eos_shop;

@@ -1,0 +1,22 @@
+"""Settings of Spark's that the protocol needs, and those that suit connectors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+REQUIRED: Final = {
+    "spark.speculation": "false",  # R5
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",  # H22: a losing attempt cannot overwrite state
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+DEFAULTS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+}
+LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Where master and workers are on this machine."""

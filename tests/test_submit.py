@@ -1,0 +1,159 @@
+"""The line of spark-submit: what it says, and what is refused before it runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.spec import Spec, load_spec
+from spark_jobs.cli import output, run_command_line
+from spark_jobs.submit import Request, Submission, submission
+from spark_jobs.submit.line import APPLICATION
+from twophase.errors import SpecError
+
+_SPEC = """
+pipeline: words
+checkpoint: {{location: {location}}}
+{spark}
+sources:
+  - {{name: words, connector: kafka, bootstrap_servers: "k:1", topics: [words], format: {{type: string}}}}
+transforms: [{{name: steps, {step}}}]
+sinks: [{{name: t, from: steps, connector: mysql, url: "${{env:URL}}", table: t, commit: two-phase}}]
+"""
+_SQL = "sql: SELECT value FROM words"
+_PYTHON = "python: 'own:steps', from: words"
+_URL = "mysql+pymysql://u:secret@h/d"
+_CLAIM = "spark.kubernetes.driver.volumes.persistentVolumeClaim.data.mount.path"
+_IMAGE = ("--conf", "spark.kubernetes.container.image=i", "--conf", "spark.kubernetes.file.upload.path=s3a://b/u")
+_ENVIRON = {"SPARK_HOME": "/opt/spark"}
+
+
+def _spec(folder: Path, spark: str = "", location: str = "./checkpoints", step: str = _SQL) -> Spec:
+    (folder / "words.yaml").write_text(_SPEC.format(spark=spark, location=location, step=step))
+    return load_spec(folder / "words.yaml", {"URL": _URL})
+
+
+def _submission(folder: Path, *options: str, spark: str = "", location: str = "", **asked: Any) -> Submission:
+    spec = _spec(folder, spark, location or "./checkpoints", asked.pop("step", _SQL))
+    request = Request(folder / "words.yaml", options=options, **asked)
+    return submission(spec, request, _ENVIRON, frozenset({"URL"}))
+
+
+def test_in_client_mode(tmp_path: Path) -> None:
+    """The driver's Python is this one; what the JVM takes only at its start comes from the spec."""
+    spark = "spark: {master: 'spark://127.0.0.1:7077', conf: {spark.driver.memory: 2g}}"
+    made = _submission(tmp_path, "--queue", "etl", spark=spark, arguments=("--until-caught-up",))
+    assert made.command == (
+        *("/opt/spark/bin/spark-submit", "--master", "spark://127.0.0.1:7077", "--deploy-mode", "client"),
+        *("--name", "eos words", "--conf", "spark.driver.memory=2g"),
+        *("--conf", f"spark.pyspark.driver.python={sys.executable}"),
+        *("--queue", "etl", str(APPLICATION), str(tmp_path / "words.yaml"), "--until-caught-up"),
+    )
+    assert made.folder is None
+    assert made.variables["SPARK_LOCAL_IP"] == "127.0.0.1"
+    settings = tmp_path / "checkpoints" / "log4j2.properties"
+    assert made.variables["SPARK_SUBMIT_OPTS"] == f'-Dlog4j2.configurationFile="{settings}"'
+    assert settings.is_file()
+    assert made.conditions == ()
+
+
+def test_a_packed_environment(tmp_path: Path) -> None:
+    """Where the driver starts, the path that workers have leads to its own Python."""
+    archive = tmp_path / "environment.tar.gz"
+    archive.touch()
+    made = _submission(tmp_path, master="yarn", environment=str(archive))
+    assert made.command[made.command.index("--archives") + 1] == f"{archive}#environment"
+    assert "spark.pyspark.python=environment/bin/python" in made.command
+    made.prepare()
+    assert made.folder == tmp_path / "checkpoints" / "submit"
+    assert sys.executable in (made.folder / "environment" / "bin" / "python").read_text()
+    assert made.line().startswith(f"cd {made.folder} && SPARK_SUBMIT_OPTS=")
+
+
+def test_in_cluster_mode(tmp_path: Path) -> None:
+    """The spec is sent, and the modules beside it; what nobody can see from here is said."""
+    (tmp_path / "own.py").touch()
+    given = ("--conf", "spark.yarn.appMasterEnv.URL=u")
+    where = {"deploy_mode": "cluster", "master": "yarn", "location": "/srv/words", "step": _PYTHON}
+    made = _submission(tmp_path, *given, **where)
+    command = list(made.command)
+    assert command[command.index("--files") + 1] == str(tmp_path / "words.yaml")
+    assert command[command.index("--py-files") + 1] == str(tmp_path / "own.py")
+    assert command[-2:] == [str(APPLICATION), "words.yaml"]
+    assert (made.folder, made.variables) == (None, {})
+    assert "/srv/words is the same local disk wherever the driver starts" in made.conditions[0]
+
+
+def test_on_kubernetes(tmp_path: Path) -> None:
+    given = (*_IMAGE, "--conf", "spark.kubernetes.driver.secretKeyRef.URL=s:url", "--conf", f"{_CLAIM}=/srv")
+    where = {"deploy_mode": "cluster", "master": "k8s://https://h", "location": "/srv/words"}
+    made = _submission(tmp_path, *given, **where)
+    assert made.command[-2 - len(given) : -2] == given
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "message"),
+    [
+        ({}, (), "neither the spec nor the command line names a cluster"),
+        ({"master": "local[2]"}, (), r"local\[2\] is this machine"),
+        ({"spark": "spark: {master: yarn}", "master": "spark://h:7077"}, (), "spark.master is yarn in the spec"),
+        ({"master": "yarn"}, ("--master", "local"), "writes --master itself"),
+        ({"master": "yarn"}, ("--archives=a.zip",), "writes --archives itself"),
+        ({"master": "yarn", "environment": "away.tar.gz"}, (), "away.tar.gz is not there"),
+        (
+            {"master": "yarn", "environment": "hdfs://e.tar.gz", "spark": "spark: {conf: {spark.pyspark.python: p}}"},
+            (),
+            "--environment brings the workers' Python, and spark.pyspark.python is p",
+        ),
+        ({"master": "spark://h:7077", "deploy_mode": "cluster"}, (), "runs no Python driver of its own"),
+        ({"master": "yarn", "deploy_mode": "cluster"}, (), "is in the spec's folder"),
+        ({"master": "yarn", "deploy_mode": "cluster", "location": "/srv/w"}, (), "the driver will not have URL"),
+        (
+            {"master": "k8s://h", "deploy_mode": "cluster", "location": "/srv/w"},
+            (),
+            "Kubernetes needs spark.kubernetes.container.image and spark.kubernetes.file.upload.path",
+        ),
+        (
+            {"master": "k8s://h", "deploy_mode": "cluster", "location": "/srv/w"},
+            (*_IMAGE, "--conf", f"{_CLAIM}=/data"),
+            r"/srv/w\) is on no volume of the driver's",
+        ),
+    ],
+)
+def test_refused(tmp_path: Path, asked: dict[str, str], options: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        _submission(tmp_path, *options, **asked)
+
+
+def test_settings_of_a_properties_file_count(tmp_path: Path) -> None:
+    """Secrets had better stand there than on a command line."""
+    (tmp_path / "driver.conf").write_text(f"# a comment\nspark.yarn.appMasterEnv.URL  {_URL}\n")
+    options = ("--properties-file", str(tmp_path / "driver.conf"))
+    _submission(tmp_path, *options, deploy_mode="cluster", master="yarn", location="/srv/words")
+
+
+def test_packages_beside_the_spec_are_not_sent_to_a_driver(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").touch()
+    asked = {"deploy_mode": "cluster", "master": "yarn", "location": "/srv/words", "step": _PYTHON}
+    with pytest.raises(SpecError, match="own beside the spec"):
+        _submission(tmp_path, "--conf", "spark.yarn.appMasterEnv.URL=u", **asked)
+
+
+def test_a_dry_run_prints_the_line_without_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("URL", _URL)
+    monkeypatch.setattr(output.out, "as_json", False)
+    _spec(tmp_path)
+    arguments = ["submit", str(tmp_path / "words.yaml"), "--master", "yarn", "--dry-run"]
+    assert run_command_line([*arguments, "--", "--conf", f"spark.executorEnv.URL={_URL}"]) == 0
+    line = capsys.readouterr().out
+    assert "spark-submit --master yarn --deploy-mode client" in line
+    assert "secret" not in line
+    assert run_command_line([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["command"][1:3] == ["--master", "yarn"]
