@@ -197,10 +197,10 @@ def _abort_prepared(old: HeadValue) -> Steps[None]:
         yield messages.AbortPrepared(leftovers)
 
 
-def be_born(owned: Ownership) -> Steps[None]:
+def be_born(owned: Ownership, point: str = "claim") -> Steps[None]:
     """Write the first head there ever was here. Raises FencedError if somebody else has."""
     value = owned.stamped(replace(owned.head, epoch=1))
-    landed = yield messages.Swap(owned.version, value, "claim")
+    landed = yield messages.Swap(owned.version, value, point)
     if not landed:
         seen: Seen | None = yield messages.ReadHead()
         if seen is None or value.nonces[-1] not in seen.head.nonces:

@@ -108,7 +108,7 @@ def restore(
         yield messages.PutRecord(ref, record)
     if seen is None:
         owned = Ownership(session, 0, life.apply(HeadValue(pipeline, incarnation, epoch=0, nonces=())))
-        yield from be_born(owned)
+        yield from be_born(owned, "restore")
         yield messages.Claim(incarnation, owned.head.epoch, take_over=True)
         return Begun(owned.head, None, ())
     owned = Ownership(session, seen.version, seen.head)
@@ -119,6 +119,12 @@ def restore(
     yield from owned.swap(life, "restore")
     yield from take_sinks(owned, old)
     return Begun(owned.head, old.incarnation, (), old)
+
+
+def look(incarnation: str) -> Steps[Mapping[str, SinkState]]:
+    """How the sinks stand to a life."""
+    inspected: Inspected = yield messages.Inspect(incarnation, {})
+    return inspected.sinks
 
 
 def foreign_claims(head: HeadValue | None, sinks: Mapping[str, SinkState]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,11 +18,43 @@ UntilCaughtUp = Annotated[
 ]
 
 
-def run(spec: SpecPath, until_caught_up: UntilCaughtUp = False, debug: Debug = False) -> None:
+FromSavepoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-savepoint", metavar="DIR", show_default=False, help="Begin where this savepoint stands, see below."
+    ),
+]
+NonRestored = Annotated[
+    bool,
+    typer.Option("--allow-non-restored-state", help="Leave behind what the spec has no source or step for any more."),
+]
+Duplicates = Annotated[
+    bool, typer.Option("--accept-duplicates", help="Write again what was written after the savepoint was taken.")
+]
+TakeOver = Annotated[
+    bool,
+    typer.Option("--take-over", help="Take the sinks over from another life of the pipeline, and end one at hand."),
+]
+
+
+def run(
+    spec: SpecPath,
+    until_caught_up: UntilCaughtUp = False,
+    from_savepoint: FromSavepoint = None,
+    allow_non_restored_state: NonRestored = False,
+    accept_duplicates: Duplicates = False,
+    take_over: TakeOver = False,
+    debug: Debug = False,
+) -> None:
     """Run a pipeline until it is stopped.
 
     Ctrl-C and SIGTERM finish the running checkpoint, a second one aborts it: either way nothing is left prepared.
     After a crash, start it again with the same spec: it goes on where the last complete checkpoint ended.
+
+    With `--from-savepoint` it begins where a savepoint stands, with its positions and state. First it says what the spec
+    has changed since, and which records the sinks hold already, by split; where something would be left behind, doubled
+    or taken from another life of the pipeline, it is refused until the option for that is given. Where the pipeline
+    is at the savepoint still, it goes on. Cut short, give the same command again.
 
     Exit code: 0 after a clean stop, 1 if the run failed, 2 if the spec is wrong.
 
@@ -30,12 +63,27 @@ def run(spec: SpecPath, until_caught_up: UntilCaughtUp = False, debug: Debug = F
         eos run orders.yaml
 
         eos run orders.yaml --until-caught-up
+
+        eos run orders.yaml --from-savepoint /backup/orders/savepoint-k2x9qa-41-0f3c9d
+
+        eos run orders.yaml --from-savepoint /backup/orders/savepoint-k2x9qa-41-0f3c9d --take-over
     """
+    if from_savepoint is None and (allow_non_restored_state or accept_duplicates or take_over):
+        raise SpecError("that is an option of a start from a savepoint", remedy="give --from-savepoint DIR as well")
     loaded = out.load(spec)
     if not loaded.sources:
         message = f"{spec} names no sources"
         raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos run` needs sources")
     log_to_stderr()
     from spark_jobs.cli.run import run_pipeline  # imports Spark, which takes a second: not before the spec is right
+    from spark_jobs.savepoint.start import Allowed
 
-    run_pipeline(loaded, out.console(), until_caught_up=until_caught_up, debug=out.debug)
+    run_pipeline(
+        loaded,
+        out.console(),
+        until_caught_up=until_caught_up,
+        debug=out.debug,
+        savepoint=Allowed(from_savepoint.absolute(), allow_non_restored_state, accept_duplicates, take_over)
+        if from_savepoint is not None
+        else None,
+    )
