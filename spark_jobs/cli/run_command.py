@@ -51,9 +51,9 @@ def run(
     Ctrl-C and SIGTERM finish the running checkpoint, a second one aborts it: either way nothing is left prepared.
     After a crash, start it again with the same spec: it goes on where the last complete checkpoint ended.
 
-    With `--from-savepoint` it begins where a savepoint stands, with its positions and state. First it says what the spec
-    has changed since, and which records the sinks hold already, by split; where something would be left behind, doubled
-    or taken from another life of the pipeline, it is refused until the option for that is given. Where the pipeline
+    With `--from-savepoint` it begins where a savepoint stands, with its positions and state. First it says what the
+    spec has changed since, and which records the sinks hold already; where something would be left behind, doubled or
+    taken from another life of the pipeline, it is refused until the option for that is given. Where the pipeline
     is at the savepoint still, it goes on. Cut short, give the same command again.
 
     Exit code: 0 after a clean stop, 1 if the run failed, 2 if the spec is wrong.

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-_ORDER = ("transitions", "ownership", "verify", "commits", "acknowledged", "startup", "checkpoint", "reset")
+_ORDER = ("transitions", "ownership", "verify", "commits", "acknowledged", "startup", "checkpoint", "reset", "restore")
 _numbers = itertools.count()
 
 
@@ -30,6 +30,7 @@ class Coordinator(NamedTuple):
     startup: ModuleType
     checkpoint: ModuleType
     reset: ModuleType
+    restore: ModuleType
 
 
 REAL = Coordinator(*(importlib.import_module(f"twophase.{name}") for name in Coordinator._fields))

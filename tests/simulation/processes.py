@@ -57,7 +57,8 @@ class Processes:
         return self._nodes[node]
 
     def begin(self, make: Make) -> Process:
-        """A new process: ("driver", number), ("reset", number, abandon_lost) or ("aborter", version, head, scope)."""
+        """A new process: ("driver", number), ("reset", number, abandon_lost), ("restore", number), or
+        ("aborter", version, head, scope)."""
         if make not in self._roots:
             self._roots[make] = len(self._nodes)
             self._add(make, (), self._born(make), None)
@@ -101,7 +102,7 @@ class Processes:
         return steps.send(answer(action, results, self._config))
 
     def _born(self, make: Make) -> Steps:
-        kinds = {"aborter": runs.aborter, "driver": runs.run, "reset": runs.reset}
+        kinds = {"aborter": runs.aborter, "driver": runs.run, "reset": runs.reset, "restore": runs.restore}
         return kinds[make[0]](self._config, *make[1:])
 
     def _replay(self, node: Node) -> Steps:

@@ -22,6 +22,8 @@ def check(world: World, config: Config) -> None:
     _check_decisions(world)
     if world.usurped:
         raise Violation("a run that was superseded has taken head back: two runs would do so for ever")
+    if world.unsaid:
+        raise Violation("a start from a savepoint has more come twice than was said")
     for name, sink in zip(config.names, world.sinks, strict=True):
         decided = [decided_transactions(record, name) for record in world.decided]
         past = frozenset[str]().union(*(decided_transactions(record, name) for record in world.past))
@@ -51,8 +53,8 @@ def check(world: World, config: Config) -> None:
 
 
 def has_reset(world: World) -> bool:
-    """A reset that is under way, or died half way, has claimed some sinks and not others."""
-    return any(process.make[0] == "reset" for process in world.processes)
+    """A reset, or a start from a savepoint, under way or dead half way, has claimed some sinks and not others."""
+    return any(process.make[0] in ("reset", "restore") for process in world.processes)
 
 
 def _check_rows(name: str, sink: Sink, decided: frozenset[str]) -> None:
@@ -101,7 +103,7 @@ def _check_decisions(world: World) -> None:
             raise Violation(f"head calls checkpoint {number} completed and has no record of it")
         if names.get(number, record) != record:
             raise Violation(f"checkpoint {number} was decided twice")
-        for each in record_of(record).ranges[SOURCE]:
+        for each in record_of(record).ranges.get(SOURCE, ()):
             start = FIRST_OFFSET if number == 0 else 10 * number
             if (each.split, each.start, each.end) != (SPLIT, start, 10 * (number + 1)):
                 raise Violation(f"checkpoint {number} was decided with {each}")
@@ -138,9 +140,11 @@ def check_finished(world: World, status: str, config: Config) -> None:
         raise Violation(f"finished with {len(world.decided)} checkpoints")
     for name, sink in zip(config.names, world.sinks, strict=True):
         direct = [n for n, record in enumerate(world.decided) if is_direct(record)]
-        wanted = {(n, t): 1 for n in range(config.checkpoints) for t in range(config.tasks) if n not in direct}
         head = head_of(world.head)
         assert head is not None
+        first = head.origin.checkpoint_id + 1 if head.origin is not None else 0
+        own = [n for n in range(first, config.checkpoints) if n not in direct]
+        wanted = {(n, t): 1 for n in own for t in range(config.tasks)}
         shown = {(n, t): times for (life, n, t), times in _tasks(sink.committed).items() if life == head.incarnation}
         if shown != wanted:
             raise Violation(f"finished, and {name} shows {sorted(sink.committed)}")
