@@ -30,6 +30,7 @@ from spark_jobs.spark_log import LocalSparkLog
 from twophase.codec import decode_head
 from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
+from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims
 from twophase.status import Status, read_status
 from twophase.values import SinkState, StartingPoint
@@ -96,8 +97,16 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
             if changes.operators is not None:
                 rewriting.write(allowed.folder, manifest, folder, plan.sources, changes.operators)
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
-        if begun.ended is not None:
-            log.forget(begun.ended)
+        for ended in _ended(begun):
+            log.forget(ended)
+
+
+def _ended(begun: Begun) -> Iterator[str]:
+    """Lives of which nothing is needed any more: the one before, and one whose end a start was too dead to clear up."""
+    if begun.ended is not None:
+        yield begun.ended
+    if begun.before is not None and begun.before.origin is not None and begun.before.origin.ended is not None:
+        yield begun.before.origin.ended
 
 
 def _goes_on(
