@@ -228,7 +228,7 @@ def test_state_and_positions_follow_their_names(
     refused = run(pipeline, eos, "--from-savepoint", str(folder))
     assert (refused.code, "Spark cannot add the state of twice" in refused.output) == (1, True), refused.output
     succeed(pipeline, eos, "--from-savepoint", str(folder), "--allow-non-restored-state")
-    assert (pipeline.head.completed, pipeline.head.positions["other"]) == (-1, {f"{other}/0": _NEW})
+    assert (pipeline.head.completed, pipeline.head.positions["other"]) == (0, {f"{other}/0": _NEW})
     pipeline.assert_exact(at_least=_FIRST + _NEW)
 
 

@@ -19,7 +19,7 @@ from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.stored import Found, dispose, found_in
 from spark_jobs.savepoint.take import Taken, default_folder, take
 from twophase.codec import decode_head
-from twophase.errors import SavepointError
+from twophase.errors import HeadFormatError
 
 
 class _TakesFirst(TyperGroup):
@@ -213,7 +213,7 @@ def _positions(folder: Path) -> dict[str, dict[str, int]] | None:
     """None: they cannot be read, which the damage tells."""
     try:
         head = decode_head((folder / manifests.HEAD).read_bytes())
-    except (OSError, SavepointError):
+    except (OSError, HeadFormatError):
         return None
     return {source: dict(splits) for source, splits in head.positions.items()}
 
