@@ -33,7 +33,9 @@ def needed(folder: Path, checkpoint_id: int) -> list[str]:
     for operator, partitions in state_ids((folder / f"commits/{checkpoint_id}").read_text()).items():
         state = folder / "state" / operator
         told = [*state.glob("**/_metadata/**/*"), *state.glob("**/_stateSchema/**/*")]  # of what form the state is
-        paths += [_in(folder, path) for path in sorted(told) if _is_content(path)]
+        paths += [
+            _in(folder, path) for path in sorted(told) if _is_content(path) and not _is_later(path, checkpoint_id)
+        ]
         for partition, ids in enumerate(partitions):
             for each in ids:
                 store = _store(state / str(partition), checkpoint_id + 1, each)
@@ -102,6 +104,11 @@ def _tables(store: Path, snapshot: Path) -> Iterator[Path]:
 
 def _is_content(path: Path) -> bool:
     return path.is_file() and not path.name.startswith(".") and path.suffix != ".crc"
+
+
+def _is_later(path: Path, checkpoint_id: int) -> bool:
+    """Of `transformWithState` each start writes anew what its operator is, under the number of its first batch."""
+    return path.parent.name == "v2" and path.name.isdecimal() and int(path.name) > checkpoint_id
 
 
 def _in(folder: Path, path: Path) -> str:
