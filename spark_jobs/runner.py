@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -24,8 +23,8 @@ from spark_jobs.pipeline import build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener
 from spark_jobs.savepoint import plan as plans
+from spark_jobs.savepoint.asked import Savepoints
 from spark_jobs.savepoint.query import plan_of
-from spark_jobs.savepoint.take import take
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.steering import Steering
 from twophase.driver import Driver
@@ -60,7 +59,9 @@ class Runner:
         """
         with open_requests(self.spec) as channel, present(self.spec, self.run_id):
             channel.sweep()
-            steering = Steering(channel, {"stop": self._stop, "savepoint": self._savepoint})
+            savepoints = Savepoints(self.spec)
+            steering = Steering(channel, {"stop": self._stop, "savepoint": savepoints.begin})
+            savepoints.answer = steering.answer
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
             try:
@@ -70,6 +71,7 @@ class Runner:
                 ended = Answer(ok=False, message=error.message, facts={"remedy": error.remedy})
                 raise
             finally:
+                savepoints.close()
                 for request in self._asked_to_stop:
                     steering.answer(request, ended)
                 steering.close()
@@ -79,13 +81,6 @@ class Runner:
         self._asked_to_stop.append(request)
         self.control.abort_running = self.control.abort_running or request.arguments.get("now") == "true"
         self.control.requested = self.control.requested or f"asked to stop by {request.asked_by}"
-
-    def _savepoint(self, request: Request) -> Answer:
-        """Of the newest checkpoint that is done; the pipeline goes on meanwhile. `into`: a folder on this machine."""
-        into = request.arguments.get("into")
-        taken = take(self.spec, Path(into) if into else None)
-        facts = {"folder": str(taken.folder), "id": taken.manifest.id, "checkpoint_id": taken.manifest.checkpoint_id}
-        return Answer(ok=True, message=f"savepoint of checkpoint {taken.manifest.checkpoint_id}", facts=facts)
 
     def _stopped(self) -> Answer:
         head = self._held

@@ -10,11 +10,13 @@ import pytest
 from spark_jobs.presence import present
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import spark_files
+from spark_jobs.savepoint.asked import Savepoints
 from spark_jobs.savepoint.take import Taken, take
 from tests import savepoint_files as files
 from tests.savepoint_files import IDS, INCARNATION, NEWEST
 from twophase.codec import decode_head, decode_record
 from twophase.errors import SavepointError
+from twophase.requests import Answer, Request
 
 
 @pytest.fixture
@@ -120,3 +122,20 @@ def test_a_changelog_needs_what_it_was_written_upon(spark: Path) -> None:
     chain = {f"6_{unique}.changelog", f"5_{unique}.changelog", f"4_{unique}.changelog", f"3_{unique}.zip", "3.sst"}
     assert chain <= found
     assert f"2_{unique}.changelog" not in found
+
+
+@pytest.mark.usefixtures("spark")
+def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> None:
+    answers: dict[str, Answer] = {}
+    savepoints = Savepoints(files.spec_in(tmp_path))
+    savepoints.answer = lambda request, answer: answers.update({request.id: answer})
+    for number, into in enumerate((str(tmp_path / "kept"), str(tmp_path / "orders.yaml"))):
+        savepoints.begin(Request(str(number), "savepoint", {"into": into}, 0.0, "somebody", 1.0))
+    savepoints.close()
+    folder = Path(str(answers["0"].facts["folder"]))
+    assert (answers["0"].ok, folder.parent, manifests.checked(folder).checkpoint_id) == (
+        True,
+        tmp_path / "kept",
+        NEWEST,
+    )
+    assert (answers["1"].ok, "orders.yaml" in answers["1"].message) == (False, True)

@@ -100,7 +100,7 @@ def restore(
     _check_as_expected(pipeline, head, expected)
     inspected: Inspected = yield messages.Inspect(head.incarnation if head else incarnation, {})
     if not take_over and (foreign := foreign_claims(head, inspected.sinks)):
-        raise _foreign(pipeline, foreign)
+        raise of_another_life(pipeline, foreign)
     record = _record(Scope(incarnation, head.epoch + 1 if head else 1, seed.checkpoint_id), sinks, seed)
     ref = reference(record) if record is not None else None
     life = Restore(incarnation, tuple(sinks), seed, ref, head.incarnation if head else None)
@@ -150,7 +150,8 @@ def _check_as_expected(pipeline: str, head: HeadValue | None, expected: HeadValu
         raise IdentityError(message, remedy="stop whoever runs it, and start from the savepoint again")
 
 
-def _foreign(pipeline: str, foreign: Mapping[str, str]) -> IdentityError:
+def of_another_life(pipeline: str, foreign: Mapping[str, str]) -> IdentityError:
+    """The error for sinks that `foreign_claims` has found."""
     listed = ", ".join(f"{name} (incarnation {incarnation})" for name, incarnation in foreign.items())
     message = f"another life of pipeline {pipeline!r} has written to {listed}, and may still run elsewhere"
     return IdentityError(

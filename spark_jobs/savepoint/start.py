@@ -31,7 +31,7 @@ from twophase.codec import decode_head
 from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
-from twophase.restore import Seed, foreign_claims
+from twophase.restore import Seed, foreign_claims, of_another_life
 from twophase.status import Status, read_status
 from twophase.values import SinkState, StartingPoint
 
@@ -89,7 +89,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
             spec.pipeline != manifest.pipeline,
         )
         tell(beginning)
-        _check(beginning, allowed)
+        _check(spec.pipeline, beginning, allowed)
         if beginning.goes_on:
             return
         with _spark_folder(log, driver.incarnation, head) as folder:
@@ -123,14 +123,14 @@ def _goes_on(
     return same and ours and changes.keeps_numbers and not changes.not_restored
 
 
-def _check(beginning: Beginning, allowed: Allowed) -> None:
+def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
     """Raises what keeps it from being done without another word."""
     changes = beginning.changes
     if changes.not_restored and not allowed.non_restored_state:
         message = f"the new spec cannot take over {', '.join(changes.not_restored)}"
         raise SavepointError(message, remedy="change the spec back, or leave it behind by --allow-non-restored-state")
     if beginning.foreign and not allowed.take_over:
-        return  # refused by the protocol, which looks at the sinks again
+        raise of_another_life(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
     if beginning.repeated.any and not allowed.duplicates:
         message = f"{beginning.repeated}: the sinks hold rows of them already"
         raise IdentityError(
