@@ -59,6 +59,12 @@ def test_a_checkpoint_that_spark_has_not_done_is_left_out(tmp_path: Path) -> Non
     assert head.positions == {"s": {"t/0": 100 * NEWEST}}, "before what the later one has read"
 
 
+def test_positions_before_a_checkpoint_whose_record_is_gone_are_not_guessed(tmp_path: Path) -> None:
+    files.run_until(tmp_path / "state", done=NEWEST - 3)  # records are kept of the newest two
+    with pytest.raises(SavepointError, match=f"what checkpoint {NEWEST - 2} has read is not known any more"):
+        taken_in(tmp_path)
+
+
 def test_what_is_decided_and_not_committed_of_a_stopped_pipeline_is_brought_to_its_end_first(tmp_path: Path) -> None:
     files.run_until(tmp_path / "state", committed=NEWEST - 1)
     spec = files.spec_in(tmp_path)

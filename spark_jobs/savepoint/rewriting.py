@@ -51,6 +51,8 @@ def write(
         else:
             _copy(source, target / path)
     sync_folders(target)
+    sync(target.parent)
+    sync(target.parent.parent)
 
 
 def offsets(content: str, sources: Sequence[str]) -> str:

@@ -75,6 +75,11 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
     at = decode_head((allowed.folder / manifests.HEAD).read_bytes())
     changes = compare(manifest.plan, plan, _operators_in(allowed.folder, manifest))
     status = _status(spec)
+    if status is not None and status.head.pipeline != spec.pipeline:
+        message = (
+            f"the checkpoint location belongs to pipeline {status.head.pipeline!r}, the spec names {spec.pipeline!r}"
+        )
+        raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
     with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:

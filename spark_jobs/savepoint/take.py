@@ -138,7 +138,16 @@ def _status(spec: Spec) -> Status | None:
 
 
 def positions_at(status: Status, number: int) -> Mapping[str, Mapping[str, int]]:
-    """Where each split goes on after a checkpoint: before what later ones have read."""
+    """Where each split goes on after a checkpoint: before what later ones have read.
+
+    Raises SavepointError if one of those has no record any more.
+    """
+    later = {each.checkpoint_id for each in status.checkpoints if each.checkpoint_id > number}
+    if missing := set(range(number + 1, status.head.completed + 1)) - later:
+        message = f"what checkpoint {min(missing)} has read is not known any more, and checkpoint {number} is before it"
+        raise SavepointError(
+            message, remedy="run the pipeline until Spark has done its newest checkpoint, and try again"
+        )
     positions = {source: dict(splits) for source, splits in status.head.positions.items()}
     for record in status.checkpoints:  # newest first
         if record.checkpoint_id > number:
