@@ -13,7 +13,7 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
 from twophase import errors
-from twophase.errors import ConnectorError, PrepareError, SparkUnavailableError
+from twophase.errors import ConnectorError, IdentityError, PrepareError, SparkUnavailableError
 
 TOKEN: Final = secrets.token_hex(16)
 """Of this driver. Only what carries it is taken for an error of ours: a record's content may look like anything."""
@@ -45,6 +45,11 @@ _WORKER: Final = re.compile(
     re.MULTILINE,
 )
 """What a task fails with wherever it is tried, since its worker lacks something."""
+_OTHER_STATE: Final = re.compile(
+    r"\[(?:STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_INVALID_VA\w+"
+    r"|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE|STREAMING_STATEFUL_OPERATOR_NOT_MATCH\w*)\][^\n]*"
+)
+"""How Spark says that the state there is was kept by other steps than those of the query."""
 _NOISE: Final = ("org.apache.spark", "java.", "scala.", "py4j.", "pyspark.")
 _INSTALL: Final = (
     "install it there for the Python that PYSPARK_PYTHON names, or ship it with spark.submit.pyFiles; "
@@ -67,6 +72,7 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
     Returns:
         The very error that a task or the planner raised if it was one of ours, found by its name in the remote
         traceback; SparkUnavailableError where the JVM has ended, or where a worker lacks what a task needs;
+        IdentityError where Spark cannot read the state that there is;
         otherwise a PrepareError (which a restart may cure) with the innermost Python error, or else Spark's first line.
     """
     if isinstance(error, ConnectorError):
@@ -84,6 +90,12 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
         return kind(message, remedy=remedy)
     if lacking := _WORKER.search(text):
         return SparkUnavailableError(f"{doing} failed on a worker: {lacking[0]}", remedy=_INSTALL)
+    if other := _OTHER_STATE.search(text):
+        return IdentityError(
+            f"{doing} failed: the state that there is was kept by other steps: {other[0]}",
+            remedy="change the steps that keep state back; or begin without it, by `eos reset --to` the positions that "
+            "`eos status --json` or `eos savepoint inspect` shows",
+        )
     python = [m["error"] for m in _PYTHON.finditer(text) if not m["error"].startswith(_NOISE)]
     cause = python[-1] if python else next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
     return PrepareError(f"{doing} failed: {cause}", remedy="`--debug` shows Spark's whole report")

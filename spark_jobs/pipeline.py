@@ -170,6 +170,14 @@ def sink_rows(
     return {entry.name: frames[entry.from_] for entry in spec.sinks if entry.from_ is not None}
 
 
+def trunk_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> DataFrame:
+    """The streaming query up to the trunk, to look at and not to be started. Asks no service. Raises SpecError."""
+    frames = _frames(spark, spec, sources, {}, ALL_THERE)
+    assert spec.trunk is not None
+    _check_read_once(frames[spec.trunk], sources)
+    return frames[spec.trunk]
+
+
 def _frames(
     spark: SparkSession,
     spec: Spec,

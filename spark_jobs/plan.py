@@ -95,10 +95,67 @@ def _grouped_nodes(plan: Any) -> Iterator[str]:
 
 def _state_nodes(plan: Any) -> Iterator[str]:
     for node in _nodes(plan):
-        name = node.getClass().getSimpleName()
-        streaming_join = name == "Join" and all(child.isStreaming() for child in _children(node))
-        if (name in _STATEFUL or streaming_join) and node.isStreaming():
-            yield name
+        yield from _state_node(node)
+
+
+def _state_node(node: Any) -> Iterator[str]:
+    """Its name, if it keeps state."""
+    name = node.getClass().getSimpleName()
+    streaming_join = name == "Join" and all(child.isStreaming() for child in _children(node))
+    if (name in _STATEFUL or streaming_join) and node.isStreaming():
+        yield name
+
+
+def state_operators(frame: DataFrame, step: str) -> list[tuple[str, str, str]]:
+    """Every operator that keeps state, in the order in which Spark numbers them: its step, its kind and what it keeps.
+
+    Spark numbers them from the sink to the sources. Steps read each other as views, which stand in the plan.
+    `step`: whose rows the frame has.
+    """
+    return list(_operators(_analyzed(frame), step))
+
+
+def _operators(plan: Any, step: str) -> Iterator[tuple[str, str, str]]:
+    name = plan.getClass().getSimpleName()
+    if name == "View":
+        step = str(plan.desc().identifier().table())
+    for kind in _state_node(plan):
+        yield step, kind, _kept_types(plan)
+    for child in _children(plan):
+        yield from _operators(child, step)
+
+
+def _kept_types(plan: Any) -> str:
+    """Types of the keys and of what is kept for each, as far as the logical plan tells."""
+    match plan.getClass().getSimpleName():
+        case "Aggregate":
+            keys, kept = _types(plan.groupingExpressions()), _functions(plan.aggregateExpressions())
+        case "Distinct":
+            keys, kept = _types(plan.output()), []
+        case "Deduplicate" | "DeduplicateWithinWatermark":
+            keys, kept = _types(plan.keys()), []
+        case "Join":
+            keys, kept = [str(plan.joinType().sql())], []
+        case "FlatMapGroupsWithState" | "TransformWithState":
+            keys, kept = _types(plan.groupingAttributes()), []
+        case _:
+            keys, kept = [], []
+    return f"{', '.join(keys)}: {', '.join(kept)}" if kept else ", ".join(keys)
+
+
+def _types(expressions: Any) -> list[str]:
+    return [str(each.dataType().simpleString()) for each in _items(expressions)]
+
+
+def _functions(expressions: Any) -> list[str]:
+    found = []
+    for expression in _items(expressions):
+        for node in _nodes(expression):
+            if node.getClass().getSimpleName() == "AggregateExpression":
+                function = node.aggregateFunction()
+                inputs = ", ".join(_types(function.children()))
+                found.append(f"{function.prettyName()}({inputs})")
+    return found
 
 
 def used_columns(spark: SparkSession, frame: DataFrame, available: list[str]) -> list[str]:

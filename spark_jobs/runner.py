@@ -28,6 +28,9 @@ from spark_jobs.pacing.remembered import admission_of
 from spark_jobs.pipeline import build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener
+from spark_jobs.savepoint import plan as plans
+from spark_jobs.savepoint.asked import Savepoints
+from spark_jobs.savepoint.query import plan_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.starting_points import commit_back, starting_points
 from spark_jobs.steering import Steering
@@ -79,7 +82,10 @@ class Runner:
         with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
             channel.sweep()
             lasting = self._lasting(lambda request, answer: steering.answer(request, answer))
-            steering = self._steering = Steering(channel, {"stop": self._stop, "checkpoint": lasting.on_demand.ask})
+            savepoints = Savepoints(self.spec)
+            handlers = {"stop": self._stop, "checkpoint": lasting.on_demand.ask, "savepoint": savepoints.begin}
+            steering = self._steering = Steering(channel, handlers)
+            savepoints.answer = steering.answer
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
             try:
@@ -90,6 +96,7 @@ class Runner:
                 raise
             finally:
                 lasting.on_demand.give_up("the run has ended")
+                savepoints.close()
                 for request in self._asked_to_stop:
                     steering.answer(request, ended)
                 steering.close()
@@ -203,6 +210,7 @@ class Runner:
                 raise translate(error, "building the query") from error
             if pipeline.stateful:
                 tell_kept_partitions(self.spec, log, driver.owned.incarnation)
+            plans.keep(log.location, driver.owned.incarnation, plan_of(self.spec, pipeline.rows))
             self._tell("running")
             epoch = Epoch(
                 self.spec,

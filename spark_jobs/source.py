@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from connectors.admission import admit
 from connectors.contracts import Horizon, Source
+from connectors.spec import KafkaEntry
 from spark_jobs.dead_letters import read_and_mark
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.pacing.turns import Turns
@@ -124,7 +125,7 @@ def _check_not_shorter(known: Positions, ends: Positions) -> None:
             raise OffsetOutOfRangeError(message, remedy="reset the pipeline to read what there is now")
 
 
-def format_name(source: Source) -> str:
+def format_name(source: Source | KafkaEntry) -> str:
     """The name under which Spark knows a source."""
     return f"eos_{source.name}"
 

@@ -36,7 +36,9 @@ def apply_steps(
 
 
 def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[str, DataFrame]) -> DataFrame:
-    return spark.sql(step.sql) if isinstance(step, SqlStep) else call_step(step, spec.folder, frames)
+    if isinstance(step, SqlStep):
+        return spark.sql(step.sql)
+    return call_step(step, spec.folder, {name: spark.table(name) for name in step.from_})
 
 
 def _first_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ from twophase.errors import (
     BadRecordError,
     ConnectorError,
     FencedError,
+    IdentityError,
     PrepareError,
     SinkUnavailableError,
     SparkUnavailableError,
@@ -85,3 +86,16 @@ def test_the_last_of_several_is_taken() -> None:
     first, second = _thrown(SinkUnavailableError("first")), _thrown(FencedError("second"))
     assert isinstance(translate(RuntimeError(first + second), "x"), FencedError)
     assert isinstance(translate(RuntimeError(first), "x"), SinkUnavailableError)
+
+
+def test_state_that_spark_cannot_read_is_told_in_words_and_not_tried_again() -> None:
+    report = (
+        "Job aborted due to stage failure: Task 1 in stage 4.0 failed 1 times: "
+        "org.apache.spark.sql.execution.streaming.state.StateStoreKeySchemaNotCompatible: "
+        "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.\n"
+        "\tat org.apache.spark.sql.errors.X(X.scala:1)"
+    )
+    error = translate(RuntimeError(report), "checkpoint 3")
+    assert isinstance(error, IdentityError)
+    assert "was kept by other steps: [STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE]" in error.message
+    assert ("\tat " in error.message, error.retriable) == (False, False)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from twophase.errors import HeadFormatError
-from twophase.head_value import HeadValue, RecordRef
+from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope, TransactionId
 from twophase.values import CheckpointRecord, Committable, OffsetRange
 
@@ -48,6 +48,7 @@ def encode_head(head: HeadValue) -> bytes:
         "positions": head.positions,
         "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
         "sinks": head.sinks,
+        **({"origin": _origin_to_json(head.origin)} if head.origin is not None else {}),
     }
     return _dump({**document, "checksum": sha256_of(_dump(document))})
 
@@ -75,6 +76,7 @@ def decode_head(content: bytes) -> HeadValue:
             positions=document["positions"],
             records=tuple(RecordRef(*ref) for ref in document["records"]),
             sinks=tuple(document["sinks"]),
+            origin=Origin(**document["origin"]) if "origin" in document else None,
         )
 
 
@@ -168,6 +170,10 @@ class _Reading:
             message = f"this {self._what} is damaged: {error!r}"
             remedy = _RESTORE_HEAD if self._what == "head" else _RESTORE
             raise HeadFormatError(message, remedy=remedy) from error
+
+
+def _origin_to_json(origin: Origin) -> dict[str, Any]:
+    return {"savepoint": origin.savepoint, "checkpoint_id": origin.checkpoint_id, "ended": origin.ended}
 
 
 def _scope(text: str) -> Scope:

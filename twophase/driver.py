@@ -26,10 +26,11 @@ from twophase.participants import Committer
 from twophase.repair import Repaired, repair
 from twophase.rescale import Rescaled, rescale
 from twophase.reset import Begun, reset
+from twophase.restore import Seed, look, restore
 from twophase.retry import Patience
 from twophase.startup import start
 from twophase.transitions import SetPositions, SetQuery
-from twophase.values import CheckpointRecord, StartingPoint
+from twophase.values import CheckpointRecord, SinkState, StartingPoint
 
 T = TypeVar("T")
 
@@ -108,6 +109,22 @@ class Driver:
         """
         sinks = tuple(self.committers)
         steps = reset(self.pipeline, sinks, self.session, self.incarnation, abandon_lost=abandon_lost, begins=begins)
+        return self._carry_out(steps)
+
+    def inspect(self, incarnation: str) -> Mapping[str, SinkState]:
+        """How the sinks stand to this life, before anything is decided. Raises what a sink raises."""
+        return self._carry_out(look(incarnation))
+
+    def restore(self, seed: Seed, *, expected: HeadValue | None, take_over: bool) -> Begun:
+        """R2: begin `incarnation` from a savepoint, and end the life in head. For the arguments see restore.restore.
+
+        Raises IdentityError where another life has the sinks or head is not as expected; LostCommittableError,
+        FencedError, HeadError, SinkUnavailableError.
+        """
+        sinks = tuple(self.committers)
+        steps = restore(
+            self.pipeline, sinks, self.session, self.incarnation, seed, expected=expected, take_over=take_over
+        )
         return self._carry_out(steps)
 
     def repair(self, write_again: WriteAgain) -> Repaired:

@@ -280,5 +280,6 @@ _POINTS = {
     "repair": ("before-repair", "after-repair"),
     "committed": ("after-commits", "closed"),
     "note": ("before-decide", "closed"),
+    "restore": ("before-restore", "after-restore"),
 }
 """Fault points around the swaps that matter (see `faults`)."""

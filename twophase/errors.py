@@ -21,6 +21,7 @@ ConnectorError
 ├── PermitRevokedError            a writer came too late: its try was aborted or its epoch ended (R5)
 ├── IdentityError                 the three stores do not tell one story (R2)
 ├── ReplayMismatchError           a replayed batch is not the one that was decided (R4)
+├── SavepointError                a savepoint cannot be taken, or is missing, damaged or of another format
 ├── HeadError                     the head register cannot be used
 │   ├── HeadUnknownError          a swap was not answered: it may or may not have landed
 │   └── HeadFormatError           head or a record was written by a newer version, or is damaged
@@ -50,6 +51,7 @@ __all__ = [
     "PermitRevokedError",
     "PrepareError",
     "ReplayMismatchError",
+    "SavepointError",
     "SinkError",
     "SinkUnavailableError",
     "SourceAccessError",
@@ -181,6 +183,10 @@ class IdentityError(ConnectorError):
 
 class ReplayMismatchError(ConnectorError):
     """Spark re-runs a decided batch with other offsets or other rows (R4)."""
+
+
+class SavepointError(ConnectorError):
+    """A savepoint is missing, unfinished, damaged or of another format, or cannot be taken now. Nothing was changed."""
 
 
 class HeadError(ConnectorError):

@@ -22,6 +22,10 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `before-repair` | what was lost is prepared again; head still names what is lost |
 | `after-repair` | head names what was prepared again; nothing of it is committed |
 | `closed` | head says "committed up to N"; Spark has not written `commits/N` |
+| `savepoint-pinned` | all of a checkpoint is pinned and nothing is copied |
+| `savepoint-copied` | a savepoint is whole but for its manifest |
+| `before-restore` | Spark's folder of a life from a savepoint is there; what the old life had prepared is ended |
+| `after-restore` | head holds that life; sinks are still claimed by the one before |
 """
 
 from __future__ import annotations
@@ -46,6 +50,10 @@ POINTS: Final = (
     "before-repair",
     "after-repair",
     "closed",
+    "savepoint-pinned",
+    "savepoint-copied",
+    "before-restore",
+    "after-restore",
 )
 
 _FOLDER: Final = os.environ.get("EOS_FAULT_DIR")

@@ -16,6 +16,15 @@ class RecordRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The savepoint that this life of the pipeline began from."""
+
+    savepoint: str  # its id
+    checkpoint_id: int  # `completed` as the life was born; -1 where it took over positions and no state
+    ended: str | None  # the incarnation that it took the place of in this head: sinks may still hold its claim
+
+
+@dataclass(frozen=True, slots=True)
 class HeadValue:
     """The one truth. Every field is replaced, never changed in place."""
 
@@ -35,6 +44,7 @@ class HeadValue:
     positions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # source -> split -> end of `completed`
     records: tuple[RecordRef, ...] = ()  # ascending by checkpoint; contains all above `committed`
     sinks: tuple[str, ...] = ()  # names as of the newest start: no other sink can hold anything prepared (R2)
+    origin: Origin | None = None  # of a life that began from a savepoint
 
     @property
     def waiting(self) -> int:

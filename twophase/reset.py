@@ -72,25 +72,42 @@ def reset(
     seen: Seen | None = yield messages.ReadHead()
     born = life.apply(HeadValue(pipeline, incarnation, epoch=0, nonces=()))
     owned = Ownership(session, seen.version if seen else 0, seen.head if seen else born)
-    yield from owned.swap(Claim(), "claim") if seen else _be_born(owned)
+    yield from owned.swap(Claim(), "claim") if seen else be_born(owned)
     old = owned.head
     inspected: Inspected = yield messages.Inspect(old.incarnation, {})  # makes the sinks' own tables, too
-    abandoned = yield from _commit_decided(owned, sinks)
-    abandoned += _out_of_reach(old, sinks, inspected.spark)
-    if abandoned:
-        if not abandon_lost:
-            raise _refused(pipeline, abandoned)
-        yield messages.Abandon(abandoned)
-    yield messages.Claim(old.incarnation, old.epoch, take_over=True)
-    yield from _abort_prepared(old)
+    abandoned = yield from end_life(owned, sinks, inspected.spark, abandon_lost=abandon_lost)
     if seen is None:
         return Begun(owned.head, None, abandoned)
     yield from owned.swap(life, "reset")
-    yield messages.Claim(incarnation, owned.head.epoch, take_over=True)
+    yield from take_sinks(owned, old)
+    return Begun(owned.head, old.incarnation, abandoned, old)
+
+
+def end_life(
+    owned: Ownership, sinks: Sequence[str], spark: SparkState, *, abandon_lost: bool
+) -> Steps[tuple[Abandoned, ...]]:
+    """Commit what the life in head has decided, and roll back all else that it has prepared; returns what is given up.
+
+    Raises LostCommittableError before anything is rolled back, see `reset`.
+    """
+    old = owned.head
+    abandoned = yield from _commit_decided(owned, sinks)
+    abandoned += _out_of_reach(old, sinks, spark)
+    if abandoned:
+        if not abandon_lost:
+            raise _refused(old.pipeline, abandoned)
+        yield messages.Abandon(abandoned)
+    yield messages.Claim(old.incarnation, old.epoch, take_over=True)
+    yield from _abort_prepared(old)
+    return abandoned
+
+
+def take_sinks(owned: Ownership, old: HeadValue) -> Steps[None]:
+    """Make the sinks those of the life that head has now, and sweep away what is left of the one before it."""
+    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True)
     # From here on nobody asks for a record or a witness of the old life: its drivers are fenced, its head is gone.
     yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
     yield messages.Sweep(owned.head)
-    return Begun(owned.head, old.incarnation, abandoned, old)
 
 
 def _commit_decided(owned: Ownership, sinks: Sequence[str]) -> Steps[tuple[Abandoned, ...]]:
@@ -161,7 +178,7 @@ def _out_of_reach(old: HeadValue, sinks: Sequence[str], spark: SparkState) -> tu
 
 def _refused(pipeline: str, abandoned: Sequence[Abandoned]) -> LostCommittableError:
     lines = "\n".join(f"  {each}" for each in abandoned)
-    message = f"a reset of pipeline {pipeline} cannot bring this to its end:\n{lines}"
+    message = f"this life of pipeline {pipeline} cannot be brought to its end:\n{lines}"
     return LostCommittableError(
         message,
         remedy="restore what is missing (the checkpoint location from a backup, a sink in the spec) and reset again; "
@@ -180,12 +197,13 @@ def _abort_prepared(old: HeadValue) -> Steps[None]:
         yield messages.AbortPrepared(leftovers)
 
 
-def _be_born(owned: Ownership) -> Steps[None]:
+def be_born(owned: Ownership, point: str = "claim") -> Steps[None]:
+    """Write the first head there ever was here. Raises FencedError if somebody else has."""
     value = owned.stamped(replace(owned.head, epoch=1))
-    landed = yield messages.Swap(owned.version, value, "claim")
+    landed = yield messages.Swap(owned.version, value, point)
     if not landed:
         seen: Seen | None = yield messages.ReadHead()
         if seen is None or value.nonces[-1] not in seen.head.nonces:
             message = "another driver of this pipeline has started at the same moment"
-            raise FencedError(message, remedy="stop it, then reset")
+            raise FencedError(message, remedy="stop it, and give the command again")
     owned.take(owned.version + 1, value)

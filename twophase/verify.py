@@ -116,13 +116,23 @@ def _check_removed(head: HeadValue, spark: SparkState, sinks: Mapping[str, SinkS
     )
 
 
+def _cut_short(head: HeadValue) -> str:
+    """What to do where a start from a savepoint may have died before it had claimed every sink; else empty."""
+    if head.origin is None or head.completed != head.origin.checkpoint_id:
+        return ""
+    return (
+        f"its start from savepoint {head.origin.savepoint} was cut short: start it from there again "
+        "(`eos run --from-savepoint`, with the options that it had)"
+    )
+
+
 def _check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool) -> None:
     if sink.claim_incarnation not in (None, head.incarnation):
         message = (
             f"sink {name} is claimed by incarnation {sink.claim_incarnation}, this pipeline is {head.incarnation}: the "
             "same pipeline has run, or runs, from another checkpoint location"
         )
-        raise IdentityError(message, remedy=_RESET)
+        raise IdentityError(message, remedy=_cut_short(head) or _RESET)
     if joins and head.committed == head.completed:
         return
     if joins:
@@ -139,7 +149,7 @@ def _check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool) -> 
         raise IdentityError(message, remedy=remedy)
     if sink.claim_incarnation is None and head.completed >= 0:
         message = f"sink {name} knows nothing of this pipeline, which has completed checkpoint {head.completed}"
-        raise IdentityError(message, remedy=_RESTORE)
+        raise IdentityError(message, remedy=_cut_short(head) or _RESTORE)
     if sink.claim_epoch > head.epoch:
         message = f"sink {name} has seen epoch {sink.claim_epoch}, head is at {head.epoch}: head was set back"
         raise IdentityError(message, remedy=_RESTORE)

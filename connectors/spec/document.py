@@ -52,6 +52,7 @@ class Document:
     secrets: frozenset[str] = frozenset()
     mistakes: list[Mistake] = field(default_factory=list)
     unresolved: frozenset[str] = frozenset()  # paths whose value is not known: nothing more is said about them
+    text: str = ""  # of the file, as it is written
     written: Mapping[str, str] = field(default_factory=dict)  # path -> text with `${…}`, of what came through those
     meant: set[Path] = field(default_factory=set)  # keys that an unknown key was likely to be
 

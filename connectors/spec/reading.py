@@ -36,7 +36,8 @@ def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
     substitution = Substitution(folder, environ)
     builder = _Builder(substitution)
     try:
-        node = yaml_reader.read_yaml(_text_of(path), builder.mistakes.append)
+        text = _text_of(path)
+        node = yaml_reader.read_yaml(text, builder.mistakes.append)
         root = builder.build(node, ())
         if not isinstance(root, Section):
             message = "a spec is a mapping with the keys pipeline, checkpoint, sources and sinks"
@@ -44,7 +45,7 @@ def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
     except yaml_reader.Unreadable as error:
         raise SpecMistakesError.of(file, [*builder.mistakes, error.mistake]) from None
     secrets = frozenset((substitution.secrets | builder.secrets) - {""})
-    return Document(file, folder, root, secrets, builder.mistakes, frozenset(builder.unresolved), builder.written)
+    return Document(file, folder, root, secrets, builder.mistakes, frozenset(builder.unresolved), text, builder.written)
 
 
 def _text_of(path: pathlib.Path) -> str:

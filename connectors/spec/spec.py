@@ -42,6 +42,7 @@ class Spec(Strict):
     """The session that the pipeline runs in."""
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
+    _text: str = PrivateAttr(default="")
 
     @model_validator(mode="after")
     def _dead_letters_by_default(self) -> Self:
@@ -55,11 +56,17 @@ class Spec(Strict):
         super().model_post_init(context)
         if isinstance(context, Document):
             self._folder = context.folder
+            self._text = context.text
 
     @property
     def folder(self) -> Path:
         """The spec's folder, absolute: relative paths and Python modules start here."""
         return self._folder
+
+    @property
+    def text(self) -> str:
+        """The file as it is written, with `${…}` in the place of what they stand for, and other secrets masked."""
+        return self.mask(self._text)
 
     @property
     def outputs(self) -> list[SinkEntry]:

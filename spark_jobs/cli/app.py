@@ -21,6 +21,7 @@ from spark_jobs.cli.repair import repair
 from spark_jobs.cli.rescale import rescale
 from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
+from spark_jobs.cli.savepoint import savepoint
 from spark_jobs.cli.schema import schema
 from spark_jobs.cli.status import status
 from spark_jobs.cli.stop import stop
@@ -54,6 +55,7 @@ app.command()(ui)
 app.command()(repair)
 app.command()(reset)
 app.add_typer(transactions, name="transactions")
+app.add_typer(savepoint, name="savepoint")
 app.add_typer(dead_letters, name="dead-letters")
 
 

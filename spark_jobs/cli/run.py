@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from connectors.spec import PythonStep, Spec, promise
+from spark_jobs.cli.from_savepoint import tell
 from spark_jobs.cli.page_options import held_by_sinks, show_entry
 from spark_jobs.console import ConsoleListener, shown
 from spark_jobs.control import StopControl
@@ -25,6 +26,7 @@ from spark_jobs.master import check_sinks
 from spark_jobs.page.live import Beside
 from spark_jobs.report import LogListener
 from spark_jobs.runner import Runner
+from spark_jobs.savepoint.start import Allowed, begin
 from spark_jobs.session import spark_session
 from spark_jobs.stop_signals import StopSignals
 from spark_jobs.submitted import given_settings, is_submitted, settle
@@ -55,9 +57,18 @@ class _Run:
 
 
 def run_pipelines(
-    specs: Sequence[Spec], console: Console, *, until_caught_up: bool, debug: bool, page: PageOptions | None = None
+    specs: Sequence[Spec],
+    console: Console,
+    *,
+    until_caught_up: bool,
+    debug: bool,
+    page: PageOptions | None = None,
+    savepoint: Allowed | None = None,
 ) -> None:
-    """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop. `page`: served meanwhile."""
+    """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop.
+
+    `page`: served meanwhile. `savepoint`: of one pipeline alone: begin from this, if that is possible as it is allowed.
+    """
     check_together(specs)
     controls = [StopControl() for _ in specs]
     signals = StopSignals(controls)
@@ -77,6 +88,9 @@ def run_pipelines(
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             spark = starter.submit(start).result()
         try:
+            if savepoint is not None:
+                (spec,) = specs
+                begin(spec, spark, savepoint, partial(tell, spec, console))
             each_with = zip(runs, sessions_of(spark, specs), beside, strict=True)
             run_all(
                 {

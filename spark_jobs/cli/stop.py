@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +12,11 @@ from spark_jobs.cli.asking import ask_and_wait
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath, Timeout
 from spark_jobs.cli.output import out
+from spark_jobs.cli.savepoint import facts_of, lines_of
 from spark_jobs.deletion import Deleted, delete
 from spark_jobs.presence import running
+from spark_jobs.savepoint.take import take
+from twophase.errors import SpecError
 
 Now = Annotated[bool, typer.Option("--now", help="Abort the running checkpoint instead of finishing it.")]
 Delete = Annotated[
@@ -20,9 +24,18 @@ Delete = Annotated[
 ]
 
 
+Keep = Annotated[bool, typer.Option("--savepoint", help="Take a savepoint when it has stopped.")]
+Into = Annotated[
+    Path | None,
+    typer.Argument(metavar="[DIR]", show_default=False, help="Folder for the savepoint; without it, at the location."),
+]
+
+
 def stop(
     spec: SpecPath,
+    into: Into = None,
     now: Now = False,
+    savepoint: Keep = False,
     delete_all: Delete = False,
     timeout: Timeout = 600.0,
     as_json: AsJson = False,
@@ -35,6 +48,9 @@ def stop(
 
     The pipeline hears of it through its head: the process may run anywhere that sees the same one. Without --timeout
     this waits for 10 minutes.
+
+    With --savepoint [DIR] everything up to its last checkpoint is kept, as by `eos savepoint`; sinks that are behind
+    have to catch up first.
 
     What it leaves at its checkpoint location is kept, so that the next start goes on. With --delete it is deleted, of a
     pipeline that does not run as well: the next start begins at `starting_offsets`, and what the sinks hold of that is
@@ -49,23 +65,33 @@ def stop(
 
         eos stop orders.yaml --now --timeout 1min
 
+        eos stop orders.yaml --savepoint /backup/orders
+
         eos stop orders.yaml --delete
     """
+    if into is not None and not savepoint:
+        raise SpecError(f"what is {into} for?", remedy="it is where --savepoint writes")
     loaded = out.load(spec)
+    if savepoint and delete_all and into is None:
+        raise SpecError("--delete would delete the savepoint as well", remedy="say where: --savepoint DIR")
     facts: dict[str, object] = {}
     if not delete_all or running(loaded) is not None or loaded.checkpoint.head is not None:
         arguments = {"now": "true"} if now else {}
         facts |= ask_and_wait(loaded, "stop", arguments, timeout, f"stopping {loaded.pipeline}").facts
-    said = [f"{loaded.pipeline} has stopped{_up_to(facts)}."]
+    said = [out.text(f"{loaded.pipeline} has stopped{_up_to(facts)}.")]
+    if savepoint:
+        taken = take(loaded, into.absolute() if into is not None else None)
+        facts["savepoint"] = facts_of(taken)
+        said += lines_of(taken)
     if delete_all:
         log_to_stderr()
         deleted = delete(loaded)
         facts["deleted"] = deleted is not None
-        said.append(_told(deleted))
+        said.append(out.text(_told(deleted)))
     if as_json:
         out.facts({"ok": True, "pipeline": loaded.pipeline, **facts})
     else:
-        out.show(*map(out.text, said))
+        out.show(*said)
 
 
 def _up_to(facts: Mapping[str, object]) -> str:

@@ -1,6 +1,8 @@
 """Several lives of one pipeline: exhaustive model of a reset (R2) among drivers that start, die and wake up.
 
-Up to DRIVERS drivers, one of which may be a reset, against one head and one sink; each may die between any two steps.
+Up to DRIVERS drivers, one of which may be a reset or a start from a savepoint of the very beginning, against one head
+and one sink; each may die between any two steps. A start from a savepoint is a reset that was agreed to: what had been
+decided when it was looked at, and no more, may come again.
 In every state no checkpoint is committed twice, nothing decided is lost, and a life that has ended leaves nothing
 undone; where a driver has finished nothing is left prepared, and one more driver, alone, finishes the work.
 What happens within one life, task by task, is in `state`, `steps` and `search`.
@@ -19,8 +21,9 @@ VARIANTS = (  # each must be caught
     "permit without claim",
     "reset without commit",
     "reset without abort",
+    "a start from a savepoint does not look again",
 )
-ENDS = ("done", "fenced", "dead", "reset")
+ENDS = ("done", "fenced", "dead", "reset", "refused")
 Xid = tuple[int, int]  # (epoch, checkpoint)
 
 
@@ -35,6 +38,7 @@ class Driver(NamedTuple):
     head: Head = Head()  # what this driver believes head to be
     todo: tuple[Xid, ...] = ()
     resets: bool = False
+    agreed: tuple[Xid, ...] | None = None  # of a start from a savepoint: what was decided when somebody agreed to it
 
 
 class World(NamedTuple):
@@ -69,11 +73,16 @@ def advance(world: World, index: int, broken: str) -> World:
         drivers[index] = me._replace(step=step, **changes)  # type: ignore[arg-type]
         return world._replace(drivers=tuple(drivers))
 
+    if me.step == "look":  # of a start from a savepoint
+        return go("read", agreed=world.head.completed)
     if me.step == "read":
         return go("claim", head=world.head)
     if me.step == "claim":  # R1
         if world.head != me.head:
             return go("read")
+        looks = me.agreed is not None and broken != "a start from a savepoint does not look again"
+        if looks and world.head.completed != me.agreed:
+            return go("refused")
         head = world.head._replace(epoch=world.head.epoch + 1)
         first = "recover-revoke" if me.resets and broken == "reset without commit" else "recover-commit"
         return go(first, world._replace(head=head), head=head, todo=head.completed)
@@ -99,6 +108,8 @@ def advance(world: World, index: int, broken: str) -> World:
     if me.step == "permit" and me.resets:  # R2: nothing of the old life is left, so that another one may begin
         if world.head != me.head:
             return go("fenced")
+        if me.agreed is not None and set(me.head.completed) != set(me.agreed):
+            raise Violation(f"{sorted(me.head.completed)} come twice, and {sorted(me.agreed)} were said to")
         head = Head(mine, born=mine)
         return go("reset", world._replace(head=head, ended=world.ended | set(me.head.completed)), head=head)
     number = len(me.head.completed) + 1
@@ -138,6 +149,7 @@ def successors(world: World, broken: str) -> Iterator[World]:
         yield world._replace(drivers=(*world.drivers, Driver()))
         if not any(driver.resets for driver in world.drivers):
             yield world._replace(drivers=(*world.drivers, Driver(resets=True)))
+            yield world._replace(drivers=(*world.drivers, Driver("look", resets=True)))
 
 
 def has_finished(world: World, driver: Driver) -> bool:

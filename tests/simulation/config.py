@@ -41,6 +41,7 @@ class Config:
     restarts: int = 0  # how many more drivers a run starts after a failure that a restart may cure
     resets: int = 0  # `eos reset`, at any moment
     rescales: int = 0  # `eos rescale`, one at a time, at any moment
+    restores: int = 0  # starts from a savepoint of checkpoint 0, at any moment once that is committed
     direct: frozenset[int] = frozenset()  # which runs are at-least-once, by their number
     budget: Budget = field(default_factory=Budget)
     coordinator: Coordinator = REAL

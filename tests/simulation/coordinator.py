@@ -10,7 +10,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-_ORDER = ("transitions", "ownership", "verify", "commits", "acknowledged", "startup", "checkpoint", "rescale", "reset")
+_ORDER = (
+    "transitions",
+    "ownership",
+    "verify",
+    "commits",
+    "acknowledged",
+    "startup",
+    "checkpoint",
+    "rescale",
+    "reset",
+    "restore",
+)
 _numbers = itertools.count()
 
 
@@ -31,6 +42,7 @@ class Coordinator(NamedTuple):
     checkpoint: ModuleType
     rescale: ModuleType
     reset: ModuleType
+    restore: ModuleType
 
 
 REAL = Coordinator(*(importlib.import_module(f"twophase.{name}") for name in Coordinator._fields))

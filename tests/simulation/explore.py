@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.config import Budget, Config
-from tests.simulation.moves import Moves
+from tests.simulation.moves import Moves, has_savepoint
 from tests.simulation.rules import Violation, check, check_end, check_finished
 from tests.simulation.world import World, first_world, head_of
 
@@ -107,6 +107,8 @@ def finish(moves: Moves, world: World) -> None:
         check_finished(after, status, moves.config)
     if moves.config.resets:
         finish_by_reset(moves, world)
+    if moves.config.restores and has_savepoint(world):
+        finish_by_restore(moves, world)
 
 
 def finish_by_reset(moves: Moves, world: World) -> None:
@@ -129,6 +131,18 @@ def finish_by_rescale(moves: Moves, world: World) -> None:
     check(ended, moves.config)
     if status != "done" or is_half_rescale(ended):
         raise Violation(f"a rescale alone ends as {status!r}")
+    after, status = run_alone(moves, ended)
+    check_finished(after, status, moves.config)
+
+
+def finish_by_restore(moves: Moves, world: World) -> None:
+    """A start from the savepoint alone, whatever was cut short before, and then a fresh driver alone."""
+    ended, status = _alone(moves, moves.restore(world._replace(processes=(), budget=Budget()), FRESH + 1))
+    if status == "lost" and world.vandalised:
+        return
+    check(ended, moves.config)
+    if status != "done" or is_half_reset(ended):
+        raise Violation(f"a start from a savepoint alone ends as {status!r}")
     after, status = run_alone(moves, ended)
     check_finished(after, status, moves.config)
 

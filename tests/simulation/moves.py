@@ -9,7 +9,7 @@ from tests.simulation.config import Config
 from tests.simulation.operations import execute, swap
 from tests.simulation.processes import Processes
 from tests.simulation.sinks import AWAY
-from tests.simulation.world import FOREIGN, World, record_of
+from tests.simulation.world import FOREIGN, World, head_of, record_of
 from twophase import messages
 from twophase.ids import Scope
 from twophase.values import CommitOutcome
@@ -19,6 +19,12 @@ ASKED = frozenset({"inspect", "claim", "revoke older", "permit", "revoke", "list
 
 Move = tuple[str, tuple[object, ...], World]
 """Kind, what happened (in parts: few are ever read), and the world after it."""
+
+
+def has_savepoint(world: World) -> bool:
+    """Checkpoint 0 is committed and done: one may have been taken."""
+    head = head_of(world.head)
+    return head is not None and min(head.committed, world.spark.committed) >= 0
 
 
 class Moves:
@@ -50,6 +56,10 @@ class Moves:
         if world.version and resets < self.config.resets and (free or world.budget.switches):
             born = self.reset(world if free else world.spend("switches"), len(world.processes))
             yield "reset", (len(world.processes), "resets"), born
+        restores = sum(each.make[0] == "restore" for each in world.processes)
+        if has_savepoint(world) and restores < self.config.restores and (free or world.budget.switches):
+            born = self.restore(world if free else world.spend("switches"), len(world.processes))
+            yield "restore", (len(world.processes), "starts from a savepoint"), born
 
         yield from self._rescales(world, free=free)
 
@@ -76,6 +86,10 @@ class Moves:
     def reset(self, world: World, number: int, *, abandon_lost: bool = False) -> World:
         """One more `eos reset`."""
         return self._begin(world, ("reset", number, abandon_lost))
+
+    def restore(self, world: World, number: int) -> World:
+        """One more start from a savepoint."""
+        return self._begin(world, ("restore", number))
 
     def _begin(self, world: World, make: tuple[object, ...]) -> World:
         born = self.processes.begin(make)

@@ -16,6 +16,7 @@ ABORTED = SCENARIOS["aborted by another process"][0]
 SLOW = SCENARIOS["commits that take their time"][0]
 RESET = SCENARIOS["a reset while others run"][0]
 RESCALE = SCENARIOS["two rescales"][0]
+RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
 VANDAL = Config(sinks=1, tasks=1, drivers=1, budget=Budget(vandals=1))
 TOLERATED = SCENARIOS["failures that are tolerated"][0]
 FAILING = Config(sinks=1, tasks=1, drivers=1, tries=2, budget=Budget(retries=1, failures=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.coordinator import Patch
-from tests.simulation.mutant import ONE, RESCALE, RESET, SWAPS, TWO, Mutant
+from tests.simulation.mutant import ONE, RESCALE, RESET, RESTORE, SWAPS, TWO, Mutant
 from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
 
 _START = """    yield from _commit_decided(owned)
@@ -19,6 +19,13 @@ _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 """
 _END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True)\n"
+_ENDED = "    abandoned = yield from end_life(owned, sinks, inspected.spark, abandon_lost=abandon_lost)\n"
+_ENDED_LATE = """    abandoned = yield from _commit_decided(owned, sinks)
+    old = owned.head
+    yield from owned.swap(life, "reset")
+    yield messages.Claim(old.incarnation, old.epoch, take_over=True)
+    yield from _abort_prepared(old)
+"""
 _SWAP = '    yield from owned.swap(life, "reset")\n'
 _PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
 
@@ -67,12 +74,27 @@ START_MUTANTS: dict[str, Mutant] = {
     "the next life begins before the old one has ended": Mutant(
         RESET,
         "a reset left",
-        (Patch("reset", _SWAP, ""), Patch("reset", _END, _SWAP + _END)),
+        (Patch("reset", _SWAP, ""), Patch("reset", _ENDED, _ENDED_LATE)),
     ),
     "a reset leaves the sinks to the old life": Mutant(
         RESET,
         "a reset alone ends as",
-        (Patch("reset", "    yield messages.Claim(incarnation, owned.head.epoch, take_over=True)\n", ""),),
+        (Patch("reset", "    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True)\n", ""),),
+    ),
+    "a start from a savepoint does not look again": Mutant(
+        RESTORE,
+        "more come twice than was said",
+        (Patch("restore", "    _check_as_expected(pipeline, owned.head, expected)  # nobody moves it any more\n", ""),),
+    ),
+    "a start from a savepoint gives up what is decided": Mutant(
+        RESTORE,
+        "gave up",
+        (Patch("reset", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
+    ),
+    "a start from a savepoint leaves the sinks to the old life": Mutant(
+        RESTORE,
+        "a start from a savepoint alone ends as",
+        (Patch("restore", "    yield from take_sinks(owned, old)\n", ""),),
     ),
     "the epoch begins anew with the next life": Mutant(
         RESET, "", (Patch("reset", "self.incarnation, head.epoch, head.nonces", "self.incarnation, 1, head.nonces"),)

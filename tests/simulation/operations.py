@@ -188,7 +188,17 @@ def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, 
     if before is not None and before.incarnation != head.incarnation:
         ended = (*world.sparks, (before.incarnation, world.spark))
         world = world._replace(past=world.past + world.decided, sparks=ended, spark=Spark())
+        decided = tuple(named.get(n, "") for n in range(head.completed + 1))
+        if head.origin is not None:  # Spark's folder of that life was there before
+            at = head.origin.checkpoint_id
+            unsaid = head.origin.savepoint != said(before)
+            world = world._replace(spark=Spark(at, at, head.query_id), unsaid=world.unsaid or unsaid)
     return True, world._replace(version=world.version + 1, head=value, decided=decided, wire=wire)
+
+
+def said(head: HeadValue) -> str:
+    """What somebody is told who looks at this head before a start from a savepoint."""
+    return f"seen {head.incarnation} at {head.completed}"
 
 
 def _claimed(world: World, head: HeadValue) -> World:

@@ -58,7 +58,7 @@ class Processes:
         return self._nodes[node]
 
     def begin(self, make: Make) -> Process:
-        """A new process: ("driver", number), ("reset", number, abandon_lost),
+        """A new process: ("driver", number), ("reset", number, abandon_lost), ("restore", number),
         ("rescale", number, state partitions) or ("aborter", version, head, scope)."""
         if make not in self._roots:
             self._roots[make] = len(self._nodes)
@@ -103,7 +103,13 @@ class Processes:
         return _after_news(steps, steps.send(answer(action, results, self._config)))
 
     def _born(self, make: Make) -> Steps:
-        kinds = {"aborter": runs.aborter, "driver": runs.run, "rescale": runs.rescale, "reset": runs.reset}
+        kinds = {
+            "aborter": runs.aborter,
+            "driver": runs.run,
+            "rescale": runs.rescale,
+            "reset": runs.reset,
+            "restore": runs.restore,
+        }
         return kinds[make[0]](self._config, *make[1:])
 
     def _replay(self, node: Node) -> Steps:

@@ -22,6 +22,8 @@ def check(world: World, config: Config) -> None:
     _check_decisions(world)
     if world.usurped:
         raise Violation("a run that was superseded has taken head back: two runs would do so for ever")
+    if world.unsaid:
+        raise Violation("a start from a savepoint has more come twice than was said")
     for name, sink in zip(config.names, world.sinks, strict=True):
         decided = [decided_transactions(record, name) for record in world.decided]
         past = frozenset[str]().union(*(decided_transactions(record, name) for record in world.past))
@@ -52,8 +54,8 @@ def check(world: World, config: Config) -> None:
 
 
 def has_reset(world: World) -> bool:
-    """A reset that is under way, or died half way, has claimed some sinks and not others."""
-    return any(process.make[0] == "reset" for process in world.processes)
+    """A reset, or a start from a savepoint, under way or dead half way, has claimed some sinks and not others."""
+    return any(process.make[0] in ("reset", "restore") for process in world.processes)
 
 
 def _check_rows(name: str, sink: Sink, decided: frozenset[str]) -> None:
@@ -106,7 +108,7 @@ def _check_decisions(world: World) -> None:
         if is_rescale != (number in world.spark.rescales):
             raise Violation(f"head takes checkpoint {number} for {'a' if is_rescale else 'no'} rescale, Spark does not")
         nth = number - sum(each < number for each in world.spark.rescales)
-        for each in record_of(record).ranges[SOURCE]:
+        for each in record_of(record).ranges.get(SOURCE, ()):
             start = FIRST_OFFSET if nth == 0 else 10 * nth
             if is_rescale or (each.split, each.start, each.end) != (SPLIT, start, 10 * (nth + 1)):
                 raise Violation(f"checkpoint {number} was decided with {each}")
@@ -145,9 +147,11 @@ def check_finished(world: World, status: str, config: Config) -> None:
     for name, sink in zip(config.names, world.sinks, strict=True):
         direct = [n for n, record in enumerate(world.decided) if is_direct(record) and n not in world.spark.rescales]
         without = {*direct, *world.spark.rescales}
-        wanted = {(n, t): 1 for n in range(len(world.decided)) for t in range(config.tasks) if n not in without}
         head = head_of(world.head)
         assert head is not None
+        first = head.origin.checkpoint_id + 1 if head.origin is not None else 0
+        own = [n for n in range(first, len(world.decided)) if n not in without]
+        wanted = {(n, t): 1 for n in own for t in range(config.tasks)}
         shown = {(n, t): times for (life, n, t), times in _tasks(sink.committed).items() if life == head.incarnation}
         if shown != wanted:
             raise Violation(f"finished, and {name} shows {sorted(sink.committed)}")

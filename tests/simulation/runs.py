@@ -7,11 +7,11 @@ from typing import Any
 
 from tests.simulation.answers import offsets_log
 from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Config
-from tests.simulation.operations import FOLLOWS, MarkDone, Plan, ReadSpark
+from tests.simulation.operations import FOLLOWS, MarkDone, Plan, ReadSpark, said
 from tests.simulation.world import Spark, head_of
 from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
-from twophase.messages import Begin
+from twophase.messages import Begin, ReadHead, Seen
 from twophase.values import StartingPoint
 
 Steps = Generator[Any, Any, None]
@@ -65,6 +65,21 @@ def reset(config: Config, number: int, abandon_lost: bool) -> Steps:
     yield from config.coordinator.reset.reset(
         PIPELINE, config.names, f"r{number}", _incarnation(number), abandon_lost=abandon_lost
     )
+
+
+def restore(config: Config, number: int) -> Steps:
+    """A start from a savepoint of checkpoint 0: somebody looks, agrees, and it begins."""
+    seen: Seen = yield ReadHead()
+    modules = config.coordinator.restore
+    begins = {SOURCE: StartingPoint({SPLIT: FIRST_OFFSET}, {})}
+    seed = modules.Seed(said(seen.head), 0, "query", offsets_log(0), begins, {SOURCE: {SPLIT: 10}}, 1.0)
+    steps = modules.restore(
+        PIPELINE, config.names, f"s{number}", _incarnation(number), seed, expected=seen.head, take_over=False
+    )
+    try:
+        yield from steps
+    except IdentityError as error:
+        raise RefusedError(str(error)) from error
 
 
 def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:

@@ -53,6 +53,9 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         replace(small(Budget(switches=1), drivers=1), rescales=1, direct=frozenset({0, 1})),
         300,
     ),
+    "a start from a savepoint": (replace(small(Budget(), drivers=1), restores=2, sinks=2), 5_000),
+    "a start from a savepoint while a driver runs": (replace(small(Budget(switches=2), drivers=1), restores=1), 2_500),
+    "a start from a savepoint, swaps lost or late": (replace(small(Budget(swaps=1), drivers=1), restores=1), 2_500),
     "at-least-once, then exactly-once": (AT_LEAST_ONCE, 5_000),
     "exactly-once, then at-least-once": (replace(AT_LEAST_ONCE, direct=frozenset({1})), 5_000),
     "at-least-once, swaps lost or late": (replace(small(Budget(switches=1, swaps=1)), direct=frozenset({0, 1})), 5_000),
@@ -79,4 +82,5 @@ DEEP: dict[str, Config] = {
     "a rescale while others run": replace(small(Budget(switches=1)), rescales=1),
     "a reset of two sinks while others run": replace(small(Budget(switches=2), checkpoints=1), sinks=2, resets=1),
     "two runs that restart": replace(small(Budget(switches=2, outages=1)), restarts=1),
+    "a start from a savepoint among two drivers": replace(small(Budget(switches=2)), restores=1),
 }

@@ -75,6 +75,7 @@ class World(NamedTuple):
     sparks: tuple[tuple[str, Spark], ...] = ()  # Spark's checkpoint folders of those lives, by incarnation
     claimer: str = ""  # the run whose claim of head came last
     usurped: bool = False  # a run has claimed head again after it was superseded
+    unsaid: bool = False  # a start from a savepoint has ended a life that had gone on since it was looked at
     processes: tuple[Process, ...] = ()
     current: int = 0
 

@@ -1,0 +1,50 @@
+"""What tests of savepoints share: a pipeline that keeps state, and the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from integration_tests.harness.command_line import CommandLine, Ended
+from integration_tests.harness.pipeline import Pipeline
+
+ONCE = {"name": "once", "python": "once:once", "from": "rows", "options": {"column": "id"}}
+_STEP = "def once(rows, column):\n    return rows.dropDuplicates([column])\n"
+
+
+def keep_ids(pipeline: Pipeline) -> None:
+    """Let the pipeline remember every id that it has seen: of two records with one id only the first is written."""
+    (pipeline.folder / "once.py").write_text(_STEP)
+    pipeline.spec["transforms"].append(dict(ONCE))
+    pipeline.spec["sinks"][0]["from"] = "once"
+    pipeline.spec["spark"]["conf"] = {"spark.sql.shuffle.partitions": 2}
+
+
+def run(pipeline: Pipeline, eos: CommandLine, *options: str) -> Ended:
+    """`eos run` until it has caught up or is refused."""
+    return eos.run(["run", str(pipeline.write_spec()), "--until-caught-up", *options], pipeline.environment)
+
+
+def succeed(pipeline: Pipeline, eos: CommandLine, *options: str) -> Ended:
+    """The same, which must end well with nothing left prepared."""
+    ended = run(pipeline, eos, *options)
+    assert ended.code == 0, ended.output
+    assert pipeline.prepared() == []
+    return ended
+
+
+def facts(pipeline: Pipeline, eos: CommandLine, *arguments: str, code: int = 0) -> dict[str, Any]:
+    """Of `eos savepoint … --json`."""
+    ended = eos.run(["savepoint", *arguments, "--json"], pipeline.environment)
+    assert ended.code == code, ended.output
+    found: dict[str, Any] = json.loads(ended.output[ended.output.index("{\n") :])
+    return found
+
+
+def take(pipeline: Pipeline, eos: CommandLine, into: Path) -> Path:
+    """Take a savepoint in this folder; returns its own, which is whole."""
+    taken = facts(pipeline, eos, str(pipeline.write_spec()), str(into))
+    folder = Path(taken["folder"])
+    assert facts(pipeline, eos, "inspect", str(folder))["damage"] == []
+    return folder

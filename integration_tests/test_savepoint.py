@@ -1,0 +1,240 @@
+"""Savepoints of a pipeline that keeps state: taken, moved, and begun from, with every row where it belongs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.command_line import CommandLine
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.savepoints import facts, keep_ids, run, succeed, take
+
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+
+_FIRST, _LATER, _NEW = 2 * CHECKPOINT_RECORDS, 300, 100
+
+
+@pytest.fixture
+def eos(tmp_path: Path) -> Iterator[CommandLine]:
+    folder = tmp_path / "command-line"
+    folder.mkdir()
+    with CommandLine(folder) as command_line:
+        yield command_line
+
+
+@pytest.mark.timeout(900)
+def test_from_a_savepoint_rows_are_as_announced(pipeline: Pipeline, eos: CommandLine, tmp_path: Path) -> None:
+    keep_ids(pipeline)
+    topic, workload = pipeline.workload.topic, pipeline.workload
+    workload.produce(_FIRST)
+    succeed(pipeline, eos)
+    folder = take(pipeline, eos, tmp_path / "kept")
+    found = facts(pipeline, eos, "inspect", str(folder))
+    half = _FIRST // 2
+    assert (found["checkpoint_id"], found["later"]) == (1, 0)
+    assert found["positions"] == {"incoming": {f"{topic}/0": half, f"{topic}/1": half}}
+    assert [(each["step"], each["kind"], each["state"]) for each in found["operators"]] == [
+        ("once", "Deduplicate", "bigint")
+    ]
+    assert found["state_bytes"] > 0
+    assert pipeline.environment["SINK_URL"] not in (folder / "spec.yaml").read_text()
+
+    # The pipeline is where the savepoint is: it goes on as it is, under the same identity.
+    life = pipeline.head.incarnation
+    workload.produce(_LATER)
+    assert "goes on as it is" in succeed(pipeline, eos, "--from-savepoint", str(folder)).output
+    assert pipeline.head.incarnation == life
+    pipeline.assert_exact(at_least=_FIRST + _LATER)
+
+    # The head is beyond it: refused with what would come twice, and nothing is changed.
+    before = pipeline.head
+    refused = run(pipeline, eos, "--from-savepoint", str(folder))
+    assert refused.code == 1, refused.output
+    ranges = f"{topic}/0[{half}, {half + _LATER // 2}), {topic}/1[{half}, {half + _LATER // 2})"
+    for told in (f"{_LATER} records were read after the savepoint was taken: {ranges}", "--accept-duplicates"):
+        assert told in refused.output, refused.output
+    assert f"sink warehouse: {_LATER} rows come twice" in refused.output
+    assert pipeline.head == before
+    assert len(list((pipeline.location / "spark").iterdir())) == 1
+
+    # Agreed to: exactly those come twice, and what the state remembers of before does not.
+    workload.repeat(_FIRST)
+    succeed(pipeline, eos, "--from-savepoint", str(folder), "--accept-duplicates")
+    verdict = pipeline.verdict()
+    assert (verdict.duplicated, verdict.lost, verdict.unexpected) == (_LATER, 0, 0), str(verdict)
+    assert pipeline.head.incarnation != life
+    assert pipeline.head.completed > 1
+    assert not (pipeline.location / "spark" / life).exists()
+
+
+@pytest.mark.timeout(900)
+def test_a_pipeline_whose_location_is_lost_goes_on_from_a_moved_savepoint(
+    pipeline: Pipeline, eos: CommandLine, tmp_path: Path
+) -> None:
+    keep_ids(pipeline)
+    pipeline.workload.produce(_FIRST)
+    succeed(pipeline, eos)
+    taken = take(pipeline, eos, pipeline.location / "savepoints")
+    listed = facts(pipeline, eos, "list", str(pipeline.write_spec()))["savepoints"]
+    assert [(each["folder"], each["checkpoint_id"]) for each in listed] == [(str(taken), 1)]
+    moved = tmp_path / "elsewhere" / "renamed"
+    shutil.copytree(taken, moved)
+    life = pipeline.head.incarnation
+    shutil.rmtree(pipeline.location)
+
+    # The sinks still hold the old claim: it may be another copy that lives.
+    pipeline.workload.repeat(_FIRST)
+    pipeline.workload.produce(_NEW)
+    refused = run(pipeline, eos)
+    assert (refused.code, "belongs to another life" in refused.output) == (1, True), refused.output
+    refused = run(pipeline, eos, "--from-savepoint", str(moved))
+    assert (refused.code, "--take-over" in refused.output) == (1, True), refused.output
+    assert not pipeline.was_born()
+
+    succeed(pipeline, eos, "--from-savepoint", str(moved), "--take-over")
+    pipeline.assert_exact(at_least=_FIRST + _NEW)
+    head = pipeline.head
+    assert head.incarnation != life
+    assert (head.origin is not None and head.origin.checkpoint_id, head.completed) == (1, 4)
+
+    # It lives as any other one.
+    pipeline.workload.produce(_NEW)
+    succeed(pipeline, eos)
+    pipeline.assert_exact(at_least=_FIRST + 2 * _NEW)
+
+
+@pytest.mark.timeout(900)
+def test_of_a_running_pipeline_and_a_fork_beside_it(pipeline: Pipeline, eos: CommandLine, tmp_path: Path) -> None:
+    keep_ids(pipeline)
+    spec = str(pipeline.write_spec())
+    pipeline.workload.produce(_FIRST)
+    process = pipeline.start(until_caught_up=False)
+    _await_rows(pipeline, _FIRST)
+    first = facts(pipeline, eos, spec, str(tmp_path / "kept"))
+    pipeline.workload.produce(_LATER)  # it goes on
+    _await_rows(pipeline, _FIRST + _LATER)
+    stopped = eos.run(["stop", spec, "--savepoint", str(tmp_path / "kept"), "--json"], pipeline.environment)
+    assert stopped.code == 0, stopped.output
+    process.succeed()
+    pipeline.assert_exact(at_least=_FIRST + _LATER)
+    last = json.loads(stopped.output[stopped.output.index("{\n") :])["savepoint"]
+    assert (last["later"], last["checkpoint_id"]) == (0, pipeline.head.completed)
+    assert last["checkpoint_id"] > first["checkpoint_id"]
+    assert facts(pipeline, eos, "inspect", last["folder"])["positions"] == pipeline.head.positions
+
+    # Another pipeline, with a table of its own, begins from the first one; both live.
+    done = sum(facts(pipeline, eos, "inspect", first["folder"])["positions"]["incoming"].values())
+    pipeline.table.execute("CREATE TABLE forked LIKE records")
+    home, name = pipeline.spec["checkpoint"]["location"], pipeline.spec["pipeline"]
+    pipeline.spec |= {"pipeline": f"{name}-fork", "checkpoint": {**pipeline.spec["checkpoint"], "location": "./fork"}}
+    pipeline.spec["sinks"][0]["table"] = "forked"
+    pipeline.workload.repeat(_FIRST)
+    forked = run(pipeline, eos, "--from-savepoint", first["folder"])
+    assert forked.code == 0, forked.output
+    assert f"It is of {name}" in forked.output
+    assert pipeline.table.execute("SELECT COUNT(*), COUNT(DISTINCT id) FROM forked")[0] == (_FIRST + _LATER - done,) * 2
+    pipeline.spec |= {"pipeline": name, "checkpoint": {**pipeline.spec["checkpoint"], "location": home}}
+    pipeline.spec["sinks"][0]["table"] = "records"
+    succeed(pipeline, eos)
+    pipeline.assert_exact(at_least=_FIRST + _LATER)
+
+
+@pytest.mark.timeout(900)
+def test_killed_while_it_is_taken_and_begun_from(pipeline: Pipeline, eos: CommandLine, tmp_path: Path) -> None:
+    keep_ids(pipeline)
+    pipeline.workload.produce(_FIRST)
+    succeed(pipeline, eos)
+    kept = tmp_path / "kept"
+    for point in ("savepoint-pinned", "savepoint-copied"):
+        process = pipeline.command("savepoint", str(kept), arm=[point])
+        process.await_point(point)
+        process.kill()
+        assert list((pipeline.location / "pins").iterdir()) != []
+        assert [each["is_savepoint"] for each in facts(pipeline, eos, "list", str(kept))["savepoints"]] in ([], [False])
+    folder = take(pipeline, eos, kept)
+    assert list(kept.iterdir()) == [folder], "what the killed ones left is swept away"
+    assert list((pipeline.location / "pins").iterdir()) == []
+
+    pipeline.workload.produce(_LATER)
+    succeed(pipeline, eos)
+    options = ("--until-caught-up", "--from-savepoint", str(folder), "--accept-duplicates")
+    life = pipeline.head.incarnation
+    process = pipeline.command("run", *options, arm=["before-restore"])
+    process.await_point("before-restore")
+    process.kill()
+    assert len(list((pipeline.location / "spark").iterdir())) == 2
+    pipeline.workload.produce(_NEW)
+    succeed(pipeline, eos)  # nothing has begun: the old life goes on
+    assert pipeline.head.incarnation == life
+    pipeline.assert_exact(at_least=_FIRST + _LATER + _NEW)
+
+    process = pipeline.command("run", *options, arm=["after-restore"])
+    process.await_point("after-restore")
+    process.kill()
+    assert pipeline.head.completed == 1
+    refused = run(pipeline, eos)
+    assert (refused.code, "was cut short" in refused.output) == (1, True), refused.output
+    pipeline.workload.repeat(_FIRST)
+    succeed(pipeline, eos, *options[1:])
+    verdict = pipeline.verdict()
+    assert (verdict.duplicated, verdict.lost, verdict.unexpected) == (_LATER + _NEW, 0, 0), str(verdict)
+    assert len(list((pipeline.location / "spark").iterdir())) == 1, "what the killed ones left is swept away"
+
+
+@pytest.mark.timeout(900)
+def test_state_and_positions_follow_their_names(
+    pipeline: Pipeline, eos: CommandLine, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """A step with state is dropped, and a source comes before the one there was: Spark's numbers all change."""
+    keep_ids(pipeline)
+    twice = {"name": "twice", "python": "once:once", "from": "once", "options": {"column": "payload"}}
+    pipeline.spec["transforms"].append(twice)
+    pipeline.spec["sinks"][0]["from"] = "twice"
+    pipeline.workload.produce(_FIRST)
+    succeed(pipeline, eos)
+    folder = take(pipeline, eos, tmp_path / "kept")
+    found = facts(pipeline, eos, "inspect", str(folder))
+    assert [each["step"] for each in found["operators"]] == ["twice", "once"]
+
+    other = topic(partitions=1)
+    pipeline.spec["sources"].insert(0, {**pipeline.source, "name": "other", "topics": [other]})
+    columns = "SELECT id, word, payload FROM"
+    pipeline.spec["transforms"] = [
+        {"name": "rows", "sql": f"{columns} other UNION ALL {columns} incoming"},
+        pipeline.spec["transforms"][1],
+    ]
+    pipeline.spec["sinks"][0]["from"] = "once"
+    pipeline.workload.repeat(_FIRST)
+    pipeline.workload.direct(other, 1)
+    pipeline.workload.produce(_NEW)
+    refused = run(pipeline, eos, "--from-savepoint", str(folder))
+    assert refused.code == 1, refused.output
+    for told in ("source other: added", "step twice: dropped", "state of twice", "--allow-non-restored-state"):
+        assert told in refused.output, (told, refused.output)
+    succeed(pipeline, eos, "--from-savepoint", str(folder), "--allow-non-restored-state")
+    pipeline.assert_exact(at_least=_FIRST + _NEW)
+    assert pipeline.head.positions["other"] == {f"{other}/0": _NEW}
+
+    # State cannot be added beside other state: said before anything is done, and then all of it is left behind.
+    folder = take(pipeline, eos, tmp_path / "kept")
+    pipeline.spec["transforms"].append({**twice})
+    pipeline.spec["sinks"][0]["from"] = "twice"
+    refused = run(pipeline, eos, "--from-savepoint", str(folder))
+    assert (refused.code, "Spark cannot add the state of twice" in refused.output) == (1, True), refused.output
+    succeed(pipeline, eos, "--from-savepoint", str(folder), "--allow-non-restored-state")
+    assert (pipeline.head.completed, pipeline.head.positions["other"]) == (0, {f"{other}/0": _NEW})
+    pipeline.assert_exact(at_least=_FIRST + _NEW)
+
+
+def _await_rows(pipeline: Pipeline, count: int, timeout_s: float = 240.0) -> None:
+    """Until the table has them, and head says so."""
+    deadline = time.monotonic() + timeout_s
+    while pipeline.table.count() < count or pipeline.head.waiting:
+        assert time.monotonic() < deadline, f"{pipeline.table.count()} rows of {count}"
+        time.sleep(0.2)

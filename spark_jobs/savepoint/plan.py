@@ -1,0 +1,125 @@
+"""What a query is made of, under the names of its spec: sources in Spark's order, and the operators that keep state.
+
+Spark numbers both by where they stand in the query. A savepoint keeps their names, so that a spec may change around
+them. Each run writes its plan beside its checkpoint before its query starts.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from connectors.spec import PythonStep, Spec
+from connectors.spec.sinks import SinkEntry
+from connectors.spec.sources import KafkaEntry
+from connectors.spec.steps import TransformStep
+
+Described = Mapping[str, Mapping[str, str]]
+"""By name: what the spec says of it, as far as a change of it matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator that keeps state."""
+
+    step: str  # whose it is
+    kind: str  # as Spark's logical plan calls it
+    state: str  # types of its keys and of what it keeps, as far as the plan tells: other ones are other state
+
+    @property
+    def named(self) -> str:
+        """For messages."""
+        return f"{self.step} ({self.kind})"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One query."""
+
+    sources: tuple[str, ...] = ()  # in Spark's order
+    operators: tuple[Operator, ...] = ()  # by Spark's number
+    described: Mapping[str, Described] = field(default_factory=dict)  # `sources`, `transforms`, `sinks`
+    spec: str = ""  # its text, with references as they are written and what else is secret masked
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "sources": list(self.sources),
+            "operators": [{"step": o.step, "kind": o.kind, "state": o.state} for o in self.operators],
+            "described": {kind: {name: dict(each) for name, each in d.items()} for kind, d in self.described.items()},
+            "spec": self.spec,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Plan:
+        """The inverse. Raises KeyError or TypeError for anything else."""
+        return cls(
+            tuple(document["sources"]),
+            tuple(Operator(**each) for each in document["operators"]),
+            document["described"],
+            document["spec"],
+        )
+
+
+def describe(spec: Spec) -> dict[str, Described]:
+    """What a spec says of its sources, steps and sinks. No secret is in it."""
+    return {
+        "sources": {each.name: _source(each) for each in spec.sources},
+        "transforms": {each.name: _step(each) for each in spec.transforms},
+        "sinks": {each.name: _sink(each) for each in spec.outputs},
+    }
+
+
+def keep(location: Path, incarnation: str, plan: Plan) -> None:
+    """Write the plan of a query that is about to start. Raises OSError."""
+    path = _path(location, incarnation)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{secrets.token_hex(8)}.partial")
+    partial.write_text(json.dumps(plan.to_json(), ensure_ascii=False, indent=1))
+    partial.replace(path)
+
+
+def kept(location: Path, incarnation: str) -> Plan | None:
+    """The plan of the newest query of this life; None: it was run by a version that kept none."""
+    try:
+        return Plan.from_json(json.loads(_path(location, incarnation).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def _path(location: Path, incarnation: str) -> Path:
+    return location / "plans" / f"{incarnation}.json"
+
+
+def _source(entry: KafkaEntry) -> dict[str, str]:
+    schema = getattr(entry.format, "ddl", "")
+    topics = ", ".join(entry.topics or ()) or f"pattern {entry.topics_pattern}"
+    return {"connector": entry.connector, "topics": topics, "format": entry.format.type, "schema": schema}
+
+
+def _step(step: TransformStep) -> dict[str, str]:
+    made = f"{step.python} of {', '.join(step.from_)}" if isinstance(step, PythonStep) else step.sql
+    options = json.dumps(step.options, sort_keys=True) if isinstance(step, PythonStep) and step.options else ""
+    late = f"{step.watermark.column}, {step.watermark.delay_s:g} s" if step.watermark is not None else ""
+    return {"made by": _flat(made), "options": options, "watermark": late, "output_mode": step.output_mode}
+
+
+def _sink(entry: SinkEntry) -> dict[str, str]:
+    said: dict[str, str] = {"connector": entry.connector, "from": entry.from_ or "", "commit": entry.commit}
+    for name in ("table", "topic"):
+        if (value := getattr(entry, name, None)) is not None:
+            said[name] = str(value)
+    return said
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def names(operators: Iterable[Operator]) -> str:
+    """For messages."""
+    return ", ".join(each.named for each in operators)

@@ -1,0 +1,108 @@
+"""What a start from a savepoint writes that the sinks hold already: records that were read after it was taken. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from twophase.head_value import HeadValue
+from twophase.status import Status
+from twophase.values import SinkState
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAgain:
+    """Records of one split: `[start, end)`. Offsets count: with gaps there are fewer records."""
+
+    source: str
+    split: str
+    start: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        """At the most."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.split}[{self.start}, {self.end})"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """All of it."""
+
+    splits: tuple[SplitAgain, ...] = ()
+    rows: Mapping[str, int] = field(
+        default_factory=dict
+    )  # by sink, where the records of all those checkpoints are kept
+    beyond: Mapping[str, int] = field(
+        default_factory=dict
+    )  # sink -> its newest checkpoint, where no head tells offsets
+    other_life: bool = False  # of head: what the savepoint's own life wrote later is not counted
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is."""
+        return bool(self.splits or self.beyond)
+
+    @property
+    def records(self) -> int:
+        """Over all splits."""
+        return sum(each.records for each in self.splits)
+
+    def __str__(self) -> str:
+        if self.splits:
+            ranges = ", ".join(map(str, self.splits))
+            return f"{self.records:,} records were read after the savepoint was taken: {ranges}"
+        beyond = ", ".join(f"{name} has checkpoints up to {number}" for name, number in self.beyond.items())
+        return f"checkpoints are in the sinks that the savepoint does not have ({beyond})"
+
+
+def is_of(head: HeadValue, incarnation: str, savepoint: str) -> bool:
+    """Whether a savepoint is of this life, or this life began from it."""
+    return head.incarnation == incarnation or (head.origin is not None and head.origin.savepoint == savepoint)
+
+
+def repeated(
+    at: HeadValue, savepoint: str, status: Status | None, sinks: Mapping[str, SinkState], sources: Mapping[str, object]
+) -> Repeated:
+    """What is read again.
+
+    Args:
+        at: head of the savepoint.
+        savepoint: its id.
+        status: head as it is, and its records; None: the location is empty.
+        sinks: as they stand to the life of that head, or to the savepoint's where there is none.
+        sources: those that the new spec reads.
+    """
+    if status is None:
+        beyond = {
+            name: each.highest_witness
+            for name, each in sinks.items()
+            if each.claim_incarnation == at.incarnation and each.highest_witness > at.completed
+        }
+        return Repeated(beyond=beyond)
+    head = status.head
+    splits = tuple(_splits(at, head, sources))
+    return Repeated(splits, _rows(at, status) if splits else {}, other_life=not is_of(head, at.incarnation, savepoint))
+
+
+def _splits(at: HeadValue, head: HeadValue, sources: Mapping[str, object]) -> Iterator[SplitAgain]:
+    for source, positions in sorted(head.positions.items()):
+        for split, end in sorted(positions.items()):
+            began = head.initial.get(source, {}).get(split, end)
+            start = at.position(source, split)  # one that was found later begins where it was found
+            first = began if start is None else max(start, began)
+            if source in sources and end > first:
+                yield SplitAgain(source, split, first, end)
+
+
+def _rows(at: HeadValue, status: Status) -> dict[str, int]:
+    later = [each for each in status.checkpoints if each.checkpoint_id > at.completed]
+    known = status.head.incarnation == at.incarnation and len(later) == status.head.completed - at.completed
+    rows: dict[str, int] = {}
+    for record in later if known else ():
+        for sink, group in record.committables.items():
+            rows[sink] = rows.get(sink, 0) + sum(each.rows for each in group)
+    return rows

@@ -1,0 +1,115 @@
+"""Which files of Spark's checkpoint folder the state after batch N is made of, and nothing else.
+
+`commits/N` names for each operator, partition and store the one version of state that batch N left (Spark's checkpoint
+format 2): versions of losing tasks have other ids. A version is a snapshot, `<N+1>_<id>.zip`, which lists its SST
+files; or, with changelog checkpoints, `<N+1>_<id>.changelog` upon an older snapshot.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from twophase.errors import SavepointError
+
+_VERSION: Final = re.compile(r"(?P<version>[0-9]+)_(?P<id>[0-9a-f-]{36})\.(?P<kind>zip|changelog)")
+
+Ids = Mapping[str, Sequence[Sequence[str]]]
+"""Operator -> by partition: the unique id of each of its stores."""
+
+
+def needed(folder: Path, checkpoint_id: int) -> list[str]:
+    """Paths in `folder`; not Hadoop's checksum files, without which Spark reads as well: a savepoint has its own.
+
+    Raises FileNotFoundError where Spark has deleted one meanwhile, or had before; SavepointError for what this version
+    does not understand.
+    """
+    paths = ["metadata", f"offsets/{checkpoint_id}", f"commits/{checkpoint_id}"]
+    paths += [f"offsets/{checkpoint_id - 1}"] if checkpoint_id > 0 else []  # Spark asks where the batch began
+    for operator, partitions in state_ids((folder / f"commits/{checkpoint_id}").read_text()).items():
+        state = folder / "state" / operator
+        told = [*state.glob("**/_metadata/**/*"), *state.glob("**/_stateSchema/**/*")]  # of what form the state is
+        paths += [
+            _in(folder, path) for path in sorted(told) if _is_content(path) and not _is_later(path, checkpoint_id)
+        ]
+        for partition, ids in enumerate(partitions):
+            for each in ids:
+                store = _store(state / str(partition), checkpoint_id + 1, each)
+                paths += [_in(folder, path) for path in _of_version(store, checkpoint_id + 1, each)]
+    paths = list(dict.fromkeys(paths))
+    for path in paths:
+        (folder / path).stat()
+    return paths
+
+
+def state_ids(commit: str) -> Ids:
+    """What `commits/N` says; empty without state. Raises SavepointError for a version of it that is not known."""
+    version, _, document = commit.partition("\n")
+    if version not in ("v1", "v2", "v3"):
+        message = f"Spark's commits log has version {version}, which this version does not read"
+        raise SavepointError(message, remedy="use a version that is made for this Spark")
+    found: dict[str, Any] = json.loads(document or "{}")
+    return found.get("stateUniqueIds") or {}
+
+
+def _store(partition: Path, version: int, unique_id: str) -> Path:
+    """A join keeps several stores of a partition, in a folder each; most operators one, in the partition's own."""
+    for folder in (partition, *sorted(path for path in partition.iterdir() if path.is_dir())):
+        if any((folder / f"{version}_{unique_id}.{kind}").exists() for kind in ("zip", "changelog")):
+            return folder
+    raise FileNotFoundError(f"{partition}/{version}_{unique_id}")
+
+
+def _of_version(store: Path, version: int, unique_id: str) -> Iterator[Path]:
+    """A snapshot alone; or what changes were made since one, and that one.
+
+    The history of a changelog is packed inside it. But each version has exactly one id in it: where there is but one
+    id of a version, and a snapshot of it, the history goes through that, and nothing older is needed.
+    """
+    snapshot = store / f"{version}_{unique_id}.zip"
+    if snapshot.exists():
+        yield snapshot
+        yield from _tables(store, snapshot)
+        return
+    by_version: dict[int, set[str]] = {}
+    for path in store.iterdir():
+        if (match := _VERSION.fullmatch(path.name)) and int(match["version"]) < version:
+            by_version.setdefault(int(match["version"]), set()).add(match["id"])
+    yield store / f"{version}_{unique_id}.changelog"
+    for older in sorted(by_version, reverse=True):
+        ids = by_version[older]
+        snapshots = [path for each in ids if (path := store / f"{older}_{each}.zip").exists()]
+        yield from (path for each in ids if (path := store / f"{older}_{each}.changelog").exists())
+        for each in snapshots:
+            yield each
+            yield from _tables(store, each)
+        if snapshots and len(ids) == 1:
+            return
+
+
+def _tables(store: Path, snapshot: Path) -> Iterator[Path]:
+    """The immutable files that a snapshot of RocksDB refers to."""
+    with zipfile.ZipFile(snapshot) as archive:
+        version, _, document = archive.read("metadata").decode().partition("\n")
+    if version != "v1":
+        raise SavepointError(f"{snapshot} has version {version}, which this version does not read")
+    listed: dict[str, Any] = json.loads(document)
+    yield from (store / "SSTs" / each["dfsSstFileName"] for each in listed["sstFiles"])
+    yield from (store / "logs" / each["dfsLogFileName"] for each in listed.get("logFiles") or ())
+
+
+def _is_content(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".") and path.suffix != ".crc"
+
+
+def _is_later(path: Path, checkpoint_id: int) -> bool:
+    """Of `transformWithState` each start writes anew what its operator is, under the number of its first batch."""
+    return path.parent.name == "v2" and path.name.isdecimal() and int(path.name) > checkpoint_id
+
+
+def _in(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()

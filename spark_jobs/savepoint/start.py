@@ -1,0 +1,207 @@
+"""Begins a pipeline from a savepoint: says what that means, and then does it, or is refused with nothing changed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from connectors.contracts import Source
+from connectors.registry import build_sink, build_source, open_head
+from connectors.spec import Spec
+from spark_jobs.driving import driver_of
+from spark_jobs.pipeline import trunk_rows
+from spark_jobs.presence import running
+from spark_jobs.savepoint import manifest as manifests
+from spark_jobs.savepoint import rewriting
+from spark_jobs.savepoint.changes import Changes, compare
+from spark_jobs.savepoint.manifest import Manifest
+from spark_jobs.savepoint.query import plan_of
+from spark_jobs.savepoint.repeated import Repeated, is_of, repeated
+from spark_jobs.savepoint.spark_files import state_ids
+from spark_jobs.savepoint.take import LOCK, is_abandoned, locked
+from spark_jobs.spark_log import LocalSparkLog
+from twophase.codec import decode_head
+from twophase.errors import IdentityError, SavepointError
+from twophase.head_value import HeadValue
+from twophase.reset import Begun
+from twophase.restore import Seed, foreign_claims, of_another_life
+from twophase.status import Status, read_status
+from twophase.values import SinkState, StartingPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What whoever starts it agrees to, and where it starts from."""
+
+    folder: Path
+    non_restored_state: bool = False
+    duplicates: bool = False
+    take_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a start from a savepoint is going to do."""
+
+    manifest: Manifest
+    changes: Changes
+    repeated: Repeated
+    goes_on: bool  # the pipeline is where the savepoint is, with nothing changed: it is started as ever
+    foreign: Mapping[str, str]  # sinks that another life of the pipeline has, with its incarnation
+    forks: bool  # under another name
+
+
+def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beginning], None]) -> None:
+    """Have the next start of the pipeline begin where the savepoint stands. Called before it, by nobody else.
+
+    `tell`: is told what will be done, before it is, and also where it is then refused.
+
+    Raises SavepointError, SpecError, IdentityError with nothing changed; what `Driver.restore` raises, after which it
+    can be made again.
+    """
+    manifest = manifests.checked(allowed.folder)
+    if (presence := running(spec)) is not None:
+        message = f"{spec.pipeline} runs: process {presence.pid} on {presence.host}"
+        raise IdentityError(message, remedy="stop it first (`eos stop`)")
+    sources = [build_source(entry) for entry in spec.sources]
+    plan = plan_of(spec, trunk_rows(spark, spec, sources))
+    at = decode_head((allowed.folder / manifests.HEAD).read_bytes())
+    changes = compare(manifest.plan, plan, _operators_in(allowed.folder, manifest))
+    status = _status(spec)
+    if status is not None and status.head.pipeline != spec.pipeline:
+        message = (
+            f"the checkpoint location belongs to pipeline {status.head.pipeline!r}, the spec names {spec.pipeline!r}"
+        )
+        raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
+    sinks = [build_sink(spec, entry) for entry in spec.outputs]
+    log = LocalSparkLog(spec.checkpoint.location)
+    with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+        head = status.head if status is not None else None
+        states = driver.inspect(head.incarnation if head is not None else at.incarnation)
+        beginning = Beginning(
+            manifest,
+            changes,
+            repeated(at, manifest.id, status, states, {each.name: each for each in sources}),
+            _goes_on(manifest, changes, plan.sources, head, states),
+            foreign_claims(head, states),
+            spec.pipeline != manifest.pipeline,
+        )
+        tell(beginning)
+        _check(spec.pipeline, beginning, allowed)
+        if beginning.goes_on:
+            return
+        with _spark_folder(log, driver.incarnation, head) as folder:
+            seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
+            if changes.operators is not None:
+                rewriting.write(allowed.folder, manifest, folder, plan.sources, changes.operators)
+            begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
+        for ended in _ended(begun):
+            log.forget(ended)
+
+
+def _ended(begun: Begun) -> Iterator[str]:
+    """Lives of which nothing is needed any more: the one before, and one whose end a start was too dead to clear up."""
+    if begun.ended is not None:
+        yield begun.ended
+    if begun.before is not None and begun.before.origin is not None and begun.before.origin.ended is not None:
+        yield begun.before.origin.ended
+
+
+def _goes_on(
+    manifest: Manifest,
+    changes: Changes,
+    sources: Sequence[str],
+    head: HeadValue | None,
+    states: Mapping[str, SinkState],
+) -> bool:
+    if head is None or head.completed != manifest.checkpoint_id or not is_of(head, manifest.incarnation, manifest.id):
+        return False
+    same = manifest.plan is None or manifest.plan.sources == tuple(sources)
+    ours = all(each.claim_incarnation == head.incarnation for each in states.values())
+    return same and ours and changes.keeps_numbers and not changes.not_restored
+
+
+def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
+    """Raises what keeps it from being done without another word."""
+    changes = beginning.changes
+    if changes.not_restored and not allowed.non_restored_state:
+        message = f"the new spec cannot take over {', '.join(changes.not_restored)}"
+        raise SavepointError(message, remedy="change the spec back, or leave it behind by --allow-non-restored-state")
+    if beginning.foreign and not allowed.take_over:
+        raise of_another_life(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
+    if beginning.repeated.any and not allowed.duplicates:
+        message = f"{beginning.repeated}: the sinks hold rows of them already"
+        raise IdentityError(
+            message,
+            remedy="go on without the savepoint (`eos run`), or have them written again by --accept-duplicates",
+        )
+    if beginning.repeated.other_life and not allowed.take_over:
+        message = "the pipeline has begun another life at this location since the savepoint was taken"
+        raise IdentityError(message, remedy="end that life, and begin from the savepoint, by --take-over")
+
+
+def _seed(
+    at: HeadValue,
+    manifest: Manifest,
+    changes: Changes,
+    sources: Sequence[Source],
+    folder: Path,
+    order: Sequence[str],
+) -> Seed:
+    """The new life's beginning. A source that is new is asked where it begins (R6)."""
+    begins, positions = {}, {}
+    for source in sources:
+        if source.name in at.initial:
+            initial, identities = at.initial[source.name], at.identities.get(source.name, {})
+            positions[source.name] = at.positions.get(source.name, {})
+            begins[source.name] = StartingPoint(initial, identities)
+        else:
+            begins[source.name] = source.starting_point(StartingPoint())
+    if changes.operators is None:
+        goes_on = {
+            name: StartingPoint({**each.positions, **positions.get(name, {})}, each.identities)
+            for name, each in begins.items()
+        }
+        return Seed(manifest.id, -1, None, "", goes_on, {}, manifest.decided_at)
+    number = manifest.checkpoint_id
+    log = (folder / manifests.SPARK / "offsets" / str(number)).read_text()
+    return Seed(manifest.id, number, at.query_id, rewriting.offsets(log, order), begins, positions, manifest.decided_at)
+
+
+def _operators_in(folder: Path, manifest: Manifest) -> int:
+    path = folder / manifests.SPARK / "commits" / str(manifest.checkpoint_id)
+    try:
+        return len(state_ids(path.read_text()))
+    except json.JSONDecodeError as error:
+        raise SavepointError(f"{path} is not what Spark writes: {error}") from error
+
+
+def _status(spec: Spec) -> Status | None:
+    with closing(open_head(spec)) as store:
+        return read_status(store)
+
+
+@contextmanager
+def _spark_folder(log: LocalSparkLog, incarnation: str, head: HeadValue | None) -> Iterator[Path]:
+    """An empty folder for Spark's checkpoint of a life that is not born yet. Gone again if it is not born here.
+
+    What a start that was killed before that has left is swept away: nobody holds its lock, and head has another life.
+    """
+    folder = log.folder(incarnation)
+    for lock in folder.parent.glob(f"*/{LOCK}"):
+        if (head is None or head.incarnation != lock.parent.name) and is_abandoned(lock.parent):
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    try:
+        with locked(folder):
+            yield folder
+        (folder / LOCK).unlink()
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

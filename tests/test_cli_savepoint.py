@@ -1,0 +1,77 @@
+"""`eos savepoint` for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.cli import output, run_command_line
+from tests import savepoint_files as files
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(output.out, "as_json", False)
+    monkeypatch.setattr(output.out, "debug", False)
+    files.run_until(tmp_path / "state")
+    files.keep_plan(tmp_path / "state", files.spec_in(tmp_path))
+    return tmp_path / "orders.yaml"
+
+
+def facts(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> dict[str, Any]:
+    assert run_command_line(["savepoint", *map(str, arguments), "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_taken_shown_looked_into_and_deleted(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert facts(capsys, "list", spec)["savepoints"] == []
+    taken = facts(capsys, spec)
+    folder = Path(taken["folder"])
+    assert folder.parent == spec.parent / "state" / "savepoints"
+    assert (taken["checkpoint_id"], taken["pipeline"], taken["later"]) == (5, "orders", 0)
+    elsewhere = facts(capsys, "take", spec, spec.parent / "elsewhere")
+    assert Path(elsewhere["folder"]).parent == spec.parent / "elsewhere"
+    listed = facts(capsys, "list", spec)["savepoints"]
+    assert [(each["folder"], each["id"], each["bytes"]) for each in listed] == [
+        (taken["folder"], taken["id"], taken["bytes"])
+    ]
+    found = facts(capsys, "inspect", folder)
+    assert (found["ok"], found["damage"], found["positions"]) == (True, [], {"s": {"t/0": 600}})
+    assert found["operators"] == [{"step": "counted", "kind": "Aggregate", "state": ": count(int)"}]
+    assert (found["versions"]["spark"], "geheim" in json.dumps(found)) == ("4.3.0", False)
+    assert facts(capsys, "dispose", folder)["id"] == taken["id"]
+    assert not folder.exists()
+    assert facts(capsys, "list", spec)["savepoints"] == []
+
+
+def test_damage_is_shown_and_is_exit_code_1(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(facts(capsys, spec)["folder"])
+    (folder / "head.json").write_bytes(b"{")
+    found = facts(capsys, "inspect", folder, code=1)
+    assert (found["ok"], len(found["damage"])) == (False, 1)
+    output.out.as_json = False
+    assert run_command_line(["savepoint", "inspect", str(folder)]) == 1
+    assert "DAMAGED  head.json" in capsys.readouterr().out
+
+
+def test_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["savepoint", str(spec)]) == 0
+    shown = capsys.readouterr().out
+    assert "Savepoint of orders, checkpoint 5" in shown
+    folder = next((spec.parent / "state" / "savepoints").iterdir())
+    assert str(folder) in shown.replace("\n", "")
+    assert run_command_line(["savepoint", "inspect", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert "source s goes on at t/0=600" in shown
+    assert "state of counted (Aggregate)" in shown
+    assert run_command_line(["savepoint", "list", str(spec)]) == 0
+    assert folder.name in capsys.readouterr().out.replace("│", "").replace("\n", "").replace(" ", "")
+
+
+def test_options_of_a_start_from_a_savepoint_stand_with_one(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["run", str(spec), "--take-over"]) == 2
+    assert "--from-savepoint" in capsys.readouterr().err
