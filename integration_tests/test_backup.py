@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import subprocess
 import time
 
 import pytest
 
-from integration_tests.harness import database_client
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.harness.pipeline_process import PROJECT, child_environment
+from integration_tests.harness.typed import COMMAND_S, blocks, type_in
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 2 * CHECKPOINT_RECORDS
-_DOCS = (PROJECT / "docs" / "backup.md").read_text()
-_COMMAND_S = 300
 
 
 def _blocks(heading: str) -> list[str]:
-    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", _DOCS, re.MULTILINE | re.DOTALL)
-    assert section is not None, f"docs/backup.md has no paragraph {heading!r}"
-    return re.findall(r"```sh\n(.*?)```", section[1], re.DOTALL)
-
-
-def _type(pipeline: Pipeline, *blocks: str) -> str:
-    """Type these commands into one shell; returns what they print. A run ends when it has caught up."""
-    pipeline.write_spec().rename(pipeline.folder / "orders.yaml")
-    database_client.install(pipeline.folder / "bin")
-    script = "".join(blocks).replace("eos run orders.yaml\n", "eos run orders.yaml --until-caught-up\n")
-    path = f"{pipeline.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=pipeline.folder,
-        env={**child_environment(pipeline.environment), "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=_COMMAND_S,
-        check=False,
-    )
-    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return blocks("backup.md", heading)
 
 
 @pytest.mark.timeout(1200)
@@ -53,13 +26,13 @@ def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
     older = "".join(_blocks("What is said if only a part is put back"))
     pipeline.workload.produce(_RECORDS)
     process = pipeline.start(until_caught_up=False)
-    deadline = time.monotonic() + _COMMAND_S
+    deadline = time.monotonic() + COMMAND_S
     while pipeline.table.count() < _RECORDS:
         assert time.monotonic() < deadline, process.output()
         time.sleep(0.2)
-    _type(pipeline, positions)
+    type_in(pipeline, positions)
     assert f'"{pipeline.workload.topic}/1": ' in (pipeline.folder / "positions.json").read_text()
-    _type(pipeline, copy)
+    type_in(pipeline, copy)
     assert process.wait() == 0
     pipeline.assert_exact(_RECORDS)
     pipeline.workload.produce(CHECKPOINT_RECORDS)
@@ -68,16 +41,16 @@ def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
 
     _, _, load, _ = whole.splitlines(keepends=True)
     assert "shop.sql" in load
-    _type(pipeline, load)
+    type_in(pipeline, load)
     assert pipeline.table.count() == _RECORDS
     pipeline.start().fail("sink warehouse lacks what head calls committed")
-    _type(pipeline, whole)
+    type_in(pipeline, whole)
     pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)
 
     shutil.rmtree(pipeline.location)
     shutil.copytree(pipeline.folder / "backup" / "checkpoints", pipeline.location)
     pipeline.start().fail("sink warehouse has seen epoch 2, head is at 1: head was set back")
-    assert "will be written twice" in _type(pipeline, older)
+    assert "will be written twice" in type_in(pipeline, older)
     verdict = pipeline.verdict()
     assert (verdict.lost, verdict.duplicated, verdict.unexpected) == (0, CHECKPOINT_RECORDS, 0), str(verdict)
 
@@ -88,13 +61,13 @@ def test_a_head_in_the_sinks_database_is_in_its_dump(pipeline: Pipeline) -> None
     pipeline.workload.produce(_RECORDS)
     pipeline.catch_up()
     _, make, copy, dump, _ = _blocks("A copy of everything")[0].splitlines(keepends=True)
-    _type(pipeline, make, copy, dump)
+    type_in(pipeline, make, copy, dump)
     pipeline.workload.produce(CHECKPOINT_RECORDS)
     pipeline.catch_up()
     (whole,) = _blocks("Everything is put back")
-    _type(pipeline, whole.splitlines(keepends=True)[2])
+    type_in(pipeline, whole.splitlines(keepends=True)[2])
     pipeline.start().fail("Spark has planned batch 2, but the newest completed checkpoint is 1")
-    _type(pipeline, whole)
+    type_in(pipeline, whole)
     assert not (pipeline.location / "head").exists()
     pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)
 
@@ -109,7 +82,7 @@ def test_what_is_lost_and_the_way_back(pipeline: Pipeline) -> None:
     shutil.rmtree(pipeline.location / "spark")
     pipeline.start().fail("Spark's checkpoint is gone; head belongs to query", "eos reset --to completed")
     pipeline.workload.produce(CHECKPOINT_RECORDS)
-    _type(pipeline, *_blocks("Spark's checkpoint is lost, head is there"))
+    type_in(pipeline, *_blocks("Spark's checkpoint is lost, head is there"))
     expected = _RECORDS + CHECKPOINT_RECORDS
     pipeline.assert_exact(expected)
 
@@ -122,7 +95,7 @@ def test_what_is_lost_and_the_way_back(pipeline: Pipeline) -> None:
     for name in ("head", "records"):
         shutil.rmtree(pipeline.location / name)
     pipeline.start().fail(f"sink warehouse belongs to another life of pipeline '{group}' (incarnation {life}")
-    listed = _type(pipeline, *_blocks("Head is lost, Spark's checkpoint is there"))
+    listed = type_in(pipeline, *_blocks("Head is lost, Spark's checkpoint is there"))
     assert listed.count("leave alone") == 2, listed
     assert pipeline.table.prepared(life) == []
     expected += CHECKPOINT_RECORDS
@@ -131,5 +104,5 @@ def test_what_is_lost_and_the_way_back(pipeline: Pipeline) -> None:
     shutil.rmtree(pipeline.location)
     pipeline.source["starting_offsets"] = {"group": group, "otherwise": "earliest"}
     pipeline.workload.produce(CHECKPOINT_RECORDS)
-    _type(pipeline, *_blocks("The whole location is lost"))
+    type_in(pipeline, *_blocks("The whole location is lost"))
     pipeline.assert_exact(expected + CHECKPOINT_RECORDS)
