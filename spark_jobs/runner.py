@@ -19,7 +19,7 @@ from spark_jobs.control import StopControl
 from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
-from spark_jobs.history.model import Event, failure
+from spark_jobs.history.model import Event, answered, failure
 from spark_jobs.kept_partitions import tell_kept_partitions
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.admission import Admission
@@ -84,7 +84,7 @@ class Runner:
             lasting = self._lasting(lambda request, answer: steering.answer(request, answer))
             savepoints = Savepoints(self.spec)
             handlers = {"stop": self._stop, "checkpoint": lasting.on_demand.ask, "savepoint": savepoints.begin}
-            steering = self._steering = Steering(channel, handlers)
+            steering = self._steering = Steering(channel, handlers, self._tell_answer)
             savepoints.answer = steering.answer
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
@@ -169,6 +169,9 @@ class Runner:
     def _tell_event(self, event: Event) -> None:
         for listener in self.listeners:
             listener.happened(event)
+
+    def _tell_answer(self, request: Request, answer: Answer) -> None:
+        self._tell_event(answered(request, answer))
 
     def _tell_news(self, news: News) -> None:
         for listener in self.listeners:
