@@ -121,7 +121,7 @@ def _nanoseconds(seconds: float) -> int:
 
 @contextmanager
 def traced(spec: Spec, run_id: str) -> Iterator[tuple[Listener, ...]]:
-    """What listens to a run for traces: nothing where no endpoint is named, or the package is missing (which is told)."""
+    """What listens to a run for traces: nothing where no endpoint is named, or where the package is missing."""
     if not any(os.environ.get(name) for name in ENDPOINTS):
         yield ()
         return
