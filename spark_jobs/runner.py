@@ -110,11 +110,11 @@ class Runner:
                         _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
+                now = time.time()
+                self._tell_event(failure(error, now, self._hit))
                 if delay_s is None:
                     raise
                 _log.warning("%s; restarting in %.1f s", error.message, delay_s)
-                now = time.time()
-                self._tell_event(failure(error, now, self._hit))
                 self._tell_event(Event(now, "restart", f"in {delay_s:.1f} s", checkpoint_id=self._hit, delay_s=delay_s))
                 self._tell(f"restarting in {delay_s:.1f} s")
                 self._wait(delay_s)
