@@ -25,6 +25,7 @@ export function render({ key, refresh }) {
       events.length ? h("ol", { class: "events" }, events.map(event)) : quiet("Nothing has failed."),
       before === null ? null : h("div", { class: "older" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
     ),
+    newest.aborted.length ? section("Aborted tries", h("p", null, "nothing of them is visible"), aborted(key)) : null,
     section("Runs", h("p", null, "one for each process, newest first"), processes()),
   ];
 }
@@ -53,6 +54,14 @@ function event(each) {
         : null,
     ),
   );
+}
+
+function aborted(key) {
+  const columns = [["aborted", "tight"], ["checkpoint", "number"], ["epoch, try", "tight wide"], ["why", "name"]];
+  return table("Aborted tries, newest first", columns, newest.aborted.map((each) => [
+    timeCell(each.aborted_at), h("a", { href: `#/${key}/checkpoints/${each.checkpoint_id}/${each.incarnation}` }, each.checkpoint_id),
+    `${each.epoch}, ${each.attempt}`, `${each.error}: ${each.reason}`,
+  ]));
 }
 
 function processes() {
