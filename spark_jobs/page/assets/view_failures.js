@@ -15,7 +15,7 @@ export async function load(key) {
   if (!older.length) before = newest.before;
 }
 
-export function render({ key, refresh }) {
+export function render({ key, overview, refresh }) {
   if (!newest) return [waiting()];
   const events = [...newest.events, ...older.filter((each) => each.seq < (newest.events.at(-1)?.seq ?? 0))];
   return [
@@ -26,7 +26,7 @@ export function render({ key, refresh }) {
       before === null ? null : h("div", { class: "older" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
     ),
     newest.aborted.length ? section("Aborted tries", h("p", null, "nothing of them is visible"), aborted(key)) : null,
-    section("Runs", h("p", null, "one for each process, newest first"), processes()),
+    section("Runs", h("p", null, "one for each process, newest first"), processes(overview)),
   ];
 }
 
@@ -64,13 +64,18 @@ function aborted(key) {
   ]));
 }
 
-function processes() {
+function processes(overview) {
   if (!runs.length) return quiet("It has not run yet.");
   const columns = [["run", "tight"], ["process", "name wide"], ["version", "wide"], ["started", "tight"], ["for", "number wide"], ["ended", "tight"]];
   return table("Runs", columns, runs.map((each) => [
     h("code", null, each.run_id), `${each.pid} on ${each.host}`, each.version, timeCell(each.started_at),
-    each.ended_at === null ? format.none : format.span(each.ended_at - each.started_at), each.ended ?? h("span", { class: "soft" }, "it has not said so"),
+    each.ended_at === null ? format.none : format.span(each.ended_at - each.started_at), each.ended ?? stillThere(each, overview),
   ]));
+}
+
+function stillThere({ run_id }, overview) {
+  if (overview?.is_running && overview.run?.run_id === run_id) return h("span", { class: "badge good" }, "runs");
+  return h("span", { class: "soft" }, "it has not said so");
 }
 
 export function left() {
