@@ -240,6 +240,8 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
 )
 def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: str, detail: str) -> None:
     live = Live()
+    with opened([spec], OPTIONS, sinks, lives=[live]) as page:  # Spark starts, and nobody holds the location yet
+        assert Client(page.url).api("orders")["state"] == "starting"
     live.state(text)
     with present(spec, RUN), opened([spec], OPTIONS, sinks, lives=[live]) as page:
         client = Client(page.url)
@@ -296,6 +298,9 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path, sink
         assert found["head"]["completed"] == 2
         assert all("history" in each["message"] and each["remedy"] for each in found["problems"])
         assert found["problems"]
+        assert client.get("/api/v1/pipelines").json["pipelines"][0]["state"] == "stopped"
+        with present(spec, RUN):
+            assert client.post("/api/v1/pipelines/orders/stop").status == 202
         damaged = client.get("/api/v1/pipelines/orders/checkpoints")
         assert (damaged.status, "history" in damaged.problem) == (503, True)
 
