@@ -19,7 +19,7 @@ from spark_jobs.control import StopControl
 from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
-from spark_jobs.history.model import Event, failure
+from spark_jobs.history.model import Event, answered, failure
 from spark_jobs.pipeline import build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener
@@ -61,7 +61,7 @@ class Runner:
         """
         with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
             channel.sweep()
-            steering = self._steering = Steering(channel, {"stop": self._stop})
+            steering = self._steering = Steering(channel, {"stop": self._stop}, self._tell_answer)
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
             try:
@@ -131,6 +131,9 @@ class Runner:
     def _tell_event(self, event: Event) -> None:
         for listener in self.listeners:
             listener.happened(event)
+
+    def _tell_answer(self, request: Request, answer: Answer) -> None:
+        self._tell_event(answered(request, answer))
 
     def _tell_news(self, news: News) -> None:
         for listener in self.listeners:

@@ -15,16 +15,19 @@ import pytest
 from connectors.spec import load_spec
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.history.filing import Filing
-from spark_jobs.history.model import Acknowledgement, Event, SplitLag, failure
+from spark_jobs.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
 from spark_jobs.history.recorder import Recorder, recorded
 from spark_jobs.history.retention import Retention
 from spark_jobs.history.store import History
+from spark_jobs.report import CheckpointReport
 from spark_jobs.source_offset import SourceOffset
 from tests.test_cli_status import SPEC
 from tests.test_twophase_backlog import SlowSink
 from tests.test_twophase_effects import Batch, MemorySink, Setting, SparkFolder
+from tests.twophase_values import INCARNATION, record
 from twophase.backlog import Limit
 from twophase.errors import FencedError, PrepareError
+from twophase.news import CommittedUpTo, Decided, SinkCommitted
 from twophase.status import read_status
 from twophase.values import SparkState, StartingPoint
 
@@ -234,3 +237,28 @@ def test_a_run_that_ends_well(tmp_path: Path) -> None:
     history = History.at(tmp_path / "state")
     assert [(each.kind, each.message, each.run_id) for each in history.events()] == [("state", "running", "run1")]
     assert [each.ended for each in history.runs()] == ["caught up"]
+
+
+def test_it_costs_a_checkpoint_next_to_nothing(tmp_path: Path) -> None:
+    """Time on the processor, so that other processes do not count. Measured: 0.2 ms in the thread that runs
+    checkpoints, 0.6 ms in its own."""
+    checkpoints = 300
+    filing = Filing(tmp_path / "history.sqlite", Retention(age_s=1e12))
+    recorder = Recorder(filing, "run1", {"warehouse": "two-phase"}, str)
+    before_s, told_s = time.process_time(), 0.0
+    for number in range(checkpoints):
+        made = record(number, 10 * number, 10 * number + 10)
+        durations_s = {"PutRecord": 0.1, "Swap decide": 0.1, "Swap committed": 0.1}
+        report = CheckpointReport(made, 0, 1, False, 0.2, durations_s, _LAG, 5.0, acknowledgements_of(made))
+        began_s = time.thread_time()
+        recorder.news(Decided(made))
+        recorder.news(SinkCommitted(INCARNATION, number, "warehouse", 0.1))
+        recorder.news(CommittedUpTo(INCARNATION, number))
+        recorder.checkpoint(report)
+        recorder.planned(number, 0.02)
+        told_s += time.thread_time() - began_s
+        time.sleep(0.001)  # so that none is written together with another
+    filing.close()
+    assert len(History(tmp_path / "history.sqlite").checkpoints(1000)) == checkpoints
+    assert told_s / checkpoints < 0.001
+    assert (time.process_time() - before_s) / checkpoints < 0.002
