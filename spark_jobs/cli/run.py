@@ -31,6 +31,7 @@ from spark_jobs.session import spark_session
 from spark_jobs.stop_signals import StopSignals
 from spark_jobs.submitted import given_settings, is_submitted, settle
 from spark_jobs.together import FAIR, check_together, run_all, sessions_of
+from spark_jobs.traces import traced
 
 if TYPE_CHECKING:
     from spark_jobs.page.opening import PageOptions
@@ -48,9 +49,9 @@ class _Run:
     def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
         """Block until it ends; in a thread of its own."""
         spec = self.spec
-        with recorded(spec, self.run_id, self.control.ending) as recorder:
+        with recorded(spec, self.run_id, self.control.ending) as recorder, traced(spec, self.run_id) as traces:
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", spec.pipeline)
-            listeners = [LogListener(spec.pipeline), self.progress, recorder, *beside.listeners]
+            listeners = [LogListener(spec.pipeline), self.progress, recorder, *beside.listeners, *traces]
             runner = Runner(spec, spark, listeners, until_caught_up, self.control, self.run_id, beside.url)
             beside.live.is_steered = runner.is_steered
             runner.run()
