@@ -64,7 +64,9 @@ class AdaptiveAdmission:
 
     @property
     def _is_probe_due(self) -> bool:
-        return self.probes and self._since >= (1 if self._small is None else _PROBE_EVERY)
+        small = self._small[0] if self._small is not None else 0
+        is_known = 2 * small <= self.records <= 2 * _PROBE * small
+        return self.probes and self._since >= (_PROBE_EVERY if is_known else 1)
 
     def observe(self, records: int, duration_s: float) -> None:
         """See Admission."""
