@@ -44,7 +44,7 @@ class AdaptiveAdmission:
 
     The number goes half the way that is missing, in the scale of its logarithm. More would overshoot where sinks commit
     behind (`max_concurrent`), since a duration is then that of the checkpoint before; this comes to rest in both cases,
-    and one checkpoint that was slow by chance is made up for in three or four.
+    and one checkpoint that was slow by chance is made up for in a few.
 
     What a checkpoint takes however small it is bounds what smaller ones can help: where that is above half of the
     target, the number is that at which half of the time goes into records. A small checkpoint now and then, a probe,
