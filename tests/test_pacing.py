@@ -77,11 +77,11 @@ def waits_s(turns: PacedTurns) -> float:
 
 
 def test_a_planner_waits_until_it_is_due(pace: Path) -> None:
-    state = Pace(1, time.monotonic() + 0.3, 1000, 0.1)
+    state = Pace(1, time.monotonic() + 0.5, 1000, 0.1)
     state.write(pace)
     turns = PacedTurns(pace, 3)
-    assert 0.25 < waits_s(turns) < 2
     found = turns.next()
+    assert time.monotonic() >= state.due_s
     assert found is not None
     assert found.max_records == 333
     replace(state, max_records=2).write(pace)
@@ -99,7 +99,7 @@ def test_a_planner_that_waits_hears_of_requests_and_of_the_end(pace: Path, chang
     threading.Timer(0.2, act, [pace]).start()
     before = time.monotonic()
     turn = PacedTurns(pace, 1).next()
-    assert 0.1 < time.monotonic() - before < 5
+    assert 0.1 < time.monotonic() - before < 60
     assert (turn is not None) == (change == "asked")
 
 
@@ -107,15 +107,16 @@ def test_idle_looks_come_later_and_later_and_none_is_late_after_a_checkpoint(pac
     state = Pace(1, 0.0, None, 0.1)
     state.write(pace)
     turns = PacedTurns(pace, 1)
-    assert waits_s(turns) < 0.05
+    turns.next()
     until, looks = time.monotonic() + 2, 0
     while time.monotonic() < until:
         turns.next()
         time.sleep(0.01)  # Spark's own, and the service's answer
         looks += 1
     assert looks < 80, "an idle pipeline asks and asks"
-    replace(state, begun=2).write(pace)
-    assert waits_s(turns) < 0.05
+    turns._since_s = 0.0  # nothing has come for long
+    replace(state, begun=2, idle_wait_s=60.0).write(pace)
+    assert waits_s(turns) < 30
 
 
 def test_a_request_ends_an_idle_wait(pace: Path) -> None:
@@ -125,7 +126,7 @@ def test_a_request_ends_an_idle_wait(pace: Path) -> None:
     turns.next()
     turns._since_s = 0.0  # nothing has come for long
     threading.Timer(0.2, replace(state, due_s=time.monotonic()).write, [pace]).start()
-    assert waits_s(turns) < 5
+    assert waits_s(turns) < 30
 
 
 def test_what_the_driver_writes_down(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_what_the_driver_writes_down(tmp_path: Path) -> None:
         assert first.due_s < time.monotonic()
         with pacing.checkpoint():
             pass
-        assert Pace.read(pacing.path).due_s - time.monotonic() == pytest.approx(5, abs=0.5)
+        assert Pace.read(pacing.path).due_s - time.monotonic() == pytest.approx(5, abs=2)
         pacing.ask()
         assert Pace.read(pacing.path).due_s <= time.monotonic()
         pacing.stop()
