@@ -23,7 +23,7 @@ from integration_tests.services import Services
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
-_TARGET_S = 2.0
+_TARGET_S = 4.0  # on a busy machine a checkpoint takes two seconds however small it is
 _LINE = re.compile(r"checkpoint=(\d+) state=committed .*? records=(\d+) .*?duration_s=([\d.]+)")
 
 
@@ -62,7 +62,7 @@ def test_a_backlog_goes_in_checkpoints_of_about_one_length(
     pipeline: Pipeline, services: Services, topic: TopicFactory
 ) -> None:
     is_long = seed_of_run() is None
-    count, bytes_per_s = (3_000_000, 2_000_000.0) if is_long else (100_000, 300_000.0)
+    count, bytes_per_s = (3_000_000, 2_000_000.0) if is_long else (100_000, 200_000.0)
     name = topic(partitions=records.PARTITIONS)
     records.produce(services.kafka_bootstrap, name, 0, count)
     pipeline.table.execute("DROP TABLE records")

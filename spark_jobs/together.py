@@ -68,7 +68,8 @@ def run_all(runs: Mapping[str, Callable[[], None]]) -> None:
         for ended in as_completed(running):
             if (error := ended.exception()) is not None:
                 failed[running[ended]] = error
-                _log.error("pipeline=%s failed for good: %s", running[ended], _message(error))
+                if len(runs) > 1:  # the others may go on for long
+                    _log.error("pipeline=%s failed for good: %s", running[ended], _message(error))
     unforeseen = [error for error in failed.values() if not isinstance(error, ConnectorError)]
     if unforeseen or (failed and len(runs) == 1):
         raise [*unforeseen, *failed.values()][0]

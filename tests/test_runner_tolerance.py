@@ -121,6 +121,6 @@ def test_a_pause_is_the_interval_within_bounds_and_a_stop_ends_it(caplog: pytest
     stopping.append(True)
     before = time.monotonic()
     assert not tolerance.pause()
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 30
     tolerance.succeeded()
     assert not tolerance.failed(_failure(2)), "a pipeline that stops tries nothing again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -15,6 +16,9 @@ _CLOSE: Final = 0.05  # a change by less is none
 _FULL: Final = 0.8  # of what it may take; a smaller checkpoint that is quick has taken all there was
 _PROBE: Final = 4  # by so much a probe is smaller than the others
 _PROBE_EVERY: Final = 50  # checkpoints
+_PROBE_OFTEN: Final = 8  # where little is known, or more hangs on it
+_OTHER_TIMES: Final = 2.0  # so many times too long: what probes have told was of other times
+_PROBES: Final = 3  # that are remembered: of a busy machine one alone tells little
 
 
 class Admission(Protocol):
@@ -44,7 +48,7 @@ class AdaptiveAdmission:
 
     The number goes half the way that is missing, in the scale of its logarithm. More would overshoot where sinks commit
     behind (`max_concurrent`), since a duration is then that of the checkpoint before; this comes to rest in both cases,
-    and one checkpoint that was slow by chance is made up for in three or four.
+    and one checkpoint that was slow by chance is made up for in a few.
 
     What a checkpoint takes however small it is bounds what smaller ones can help: where that is above half of the
     target, the number is that at which half of the time goes into records. A small checkpoint now and then, a probe,
@@ -54,8 +58,9 @@ class AdaptiveAdmission:
     target_s: float
     probes: bool = True
     records: int = FIRST  # of a checkpoint that is no probe
-    _small: tuple[int, float] | None = None  # the newest checkpoint that was much smaller: records, seconds
+    _probed: tuple[tuple[int, float], ...] = ()  # the newest checkpoints that were much smaller: records, seconds
     _since: int = 0  # full checkpoints
+    _aim_s: float = 0.0  # of the last checkpoint
 
     @property
     def max_records(self) -> int:
@@ -64,31 +69,42 @@ class AdaptiveAdmission:
 
     @property
     def _is_probe_due(self) -> bool:
-        return self.probes and self._since >= (1 if self._small is None else _PROBE_EVERY)
+        every = _PROBE_EVERY if self._aim_s <= self.target_s and len(self._fitting) == _PROBES else _PROBE_OFTEN
+        return self.probes and self.records > _LEAST and self._since >= (every if self._fitting else 1)
+
+    @property
+    def _fitting(self) -> list[tuple[int, float]]:
+        """The probes that are neither too large nor too small to tell something of the checkpoints of now."""
+        return [each for each in self._probed if 2 * each[0] <= self.records <= 2 * _PROBE * each[0]]
 
     def observe(self, records: int, duration_s: float) -> None:
         """See Admission."""
         if records <= 0 or duration_s <= 0:
             return  # time has passed in the query, and nothing came
-        if self._small is not None and duration_s < self._small[1]:
-            self._small = None  # it took longer, and was smaller: the sink has become a faster one since
         was_probe = self._is_probe_due
         if 2 * records <= self.records:
-            self._small, self._since = (records, duration_s), 0
+            self._probed, self._since = (*self._probed, (records, duration_s))[-_PROBES:], 0
         else:
             self._since += 1
         if was_probe:
             return
-        aim_s = max(self.target_s, 2 * self._overhead_s(records, duration_s))
-        if records < _FULL * self.records and duration_s <= aim_s:
+        self._aim_s = max(self.target_s, 2 * self._overhead_s(records, duration_s))
+        if duration_s > _OTHER_TIMES * self._aim_s:
+            self._probed = ()
+        if records < _FULL * self.records and duration_s <= self._aim_s:
             return
-        factor = min(max(math.sqrt(aim_s / duration_s), _SHRINK), _GROW)
+        factor = min(max(math.sqrt(self._aim_s / duration_s), _SHRINK), _GROW)
         if abs(factor - 1) > _CLOSE:
             self.records = min(max(round(records * factor), _LEAST), _MOST)
 
     def _overhead_s(self, records: int, duration_s: float) -> float:
-        """What a checkpoint without records would take: by the line through this one and the small one."""
-        if not self.probes or self._small is None or 2 * self._small[0] > records:
-            return 0.0
-        slope = (duration_s - self._small[1]) / (records - self._small[0])
-        return max(self._small[1] - slope * self._small[0], 0.0)
+        """What a checkpoint without records would take: by the line through this and a probe; of several, the median.
+
+        A probe that took twice as long as this one, and was smaller, is of another time.
+        """
+        found = [
+            seconds - (duration_s - seconds) / (records - size) * size
+            for size, seconds in self._fitting
+            if 2 * size <= records and seconds <= 2 * duration_s
+        ]
+        return min(max(statistics.median(found), 0.0), duration_s) if found and self.probes else 0.0
