@@ -66,7 +66,7 @@ def test_a_head_in_the_sinks_database_is_in_its_dump(pipeline: Pipeline) -> None
     pipeline.catch_up()
     (whole,) = _blocks("Everything is put back")
     type_in(pipeline, whole.splitlines(keepends=True)[2])
-    pipeline.start().fail("Spark has planned batch 2, but the newest completed checkpoint is 1")
+    pipeline.start().fail("Spark has committed batch 2, but the newest completed checkpoint is 1")
     type_in(pipeline, whole)
     assert not (pipeline.location / "head").exists()
     pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)

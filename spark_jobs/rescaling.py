@@ -21,19 +21,11 @@ from spark_jobs.report import Listener
 from spark_jobs.runner import Runner
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.errors import PrepareError, SpecError
-from twophase.head_value import HeadValue
 from twophase.messages import Failed, Rewritten
-from twophase.values import SparkState
 
 _log: Final = logging.getLogger("eos.rescale")
 
 _TELL_S: Final = 2.0
-
-
-def at_rest(head: HeadValue, spark: SparkState) -> bool:
-    """Whether Spark has no batch under way: none that is planned and not decided, nor one that it is to run again."""
-    is_planned = spark.newest_planned > head.completed and spark.rescaled_to is None
-    return not is_planned and spark.newest_committed >= head.completed
 
 
 def bring_to_rest(spec: Spec, spark: SparkSession, listeners: Sequence[Listener]) -> None:

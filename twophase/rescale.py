@@ -69,6 +69,12 @@ def rescale(
     return Rescaled(owned.head, before, partitions, record)
 
 
+def is_at_rest(head: HeadValue, spark: SparkState) -> bool:
+    """Whether Spark has no batch under way: none that is planned and not decided, nor one that it is to run again."""
+    is_planned = spark.newest_planned > head.completed and spark.rescaled_to is None
+    return not is_planned and spark.newest_committed >= head.completed
+
+
 def _check_at_rest(head: HeadValue, spark: SparkState) -> int:
     """How many state partitions there are. Nothing may be planned or replayed but a rescale."""
     before = spark.state_partitions.get(head.completed)
@@ -76,8 +82,7 @@ def _check_at_rest(head: HeadValue, spark: SparkState) -> int:
         message = f"pipeline {head.pipeline} has completed no checkpoint yet, so that it has no state"
         remedy = "give `spark.sql.shuffle.partitions` in the spec's `spark.conf`: the first run takes that number"
         raise SpecError(message, remedy=remedy)
-    under_way = spark.newest_planned > head.completed and spark.rescaled_to is None
-    if under_way or spark.newest_committed < head.completed:
+    if not is_at_rest(head, spark):
         message = f"batch {max(spark.newest_planned, head.completed)} of pipeline {head.pipeline} has not ended"
         raise IdentityError(message, remedy="another driver has begun it meanwhile: stop that one, and run this again")
     return before

@@ -20,7 +20,7 @@ from spark_jobs.spark_log import STATE_PARTITIONS, LocalSparkLog
 from twophase.codec import decode_head
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
-from twophase.rescale import Rescaled
+from twophase.rescale import Rescaled, is_at_rest
 
 StatePartitions = Annotated[
     int, typer.Option("--state-partitions", min=1, show_default=False, help="Into how many partitions.")
@@ -150,7 +150,7 @@ def _said(spec: Spec, plan: Plan) -> str:
 
 def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
     from spark_jobs.console import ConsoleListener  # Spark takes a second to import
-    from spark_jobs.rescaling import Rewriting, at_rest, bring_to_rest
+    from spark_jobs.rescaling import Rewriting, bring_to_rest
     from spark_jobs.session import spark_session
 
     out.say("starting Spark")
@@ -158,7 +158,7 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
     try:
         log = LocalSparkLog(spec.checkpoint.location)
         head = _head(spec)
-        if not at_rest(head, log.state(head.incarnation)):
+        if not is_at_rest(head, log.state(head.incarnation)):
             out.say("running the batch that is half done to its end")
             bring_to_rest(spec, spark, [ConsoleListener(spec.pipeline, out.console())])
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
