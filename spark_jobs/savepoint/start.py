@@ -21,11 +21,11 @@ from spark_jobs.presence import running
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import rewriting
 from spark_jobs.savepoint.changes import Changes, compare
+from spark_jobs.savepoint.folders import LOCK, locked, sweep
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.query import plan_of
 from spark_jobs.savepoint.repeated import Repeated, is_of, repeated
 from spark_jobs.savepoint.spark_files import state_ids
-from spark_jobs.savepoint.take import LOCK, is_abandoned, locked
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.codec import decode_head
 from twophase.errors import IdentityError, SavepointError
@@ -195,9 +195,8 @@ def _spark_folder(log: LocalSparkLog, incarnation: str, head: HeadValue | None) 
     What a start that was killed before that has left is swept away: nobody holds its lock, and head has another life.
     """
     folder = log.folder(incarnation)
-    for lock in folder.parent.glob(f"*/{LOCK}"):
-        if (head is None or head.incarnation != lock.parent.name) and is_abandoned(lock.parent):
-            shutil.rmtree(lock.parent, ignore_errors=True)
+    held = [lock.parent for lock in folder.parent.glob(f"*/{LOCK}")]
+    sweep(each for each in held if head is None or each.name != head.incarnation)
     try:
         with locked(folder):
             yield folder
