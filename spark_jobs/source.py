@@ -108,9 +108,11 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parsed = SourceOffset.from_json(offset)
         if parsed.source != self._source.name:
             message = f"Spark takes the offsets of source {parsed.source} for those of {self._source.name}"
-            raise IdentityError(
-                message, remedy="the steps name the sources in another order than before: change it back"
+            remedy = (
+                "the steps name the sources in another order than before: change it back; or take a savepoint "
+                "(`eos savepoint`) and start from it, which finds each by its name"
             )
+            raise IdentityError(message, remedy=remedy)
         return parsed
 
 

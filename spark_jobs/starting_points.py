@@ -22,7 +22,11 @@ def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLo
     # A first start may have failed between two sources.
     if not stored.keys() <= set(names) or (head.query_id is not None and len(stored) < len(names)):
         message = f"head holds the positions of {', '.join(sorted(stored))}; the spec's sources are {', '.join(names)}"
-        raise IdentityError(message, remedy="change the sources back, or begin anew with `eos reset`")
+        remedy = (
+            "change the sources back; or take a savepoint (`eos savepoint`) and start from it, which finds each by its "
+            "name; or begin anew with `eos reset`"
+        )
+        raise IdentityError(message, remedy=remedy)
     for name, plan in log.plan_after(head.incarnation, head.completed, names).items():
         if plan.began.positions:  # found by a plan that was not decided yet, and is run again as it stands
             driver.store_positions(name, plan.began)

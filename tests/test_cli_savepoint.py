@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import app, output, run_command_line
 from tests import savepoint_files as files
 
 
@@ -75,3 +76,28 @@ def test_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_options_of_a_start_from_a_savepoint_stand_with_one(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["run", str(spec), "--take-over"]) == 2
     assert "--from-savepoint" in capsys.readouterr().err
+
+
+def test_what_the_page_says_to_type(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line of its first block, in order: what needs neither Spark nor a running pipeline is done."""
+    page = (Path(__file__).parents[1] / "docs" / "savepoints.md").read_text()
+    block = page.partition("```\n")[2].partition("```")[0]
+    lines = [line.partition("#")[0].split() for line in block.splitlines()]
+    backup, done, named = spec.parent / "backup", [], []
+    for _eos, command, *arguments in lines:
+        folder = next(backup.iterdir(), backup) if backup.is_dir() else backup
+        places = {"orders.yaml": str(spec), "/backup/orders": str(backup), "DIR": str(folder)}
+        if command != "savepoint":
+            options = {option for each in _command(command).params for option in each.opts}
+            assert {each for each in arguments if each.startswith("--")} <= options
+            named.append(command)
+            continue
+        assert run_command_line([command, *(places.get(each, each) for each in arguments)]) == 0, arguments
+        done.append(arguments[0])
+    assert (done, named) == (["orders.yaml", "list", "inspect", "dispose"], ["stop", "run"])
+    assert list(backup.iterdir()) == []
+    assert "Deleted" in capsys.readouterr().out
+
+
+def _command(name: str) -> Any:
+    return get_command(app).commands[name]  # type: ignore[attr-defined]

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from spark_jobs.cli.asking import ask_and_wait
+from spark_jobs.cli.kept import facts_of, lines_of
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath, Timeout
 from spark_jobs.cli.output import out
-from spark_jobs.cli.savepoint import facts_of, lines_of
 from spark_jobs.deletion import Deleted, delete
 from spark_jobs.presence import running
 from spark_jobs.savepoint.take import take

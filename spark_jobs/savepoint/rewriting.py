@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_jobs.savepoint import manifest as manifests
+from spark_jobs.savepoint.folders import sync, sync_folders
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.spark_files import state_ids
-from spark_jobs.savepoint.take import sync, sync_folders
 from spark_jobs.source_offset import SourceOffset
 
 _STATE: Final = re.compile(r"state/(?P<operator>[0-9]+)/(?P<rest>.*)")

@@ -47,12 +47,16 @@ def needed(folder: Path, checkpoint_id: int) -> list[str]:
 
 
 def state_ids(commit: str) -> Ids:
-    """What `commits/N` says; empty without state. Raises SavepointError for a version of it that is not known."""
+    """What `commits/N` says; empty without state. Raises SavepointError for what Spark does not write, or not yet."""
     version, _, document = commit.partition("\n")
     if version not in ("v1", "v2", "v3"):
         message = f"Spark's commits log has version {version}, which this version does not read"
         raise SavepointError(message, remedy="use a version that is made for this Spark")
-    found: dict[str, Any] = json.loads(document or "{}")
+    try:
+        found: dict[str, Any] = json.loads(document or "{}")
+    except json.JSONDecodeError as error:
+        message = f"Spark's commits log is damaged: {error}"
+        raise SavepointError(message, remedy="let the pipeline complete another checkpoint, and try again") from error
     return found.get("stateUniqueIds") or {}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,11 +20,11 @@ from spark_jobs.presence import running
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import rewriting
 from spark_jobs.savepoint.changes import Changes, compare
+from spark_jobs.savepoint.folders import LOCK, locked, sweep
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.query import plan_of
 from spark_jobs.savepoint.repeated import Repeated, is_of, repeated
 from spark_jobs.savepoint.spark_files import state_ids
-from spark_jobs.savepoint.take import LOCK, is_abandoned, locked
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.codec import decode_head
 from twophase.errors import IdentityError, SavepointError
@@ -97,10 +96,9 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         _check(spec.pipeline, beginning, allowed)
         if beginning.goes_on:
             return
+        seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
         with _spark_folder(log, driver.incarnation, head) as folder:
-            seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
-            if changes.operators is not None:
-                rewriting.write(allowed.folder, manifest, folder, plan.sources, changes.operators)
+            _fill(folder, manifest, changes, allowed.folder, plan.sources)
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
         for ended in _ended(begun):
             log.forget(ended)
@@ -176,11 +174,7 @@ def _seed(
 
 
 def _operators_in(folder: Path, manifest: Manifest) -> int:
-    path = folder / manifests.SPARK / "commits" / str(manifest.checkpoint_id)
-    try:
-        return len(state_ids(path.read_text()))
-    except json.JSONDecodeError as error:
-        raise SavepointError(f"{path} is not what Spark writes: {error}") from error
+    return len(state_ids((folder / manifests.SPARK / "commits" / str(manifest.checkpoint_id)).read_text()))
 
 
 def _status(spec: Spec) -> Status | None:
@@ -190,18 +184,25 @@ def _status(spec: Spec) -> Status | None:
 
 @contextmanager
 def _spark_folder(log: LocalSparkLog, incarnation: str, head: HeadValue | None) -> Iterator[Path]:
-    """An empty folder for Spark's checkpoint of a life that is not born yet. Gone again if it is not born here.
+    """An empty folder for Spark's checkpoint of a life that is about to be born.
 
-    What a start that was killed before that has left is swept away: nobody holds its lock, and head has another life.
+    If it is not, or nobody knows whether it is, the folder stays with its lock, which nobody holds then. The next such
+    start sweeps it away unless head has that life.
     """
     folder = log.folder(incarnation)
-    for lock in folder.parent.glob(f"*/{LOCK}"):
-        if (head is None or head.incarnation != lock.parent.name) and is_abandoned(lock.parent):
-            shutil.rmtree(lock.parent, ignore_errors=True)
+    held = [lock.parent for lock in folder.parent.glob(f"*/{LOCK}")]
+    sweep(each for each in held if head is None or each.name != head.incarnation)
+    with locked(folder):
+        yield folder
+    (folder / LOCK).unlink()
+
+
+def _fill(folder: Path, manifest: Manifest, changes: Changes, savepoint: Path, sources: Sequence[str]) -> None:
+    if changes.operators is None:
+        return  # Spark begins anew
     try:
-        with locked(folder):
-            yield folder
-        (folder / LOCK).unlink()
-    except BaseException:
+        rewriting.write(savepoint, manifest, folder, sources, changes.operators)
+    except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise
+        message = f"Spark's folder cannot be written: {error.filename}: {error.strerror}"
+        raise SavepointError(message, remedy="see that there is room at the checkpoint location") from error

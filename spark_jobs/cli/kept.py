@@ -1,0 +1,115 @@
+"""Savepoints as the commands show them: as plain facts, and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from spark_jobs.cli.output import out
+from spark_jobs.savepoint import manifest as manifests
+from spark_jobs.savepoint.manifest import Manifest
+from spark_jobs.savepoint.stored import Found
+from spark_jobs.savepoint.take import Taken
+from twophase.codec import decode_head
+from twophase.errors import HeadFormatError
+
+
+def facts_of(taken: Taken) -> dict[str, object]:
+    """Of a savepoint that was taken just now."""
+    m = taken.manifest
+    return {
+        "folder": str(taken.folder),
+        "id": m.id,
+        "pipeline": m.pipeline,
+        "checkpoint_id": m.checkpoint_id,
+        "bytes": m.bytes,
+        "later": m.later,
+    }
+
+
+def lines_of(taken: Taken) -> Iterator[Text]:
+    """The same for people."""
+    m = taken.manifest
+    yield out.text(f"Savepoint of {m.pipeline}, checkpoint {m.checkpoint_id}, {m.bytes:,} bytes:", "bold")
+    yield out.text(f"  {taken.folder}")
+    if m.later:
+        count = "1 later checkpoint" if m.later == 1 else f"{m.later} later checkpoints"
+        yield out.text(f"  It does not have {count}, not yet done everywhere when it was taken.")
+
+
+def facts_in(folder: Path, manifest: Manifest) -> dict[str, object]:
+    """All that one holds."""
+    plan = manifest.plan
+    return {
+        "folder": str(folder),
+        "format": manifests.FORMAT,
+        "id": manifest.id,
+        "pipeline": manifest.pipeline,
+        "incarnation": manifest.incarnation,
+        "checkpoint_id": manifest.checkpoint_id,
+        "decided_at": manifest.decided_at,
+        "taken_at": manifest.taken_at,
+        "later": manifest.later,
+        "positions": _positions(folder),
+        "operators": [{"step": o.step, "kind": o.kind, "state": o.state} for o in plan.operators] if plan else None,
+        "described": {kind: dict(each) for kind, each in plan.described.items()} if plan else None,
+        "spec": plan.spec if plan else None,
+        "versions": dict(manifest.versions),
+        "files": len(manifest.files),
+        "bytes": manifest.bytes,
+        "state_bytes": manifest.state_bytes,
+    }
+
+
+def _positions(folder: Path) -> dict[str, dict[str, int]] | None:
+    """None: they cannot be read, which the damage tells."""
+    try:
+        head = decode_head((folder / manifests.HEAD).read_bytes())
+    except (OSError, HeadFormatError):
+        return None
+    return {source: dict(splits) for source, splits in head.positions.items()}
+
+
+def lines_in(folder: Path, manifest: Manifest) -> Iterator[Text]:
+    """The same for people."""
+    yield out.text(f"{manifest.pipeline}: checkpoint {manifest.checkpoint_id}, id {manifest.id}", "bold")
+    yield out.text(f"taken {_time(manifest.taken_at)} UTC, of incarnation {manifest.incarnation}")
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(manifest.versions.items()))
+    yield out.text(f"format {manifests.FORMAT}, written by {versions}")
+    size = f"{manifest.bytes:,} bytes in {len(manifest.files)} files, {manifest.state_bytes:,} of them state"
+    yield out.text(size)
+    for source, splits in (_positions(folder) or {}).items():
+        yield out.text(f"source {source} goes on at {', '.join(f'{s}={n:,}' for s, n in sorted(splits.items()))}")
+    for operator in manifest.plan.operators if manifest.plan else ():
+        yield out.text(f"state of {operator.named}: {operator.state}")
+    for name, sink in manifest.plan.described.get("sinks", {}).items() if manifest.plan else ():
+        yield out.text(f"sink {name}: {', '.join(value for value in sink.values() if value)}")
+
+
+def listed(found: Found) -> dict[str, object]:
+    """Of one among others."""
+    m = found.manifest
+    if m is None:
+        return {"folder": str(found.folder), "is_savepoint": False, "why": found.why}
+    shown = {"pipeline": m.pipeline, "checkpoint_id": m.checkpoint_id, "taken_at": m.taken_at, "bytes": m.bytes}
+    return {"folder": str(found.folder), "is_savepoint": True, "id": m.id, **shown}
+
+
+def table(found: Sequence[Found]) -> Table:
+    """The same for people."""
+    shown = Table()
+    for heading in ("taken (UTC)", "pipeline", "checkpoint", "bytes", "folder"):
+        shown.add_column(heading, justify="right" if heading in {"checkpoint", "bytes"} else "left", overflow="fold")
+    for each in found:
+        m = each.manifest
+        cells = (_time(m.taken_at), m.pipeline, m.checkpoint_id, f"{m.bytes:,}") if m else (each.why, "", "", "")
+        shown.add_row(*map(out.text, (*cells, each.folder)))
+    return shown
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")

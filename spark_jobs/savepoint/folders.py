@@ -1,0 +1,60 @@
+"""Folders that are being filled: held by their writer, swept away once that is dead, durable when they are whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+LOCK: Final = ".lock"
+"""In a folder that is being written: held by its writer, so that others know whether that one lives."""
+_JUST_S: Final = 60.0
+
+
+def sync_folders(folder: Path) -> None:
+    """Make the names in a folder and in those below it survive a power cut; their files are synced. Raises OSError."""
+    for path in (each for each in folder.rglob("*") if each.is_dir()):
+        sync(path)
+    sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Make a file or folder survive a power cut. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder that nobody sweeps away while this process lives and is in this block."""
+    folder.mkdir(parents=True)
+    with (folder / LOCK).open("x") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def sweep(folders: Iterable[Path]) -> None:
+    """Delete those of these folders that processes which were killed have left."""
+    for folder in folders:
+        if is_abandoned(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_abandoned(folder: Path) -> bool:
+    """Whether nobody writes this unfinished folder any more."""
+    try:
+        with (folder / LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except FileNotFoundError:  # just made, or just to be renamed; or its writer died there
+        return folder.is_dir() and time.time() - folder.stat().st_mtime > _JUST_S
+    return True
