@@ -15,21 +15,19 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
 
-from connectors.dead_letters import RECORD
+from spark_jobs.acknowledging import ACKNOWLEDGEMENT, NOTHING, by_sink, committables, measured, refused
 from spark_jobs.branches import Branch, Flow
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.dead_letters import DeadLetters, Ranges
 from spark_jobs.failures import TOKEN, translate
+from spark_jobs.history.model import Acknowledgement
 from spark_jobs.master import is_local
 from spark_jobs.query import job_group
-from spark_jobs.sifting import decoded
-from spark_jobs.writing import ACKNOWLEDGEMENT, COUNTED, HASH_COLUMN, CountTask, WriteTask, by_sink
+from spark_jobs.writing import COUNTED, HASH_COLUMN, CountTask, WriteTask
 from twophase import faults
-from twophase.codec import decode_committable
 from twophase.errors import BadRowError, ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
-from twophase.values import Committable
 
 _log = logging.getLogger("eos.runner")
 
@@ -53,6 +51,7 @@ class SparkBatch:
     timeout_s: float
     letters: DeadLetters | None = None
     ranges: Callable[[], Ranges] = dict  # what the batch reads, for `letters`
+    acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
     _job_group: str = field(init=False)
     _cancelled: str = field(default="", init=False)
     _sieve: int | None = field(default=None, init=False)  # see WriteTask
@@ -75,16 +74,18 @@ class SparkBatch:
         try:
             with self._deadline():
                 acknowledged = self._run(written, placed=self._sieve is not None)
-                committables = _committables(acknowledged)
-                tasks = max((each.transaction.task for each in committables), default=-1) + 1
-                put_aside = self._put_aside(scope, tasks, _refused(acknowledged))
+                prepared = committables(acknowledged)
+                tasks = max((each.transaction.task for each in prepared), default=-1) + 1
+                put_aside = self._put_aside(scope, tasks, refused(acknowledged))
         except _JOB_ERRORS as error:
             reason = self._reason(error)
             return Failed(reason, again=self._can_sift(reason))
         if isinstance(put_aside, ConnectorError):
             return Failed(put_aside)
+        letters = committables(put_aside)
         names = [*self.flow.sinks, *([self.letters.sink.name] if self.letters is not None else [])]
-        return Acknowledged(by_sink(names, [*committables, *put_aside]), time.time())
+        self.acknowledgements = (*measured(names, acknowledged), *measured(names, put_aside))
+        return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
 
     def acknowledged(self, task: Callable[[Branch], ArrowTask]) -> Acknowledged | Failed:
         """One job of tasks of another kind, which find the same rows as those of `run_writers`. Blocks as that does."""
@@ -97,7 +98,7 @@ class SparkBatch:
                 found = self._run(written)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
-        return Acknowledged(by_sink(self.flow.sinks, _committables(found)), time.time())
+        return Acknowledged(by_sink(self.flow.sinks, committables(found)), time.time())
 
     def _can_sift(self, reason: ConnectorError) -> bool:
         """Whether the next try puts aside the rows that sinks refuse. With state, a batch runs once."""
@@ -109,17 +110,18 @@ class SparkBatch:
         )
         return True
 
-    def _put_aside(self, scope: Scope, first: int, refused: pa.Table) -> list[Committable] | ConnectorError:
-        """The dead letters' committables, of tasks from `first` on; or why they cannot be written."""
-        found = self.letters.found(self.frame, self.ranges(), refused) if self.letters is not None else None
+    def _put_aside(self, scope: Scope, first: int, letters: pa.Table) -> pa.Table | ConnectorError:
+        """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
+        found = self.letters.found(self.frame, self.ranges(), letters) if self.letters is not None else None
         if found is None:
-            return []
+            return NOTHING
         faults.point("dead-letters", self.checkpoint_id)
         rows = found.rows(self.frame.sparkSession, self.checkpoint_id)
         task = WriteTask(scope, (found.share,), 0, TOKEN, direct=False, first=first)
         written = numbered(_partitioned(rows, found.share.sink.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
-        committables = _committables(written.toArrow())
-        return found.mistake(self.checkpoint_id, sum(each.rows for each in committables)) or committables
+        acknowledged = written.toArrow()
+        rows_written = sum(each.rows for each in committables(acknowledged))
+        return found.mistake(self.checkpoint_id, rows_written) or acknowledged
 
     def discard(self) -> Mapping[str, tuple[int, int]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
@@ -174,16 +176,6 @@ class SparkBatch:
     def _deadline(self) -> AbstractContextManager[None]:
         reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
         return ended_after(self.timeout_s, lambda: self.cancel(reason))
-
-
-def _committables(acknowledged: pa.Table) -> list[Committable]:
-    return [decode_committable(each) for each in acknowledged.column("committable").to_pylist() if each is not None]
-
-
-def _refused(acknowledged: pa.Table) -> pa.Table:
-    """All rows that tasks have put aside, as dead_letters.RECORD."""
-    letters = [decoded(each) for each in acknowledged.column("refused").to_pylist() if each is not None]
-    return pa.concat_tables([RECORD.empty_table(), *letters])
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from spark_jobs.history.model import Acknowledgement, SplitLag
 from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog
@@ -22,6 +23,10 @@ class NumberedBatch(Batch, Protocol):
     def checkpoint_id(self) -> int:
         """Spark's number of it."""
 
+    @property
+    def acknowledgements(self) -> tuple[Acknowledgement, ...]:
+        """Where the time of its tasks went, once they have run; empty where nobody measured."""
+
 
 @dataclass(slots=True)
 class Checkpoints:
@@ -33,10 +38,10 @@ class Checkpoints:
     # Of the content of `offsets/N`; empty where sources are not ours, of which nothing more is known:
     plan: Callable[[str], Mapping[str, SourceOffset]] = lambda _log: {}
     tell_lost: Callable[[Mapping[str, SourceOffset]], None] = lambda _plan: None  # before a batch is read
-    lag: Callable[[], int | None] = lambda: None
+    lag: Callable[[], tuple[SplitLag, ...] | None] = lambda: None
     permitted: bool = False  # see Begin
 
-    def complete(self, batch: NumberedBatch) -> None:
+    def complete(self, batch: NumberedBatch) -> CheckpointReport:
         """Blocks until the checkpoint is committed everywhere. Raising: Spark must not mark the batch done (R8)."""
         number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
         query_id = self.log.query_id(incarnation)
@@ -51,7 +56,7 @@ class Checkpoints:
             self.tell_lost(plan)
         before_s = time.monotonic()
         record = self.driver.checkpoint(Begin(number, ends, offsets_log, time.time(), began, self.permitted), batch)
-        head = self.driver.owned
+        now, head = time.time(), self.driver.owned
         report = CheckpointReport(
             record=record,
             waiting=head.waiting,
@@ -59,7 +64,10 @@ class Checkpoints:
             replayed=replayed,
             duration_s=time.monotonic() - before_s,
             durations_s=dict(self.driver.durations_s),
-            lag=self.lag(),
+            splits=self.lag(),
+            at=now,
+            acknowledgements=batch.acknowledgements,
         )
         for listener in self.listeners:
             listener.checkpoint(report)
+        return report

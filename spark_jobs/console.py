@@ -11,13 +11,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.report import CheckpointReport, Totals
+from spark_jobs.report import CheckpointReport, Listener, Totals
 
 _QUIET_S = 5.0
 """Least time between two plain lines."""
 
 
-class ConsoleListener:
+class ConsoleListener(Listener):
     """Draws the totals of a run.
 
     On a terminal the line is redrawn four times a second; else a line at most every 5 s.

@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_jobs.writing import by_sink
+from spark_jobs.acknowledging import by_sink
+from spark_jobs.history.model import Acknowledgement
 from twophase.codec import decode_committable
 from twophase.errors import PrepareError
 from twophase.ids import Scope
@@ -20,6 +21,7 @@ class DoneBatch:
     checkpoint_id: int
     outcome: Sequence[bytes] | PrepareError  # encoded committables
     sinks: Sequence[str]  # their names
+    acknowledgements: tuple[Acknowledgement, ...] = ()  # its tasks bring nothing but what they have prepared
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """See twophase.effects.Batch. What tasks have done by now is done: they have prepared."""

@@ -18,6 +18,7 @@ from twophase.effects import SparkLog
 from twophase.gather import at_once
 from twophase.head_value import HeadValue
 from twophase.ids import INCARNATION_LENGTH
+from twophase.news import Watcher, nobody
 from twophase.participants import Committer
 from twophase.values import Positions
 
@@ -35,6 +36,7 @@ def driver_of(
     commit_back: Callable[[Mapping[str, Positions]], None] = lambda _positions: None,
     limits: Mapping[str, Limit] = NO_LIMITS,
     is_stopping: Callable[[], bool] = lambda: False,
+    watcher: Watcher = nobody,
 ) -> Iterator[Driver]:
     """A driver for one epoch, or for a reset; not yet started. Its connections are closed at the end.
 
@@ -63,6 +65,7 @@ def driver_of(
             limits=limits,
             gates=gates,
             is_stopping=is_stopping,
+            watcher=watcher,
         )
         stack.callback(driver.close)  # before its committers
         yield driver

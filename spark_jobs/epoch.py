@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import partial
@@ -11,15 +11,18 @@ from functools import partial
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.contracts import Source
 from connectors.spec import Spec
+from spark_jobs import progress as progress_of
 from spark_jobs.batch import SparkBatch
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.dead_letters import Ranges
 from spark_jobs.failures import translate
+from spark_jobs.history.model import SplitLag
 from spark_jobs.pipeline import Pipeline
 from spark_jobs.report import Listener
 from spark_jobs.source_offset import SourceOffset
@@ -29,6 +32,7 @@ from twophase.driver import Driver
 _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
+_IDLE_S = 1.0
 
 
 @dataclass(slots=True)
@@ -45,7 +49,10 @@ class Epoch:
     until_caught_up: bool
     failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
     query: StreamingQuery | None = None
+    hit: int | None = None  # the checkpoint that the failure ended
     _checkpoints: Checkpoints = field(init=False)
+    _unplanned: int | None = None  # the newest checkpoint, until it is told what its plan took
+    _decided_at_s: float = 0.0
 
     def __post_init__(self) -> None:
         """One object for all batches."""
@@ -69,9 +76,12 @@ class Epoch:
         try:
             while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
                 self.driver.check()
+                if self._unplanned is not None and time.monotonic() - self._decided_at_s > _IDLE_S:
+                    self._tell_plan(query)
                 if self.control.is_stopping():
                     self.control.wait_until_idle()
                     break
+            self._tell_plan(query)
         finally:
             query.stop()  # nothing happens if it has ended by itself
 
@@ -106,10 +116,12 @@ class Epoch:
         )
         try:
             with self.control.checkpoint(batch):
-                self._checkpoints.complete(batch)
+                report = self._checkpoints.complete(batch)
         except BaseException as error:
-            self.failure = error
+            self.failure, self.hit = error, checkpoint_id
             raise
+        if not report.replayed:
+            self._unplanned, self._decided_at_s = checkpoint_id, time.monotonic()
 
     def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:
         return planned(offsets_log, [source.name for source in self.spec.sources])
@@ -127,18 +139,16 @@ class Epoch:
                 for each in source.lost(plan[source.name].ranges(positions)):
                     _log.warning("left out, retention has deleted it: %s, offsets [%d, %d)", *astuple(each))
 
-    def _lag(self) -> int | None:
-        """Records that were there when the last batch was planned and are not completed. From Spark's own progress."""
-        progress = self.query.lastProgress if self.query is not None else None
-        offsets = [_offset(source.latestOffset) for source in progress.sources] if progress is not None else []
-        latest = [each for each in offsets if each is not None]
-        if not latest:
-            return None
-        head = self.driver.owned
-        ends = [(each.source, split, end) for each in latest for split, end in each.ends.items()]
-        return sum(max(end - (head.position(source, split) or 0), 0) for source, split, end in ends)
+    def _lag(self) -> tuple[SplitLag, ...] | None:
+        """What was there when the last batch was planned and is not completed."""
+        progress = self._tell_plan(self.query) if self.query is not None else None
+        return progress_of.lag(progress, self.driver.owned, time.time()) if progress is not None else None
 
-
-def _offset(text: str | None) -> SourceOffset | None:
-    value = json.loads(text) if text else None
-    return SourceOffset.from_json(value) if isinstance(value, dict) else None
+    def _tell_plan(self, query: StreamingQuery) -> StreamingQueryProgress | None:
+        """Spark's progress, which is read once a batch; it has what the plan of the batch before took."""
+        progress, known = query.lastProgress, self._unplanned
+        if progress is not None and progress.batchId == known and (plan_s := progress_of.plan_s(progress)) is not None:
+            self._unplanned = None
+            for listener in self.listeners:
+                listener.planned(progress.batchId, plan_s)
+        return progress

@@ -24,12 +24,14 @@ from pyspark.sql import DataFrame, SparkSession
 from connectors.contracts import Sink, Source, Writer
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
+from spark_jobs.acknowledging import acknowledgement
 from spark_jobs.batch import SparkBatch
 from spark_jobs.failures import TOKEN, carried, translate
 from spark_jobs.pipeline import Began, build, output_mode, sink_rows
 from spark_jobs.plan import is_deterministic, is_stateful
 from spark_jobs.spark_log import LocalSparkLog
-from spark_jobs.writing import Share, acknowledgement, write_and_prepare
+from spark_jobs.stopwatch import Stopwatch
+from spark_jobs.writing import Share, write_and_prepare
 from twophase.errors import (
     ConnectorError,
     IdentityError,
@@ -187,8 +189,9 @@ class _AgainTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write what is lost of this task; of everything else say how many rows there are."""
         with carried(self.token):
-            done = write_and_prepare(self.scope, self.shares, batches, writer_of=partial(_writer, self.lost))
-        yield acknowledgement(done)
+            watch = Stopwatch.of(len(self.shares))
+            done = write_and_prepare(self.scope, self.shares, batches, watch, writer_of=partial(_writer, self.lost))
+        yield acknowledgement(done, watch)
 
 
 def _writer(lost: _Lost, sink: Sink, transaction: TransactionId) -> Writer:

@@ -6,8 +6,10 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from spark_jobs.history.model import Acknowledgement, Event, SplitLag
+from twophase.news import News
+from twophase.status import Status
 from twophase.values import CheckpointRecord
 
 _log = logging.getLogger("eos.checkpoint")
@@ -22,8 +24,15 @@ class CheckpointReport:
     epoch: int
     replayed: bool
     duration_s: float
-    durations_s: Mapping[str, float]
-    lag: int | None  # records that were there and not yet planned; None where the source does not say
+    durations_s: Mapping[str, float]  # of the driver's actions, see Driver.durations_s
+    splits: tuple[SplitLag, ...] | None  # how far behind the source it is; None where the source does not say
+    at: float = 0.0  # seconds since 1970: now
+    acknowledgements: tuple[Acknowledgement, ...] = ()  # where its tasks' time went
+
+    @property
+    def lag(self) -> int | None:
+        """Records that were there and not yet planned; None where the source does not say."""
+        return sum(each.records for each in self.splits) if self.splits is not None else None
 
     @property
     def records(self) -> int:
@@ -31,8 +40,11 @@ class CheckpointReport:
         return sum(each.end - each.start for ranges in self.record.ranges.values() for each in ranges)
 
 
-class Listener(Protocol):
-    """Told what happens, from the thread in which it happens. Must not block for long, and never raises."""
+class Listener:
+    """Told what happens, from the thread in which it happens. Must not block for long, and never raises.
+
+    Nothing is done about what a listener does not ask for.
+    """
 
     def state(self, text: str) -> None:
         """The pipeline is in another state: starting, running, restarting, stopping."""
@@ -40,12 +52,24 @@ class Listener(Protocol):
     def checkpoint(self, report: CheckpointReport) -> None:
         """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
 
+    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+        """So long Spark's plan of a checkpoint took that was reported before."""
+
+    def news(self, news: News) -> None:
+        """What the driver tells, also from threads of its own."""
+
+    def found(self, status: Status) -> None:
+        """What head holds when an epoch is about to start, with its newest records."""
+
+    def happened(self, event: Event) -> None:
+        """A failure, a restart, or what else is worth to be remembered."""
+
     def behind(self, waiting: int) -> None:
         """So many checkpoints are decided and not committed: none after a start, and at the end what is left."""
 
 
 @dataclass(slots=True)
-class LogListener:
+class LogListener(Listener):
     """One line per checkpoint, as `key=value`."""
 
     pipeline: str
@@ -73,15 +97,12 @@ class LogListener:
             sum(map(len, record.committables.values())),
             report.duration_s,
             seconds.get("RunWriters", 0.0),
-            seconds.get("PutRecord", 0.0) + seconds.get("Swap", 0.0),
+            seconds.get("PutRecord", 0.0) + seconds.get("Swap decide", 0.0) + seconds.get("Swap note", 0.0),
             seconds.get("Commit", 0.0),
             seconds.get("Revoke", 0.0) + seconds.get("ListPrepared", 0.0) + seconds.get("AbortPrepared", 0.0),
             "?" if report.lag is None else report.lag,
             offsets or "none",
         )
-
-    def behind(self, waiting: int) -> None:
-        """See Listener. Which sinks are behind, and how far, the backlog has said."""
 
 
 @dataclass(slots=True)

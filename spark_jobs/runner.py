@@ -7,6 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -19,20 +20,25 @@ from spark_jobs.control import StopControl
 from spark_jobs.driving import driver_of, limits_of
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
+from spark_jobs.history.model import Event, failure
 from spark_jobs.pipeline import build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.steering import Steering
 from twophase.driver import Driver
-from twophase.errors import ConnectorError, IdentityError, PrepareError
+from twophase.errors import ConnectorError, HeadError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
+from twophase.news import News
 from twophase.requests import Answer, Request
+from twophase.status import read_status
 from twophase.values import Positions, StartingPoint
 
 _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
+_FOUND = 100
+"""So many of the newest checkpoints are told when an epoch starts: a driver that was killed told nobody of its last."""
 
 
 @dataclass(slots=True)
@@ -44,9 +50,12 @@ class Runner:
     listeners: Sequence[Listener]
     until_caught_up: bool = False
     control: StopControl = field(default_factory=StopControl)
-    run_id: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
+    run_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    page: str | None = None  # URL of the page that shows it
     _epochs: int = field(default=0, init=False)  # that this run has started
     _asked_to_stop: list[Request] = field(default_factory=list, init=False)
+    _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
+    _steering: Steering | None = field(default=None, init=False)
     _held: HeadValue | None = field(default=None, init=False)  # head as the newest epoch of this run held it
 
     def run(self) -> None:
@@ -54,9 +63,9 @@ class Runner:
 
         Meanwhile others see that it runs, and may ask things of it (`twophase.requests`).
         """
-        with open_requests(self.spec) as channel, present(self.spec, self.run_id):
+        with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
             channel.sweep()
-            steering = Steering(channel, {"stop": self._stop})
+            steering = self._steering = Steering(channel, {"stop": self._stop})
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
             try:
@@ -69,6 +78,10 @@ class Runner:
                 for request in self._asked_to_stop:
                     steering.answer(request, ended)
                 steering.close()
+
+    def is_steered(self) -> bool:
+        """Whether requests are heard, once it has begun. May be called from any thread."""
+        return self._steering is None or self._steering.is_alive()
 
     def _stop(self, request: Request) -> None:
         """Answered when the run has ended."""
@@ -104,6 +117,9 @@ class Runner:
                 if delay_s is None:
                     raise
                 _log.warning("%s; restarting in %.1f s", error.message, delay_s)
+                now = time.time()
+                self._tell_event(failure(error, now, self._hit))
+                self._tell_event(Event(now, "restart", f"in {delay_s:.1f} s", checkpoint_id=self._hit, delay_s=delay_s))
                 self._tell(f"restarting in {delay_s:.1f} s")
                 self._wait(delay_s)
 
@@ -116,11 +132,26 @@ class Runner:
         for listener in self.listeners:
             listener.state(state)
 
+    def _tell_event(self, event: Event) -> None:
+        for listener in self.listeners:
+            listener.happened(event)
+
+    def _tell_found(self, driver: Driver) -> None:
+        with suppress(HeadError):  # the start will say so, if it is in its way
+            if (status := read_status(driver.head, _FOUND)) is not None:
+                for listener in self.listeners:
+                    listener.found(status)
+
+    def _tell_news(self, news: News) -> None:
+        for listener in self.listeners:
+            listener.news(news)
+
     def _tell_behind(self, driver: Driver) -> None:
         for listener in self.listeners:
             listener.behind(driver.owned.waiting)
 
     def _run_epoch(self, sources: Sequence[Source], sinks: Sequence[Sink]) -> None:
+        self._hit = None
         self._tell("starting")
         log = LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
@@ -134,7 +165,9 @@ class Runner:
             commit_back=lambda positions: _commit_back(sources, positions),
             limits=limits_of(self.spec),
             is_stopping=self.control.is_stopping,
+            watcher=self._tell_news,
         ) as driver:
+            self._tell_found(driver)
             self._held = driver.start()
             self._tell_behind(driver)
             began = starting_points(driver, sources, log)
@@ -148,7 +181,7 @@ class Runner:
             try:
                 epoch.run()
             finally:
-                self._held = driver.owned
+                self._held, self._hit = driver.owned, epoch.hit
                 self._tell_behind(driver)
             if self.control.is_stopping():
                 self._tell("stopped")

@@ -41,6 +41,10 @@ class Steering:
         self._thread = threading.Thread(target=self._listen, name="eos-steering", daemon=True)
         self._thread.start()
 
+    def is_alive(self) -> bool:
+        """Whether it listens, or is done with that."""
+        return self._over.is_set() or self._thread.is_alive()
+
     def answer(self, request: Request, answer: Answer) -> None:
         """What became of a request that a handler has begun. May be called from any thread; does not block."""
         self._answers[request.id] = request, answer

@@ -28,6 +28,7 @@ from spark_jobs.done_batch import DoneBatch
 from spark_jobs.driving import driver_of
 from spark_jobs.sink_spec import digest_of, masked
 from spark_jobs.spark_log import JobSparkLog
+from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.writing import Share, write_and_prepare
 from twophase.codec import encode_committable
 from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
@@ -100,7 +101,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             for _ in iterator:
                 pass
             return Written(plan.version, plan.spec, None)
-        written = write_and_prepare(plan.scope, plan.shares, iterator)
+        written = write_and_prepare(plan.scope, plan.shares, iterator, Stopwatch.of(len(plan.shares)))
         return Written(plan.version, plan.spec, tuple(map(encode_committable, written)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name

@@ -12,17 +12,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from connectors.contracts import DirectWriter, Sink, Writer
+from spark_jobs.acknowledging import acknowledgement
 from spark_jobs.failures import carried
 from spark_jobs.sifting import Sieve
+from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.worker import settle
-from twophase.codec import encode_committable
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import Committable
-
-ACKNOWLEDGEMENT = "committable binary, refused binary"
-"""Schema of what a task returns: one row for each of its sinks, and one for the rows that it put aside, if any."""
-
-_ACKNOWLEDGEMENT = pa.schema([("committable", pa.binary()), ("refused", pa.binary())])
 
 HASH_COLUMN = "_eos_hash"
 """Beginning of the last columns' names in a stateful pipeline: hashes of the rows, made by Spark, summed here and not
@@ -60,24 +56,16 @@ class WriteTask:
         settle()
         digest = Digest([0] * self.hashes)
         with carried(self.token):
-            shares, given = self.shares, map(digest.take, batches)
+            shares, given, watch = self.shares, map(digest.take, batches), Stopwatch.of(len(self.shares))
             sieve = Sieve(self.sieve, self.places) if self.sieve is not None else None
             if self.direct:
-                written = write_and_commit(self.scope, shares, given)
+                written = write_and_commit(self.scope, shares, given, watch)
             else:
-                written = write_and_prepare(self.scope, shares, given, self.first, sieve)
+                written = write_and_prepare(self.scope, shares, given, watch, self.first, sieve)
         if self.hashes:
             values = [digest.values[share.digest] for share in self.shares]
             written = [replace(each, digest=value) for each, value in zip(written, values, strict=True)]
-        yield acknowledgement(written, sieve.encoded() if sieve is not None else None)
-
-
-def acknowledgement(written: Iterable[Committable], refused: bytes | None = None) -> pa.RecordBatch:
-    """What a task returns."""
-    rows: list[dict[str, bytes]] = [{"committable": encode_committable(each)} for each in written]
-    if refused is not None:
-        rows.append({"refused": refused})
-    return pa.RecordBatch.from_pylist(rows, schema=_ACKNOWLEDGEMENT)
+        yield acknowledgement(written, watch, sieve.encoded() if sieve is not None else None)
 
 
 def _writer(sink: Sink, transaction: TransactionId) -> Writer:
@@ -88,15 +76,19 @@ def write_and_prepare(
     scope: Scope,
     shares: Sequence[Share],
     batches: Iterable[pa.RecordBatch],
+    watch: Stopwatch,
     first: int = 0,
     sieve: Sieve | None = None,
     writer_of: Callable[[Sink, TransactionId], Writer] = _writer,
 ) -> list[Committable]:
     """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share.
 
-    `writer_of`: what takes a sink's share.
+    `watch`: of as many sinks. `writer_of`: what takes a sink's share.
     """
-    writers = [writer_of(share.sink, _transaction(scope, share, first)) for share in shares]
+    writers: list[Writer] = []
+    for place, share in enumerate(shares):
+        with watch.writing(place):
+            writers.append(writer_of(share.sink, _transaction(scope, share, first)))
 
     def write(writer: Writer, share: Share, batch: pa.RecordBatch) -> None:
         if sieve is None:
@@ -104,15 +96,20 @@ def write_and_prepare(
         else:
             sieve.write(writer, share.sink.name, share.of(batch), sieve.place(batch))
 
-    with _written(shares, writers, batches, write):
-        return [writer.prepare() for writer in writers]
+    with _written(shares, writers, batches, watch, write):
+        return [watch.preparing(place, writer.prepare) for place, writer in enumerate(writers)]
 
 
-def write_and_commit(scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch]) -> list[Committable]:
+def write_and_commit(
+    scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch], watch: Stopwatch
+) -> list[Committable]:
     """At-least-once: the same, and committed there, one sink after another."""
-    writers = [share.sink.direct_writer(_transaction(scope, share)) for share in shares]
-    with _written(shares, writers, batches, lambda writer, share, batch: writer.write(share.of(batch))):
-        return [writer.commit() for writer in writers]
+    writers: list[DirectWriter] = []
+    for place, share in enumerate(shares):
+        with watch.writing(place):
+            writers.append(share.sink.direct_writer(_transaction(scope, share)))
+    with _written(shares, writers, batches, watch, lambda writer, share, batch: writer.write(share.of(batch))):
+        return [watch.preparing(place, writer.commit) for place, writer in enumerate(writers)]
 
 
 def _transaction(scope: Scope, share: Share, first: int = 0) -> TransactionId:
@@ -131,27 +128,20 @@ def _written(
     shares: Sequence[Share],
     writers: Sequence[_W],
     batches: Iterable[pa.RecordBatch],
+    watch: Stopwatch,
     write: Callable[[_W, Share, pa.RecordBatch], None],
 ) -> Iterator[None]:
     """The block ends the writers, which have been given all rows. An error, there too, undoes what can be undone."""
     try:
-        for batch in batches:
-            for share, writer in zip(shares, writers, strict=True):
-                write(writer, share, batch)
+        for batch in watch.reading(batches):
+            for place, (share, writer) in enumerate(zip(shares, writers, strict=True)):
+                with watch.writing(place):
+                    write(writer, share, batch)
         yield
     except BaseException:
         for writer in writers:
             writer.abort()
         raise
-
-
-def by_sink(names: Sequence[str], committables: Iterable[Committable]) -> dict[str, tuple[Committable, ...]]:
-    """What tasks have acknowledged, for each of the sinks; for one without any, nothing."""
-    found: dict[str, list[Committable]] = {sink_key(name): [] for name in names}
-    keys = dict(zip(found, names, strict=True))
-    for each in committables:
-        found[each.transaction.sink].append(each)
-    return {keys[key]: tuple(group) for key, group in found.items()}
 
 
 @dataclass(slots=True)

@@ -9,12 +9,17 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.console import ConsoleListener
+from spark_jobs.history.model import SplitLag
 from spark_jobs.report import CheckpointReport, LogListener
 from tests.twophase_values import record
 
+LAG = (SplitLag(0.0, "orders", "orders/0", 15, 10), SplitLag(0.0, "orders", "orders/1", 2, 0))
+
 
 def _report(number: int, waiting: int) -> CheckpointReport:
-    return CheckpointReport(record(number), waiting, epoch=1, replayed=False, duration_s=0.5, durations_s={}, lag=7)
+    return CheckpointReport(
+        record(number), waiting, epoch=1, replayed=False, duration_s=0.5, durations_s={}, splits=LAG
+    )
 
 
 def test_the_log_line_says_decided_while_sinks_are_behind(caplog: pytest.LogCaptureFixture) -> None:
@@ -24,6 +29,7 @@ def test_the_log_line_says_decided_while_sinks_are_behind(caplog: pytest.LogCapt
     listener.checkpoint(_report(5, 2))
     first, second = caplog.messages
     assert "checkpoint=4 state=committed epoch=1" in first
+    assert " lag=7 " in first
     assert "checkpoint=5 state=decided waiting=2 epoch=1" in second
 
 

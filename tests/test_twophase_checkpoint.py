@@ -24,6 +24,7 @@ from twophase.errors import (
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Acknowledged, Begin, Failed, Seen
+from twophase.news import Aborted, CommittedUpTo, Decided
 from twophase.ownership import Ownership
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, OffsetRange
@@ -292,3 +293,30 @@ def test_lost_is_fenced_when_a_newer_driver_pruned_the_witness(seen: Seen | None
 def test_errors_say_whether_a_restart_may_help() -> None:
     assert PrepareError("").retriable
     assert not any(kind("").retriable for kind in (FencedError, IdentityError, LostCommittableError, ConnectorError))
+
+
+def test_whoever_watches_is_told_what_stands() -> None:
+    """Each once it is true: an abort after its swap and its rollbacks, committed once head says so."""
+    second, refused = committable(scope(0, attempt=2)), BadRowError("too long")
+    answers = iter([Failed(refused, again=True), Acknowledged({"warehouse": (second,)}, at=2.0)])
+    seen: list[Any] = []
+
+    def note(action: Any) -> None:
+        seen.append(action.news if isinstance(action, messages.Tell) else names([action])[0])
+
+    record, _ = run(
+        RunWriters=lambda _: next(answers),
+        Swap=lambda action: [note(action)] != [],
+        Revoke=note,
+        Tell=note,
+    )
+    assert seen == [
+        "Swap abort",
+        "Revoke",
+        Aborted(scope(0), refused),
+        "Swap decide",
+        Decided(record),
+        "Revoke",
+        "Swap committed",
+        CommittedUpTo(START.incarnation, 0),
+    ]

@@ -156,7 +156,7 @@ def test_checkpoints_and_a_second_driver(setting: Setting) -> None:
         setting.run(first, number)
     assert setting.sink.calls.count("commit") == 3
     assert len(setting.sink.visible) == 3
-    assert set(first.durations_s) >= {"Swap", "Commit", "RunWriters", "PutRecord"}
+    assert set(first.durations_s) >= {"Swap decide", "Swap committed", "Commit", "RunWriters", "PutRecord"}
     second = setting.driver()
     assert second.start().epoch == 2
     with pytest.raises(FencedError):

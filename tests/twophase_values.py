@@ -7,7 +7,7 @@ from typing import Any
 
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
-from twophase.messages import Steps
+from twophase.messages import Steps, Tell
 from twophase.values import CheckpointRecord, Committable, OffsetRange
 
 INCARNATION = "0123456789abcdefghij"
@@ -51,7 +51,10 @@ def head(**changes: Any) -> HeadValue:
 
 
 def drive(steps: Steps[Any], answers: Mapping[str, Callable[[Any], Any]]) -> tuple[Any, list[Any]]:
-    """Run steps to their end: each action is answered by the function of its name, or with None. (result, actions)."""
+    """Run steps to their end: each action is answered by the function of its name, or with None.
+
+    Returns the result and the actions, without what is only told.
+    """
     actions: list[Any] = []
     answer: Any = None
     while True:
@@ -59,6 +62,7 @@ def drive(steps: Steps[Any], answers: Mapping[str, Callable[[Any], Any]]) -> tup
             action = steps.send(answer)
         except StopIteration as stop:
             return stop.value, actions
-        actions.append(action)
+        if not isinstance(action, Tell):
+            actions.append(action)
         reply = answers.get(type(action).__name__)
         answer = reply(action) if reply is not None else None

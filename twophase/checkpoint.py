@@ -13,10 +13,11 @@ from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.codec import encode_record, sha256_of
 from twophase.commits import commit_everywhere
-from twophase.errors import IdentityError, ReplayMismatchError
+from twophase.errors import ConnectorError, IdentityError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Begin, Failed, Steps
+from twophase.news import Aborted, CommittedUpTo, Decided
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.transitions import Abort, Committed, Complete, Note
@@ -50,13 +51,13 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
         yield messages.Permit(scope)
     answer: Acknowledged | Failed = yield messages.RunWriters(scope)
     if isinstance(answer, Failed) and answer.again:
-        yield from _abort(owned, scope)
+        yield from _abort(owned, scope, answer.error)
         scope = replace(scope, attempt=owned.head.next_attempt(scope.checkpoint_id))
         yield messages.Permit(scope)
         answer = yield messages.RunWriters(scope)
     error = answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)
     if error is not None:
-        yield from _abort(owned, scope)
+        yield from _abort(owned, scope, error)
         raise error
     assert isinstance(answer, Acknowledged)
 
@@ -65,6 +66,7 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     yield messages.PutRecord(ref, record)
     yield from owned.swap(Complete(record, ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
+    yield messages.Tell(Decided(record))
     return record
 
 
@@ -86,6 +88,7 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
     ref, before = reference(record), owned.head.records
     yield messages.PutRecord(ref, record)
     yield from owned.swap(Note(Complete(record, ref, begin.began), retained), "note")
+    yield messages.Tell(Decided(record))
     yield from _tell(owned, record, before)
     return record
 
@@ -132,6 +135,7 @@ def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None
 
 def _tell(owned: Ownership, record: CheckpointRecord, before: Sequence[RecordRef]) -> Steps[None]:
     """R9, once head calls it committed: the sources are told, and of the records of `before` old ones are pruned."""
+    yield messages.Tell(CommittedUpTo(owned.head.incarnation, record.checkpoint_id))
     yield messages.CommitBack(_positions_after(owned.head, record))
     dropped = tuple(ref for ref in before if ref not in owned.head.records)
     if dropped:
@@ -182,10 +186,11 @@ def _check_same(record: CheckpointRecord, now: Mapping[str, tuple[int, int]]) ->
         raise ReplayMismatchError(message, remedy=remedy)
 
 
-def _abort(owned: Ownership, scope: Scope) -> Steps[None]:
+def _abort(owned: Ownership, scope: Scope, error: ConnectorError) -> Steps[None]:
     """R8: first a swap that defeats any decision still on the wire, and only then rollbacks."""
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
     yield from close(owned.head, scope)
+    yield messages.Tell(Aborted(scope, error))
 
 
 def close(head: HeadValue, scope: Scope) -> Steps[None]:

@@ -37,7 +37,9 @@ def commit_what_can_be(
     repeated = 0
     while True:
         answers: Mapping[str, Sequence[CommitOutcome] | ConnectorError]
-        answers = yield messages.Commit(checkpoint_id, waiting, repeated, tell_refusals=refusals is not None)
+        answers = yield messages.Commit(
+            owned.head.incarnation, checkpoint_id, waiting, repeated, tell_refusals=refusals is not None
+        )
         outcomes: dict[str, Sequence[CommitOutcome]] = {}
         for sink, answer in answers.items():
             if isinstance(answer, ConnectorError):

@@ -19,7 +19,8 @@ from twophase.gather import Gather, one_by_one
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Begin, Steps
+from twophase.messages import Action, Begin, Steps, Swap
+from twophase.news import Watcher, nobody
 from twophase.ownership import Ownership, take_up
 from twophase.participants import Committer
 from twophase.repair import Repaired, repair
@@ -54,8 +55,9 @@ class Driver:
     limits: Mapping[str, Limit] = field(default_factory=dict)  # by sink; none: none may be behind
     gates: Mapping[str, Committer] = field(default_factory=dict)  # for permits, of sinks that may be committing
     is_stopping: Callable[[], bool] = lambda: False  # nobody waits then for a sink that is behind
+    watcher: Watcher = nobody
     late: Collection[str] = ()  # sinks that may join a pipeline that has run: see verify
-    durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by kind of action
+    durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by action: see _name
     _owned: Ownership | None = None
     _backlog: Backlog | None = None
     _turns: dict[str, threading.Lock] = field(init=False)
@@ -195,6 +197,7 @@ class Driver:
             turns=self._turns,
             gates=self.gates,
             permitted=self._permitted,
+            watcher=self.watcher,
             write_again=self._write_again,
         )
         answer: object = None
@@ -206,5 +209,10 @@ class Driver:
                 return result
             before = time.monotonic()
             answer = effects.perform(action, batch)
-            kind = type(action).__name__
-            durations_s[kind] = durations_s.get(kind, 0.0) + time.monotonic() - before
+            name = _name(action)
+            durations_s[name] = durations_s.get(name, 0.0) + time.monotonic() - before
+
+
+def _name(action: Action) -> str:
+    """Of a swap, which one: a checkpoint has several."""
+    return f"Swap {action.point}" if isinstance(action, Swap) else type(action).__name__

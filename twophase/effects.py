@@ -6,9 +6,10 @@ Calls to a sink are retried whole, on SinkUnavailableError only (R7); anything e
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -31,6 +32,7 @@ from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Action, Failed, Inspected, Seen
+from twophase.news import SinkCommitted, Watcher, nobody
 from twophase.participants import Committer, Prepared
 from twophase.retry import Patience
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SparkState
@@ -77,7 +79,9 @@ class Effects:
     turns: Mapping[str, AbstractContextManager[object]]  # by sink: held for each call, since threads share a committer
     gates: Mapping[str, Committer]  # by sink: further committers, for permits alone
     permitted: set[str]  # sinks that were asked for a permit in this epoch
+    watcher: Watcher = nobody
     write_again: WriteAgain | None = None  # of a repair
+    _commits_began_s: dict[tuple[int, str], float] = field(default_factory=dict)  # by checkpoint and sink
 
     def perform(self, action: Action, batch: Batch | None) -> object:
         """Carry out one action and give its answer (`messages` has the table)."""
@@ -133,6 +137,8 @@ class Effects:
             case messages.Abandon():
                 for each in action.abandoned:
                     _log.warning("given up: %s", each)
+            case messages.Tell():
+                self.watcher(action.news)
         return None
 
     def _at_each(self, what: str, call: Callable[[Committer], T]) -> dict[str, T]:
@@ -200,11 +206,17 @@ class Effects:
             message = f"checkpoint {number} is completed, but sink {names} cannot commit it yet"
             raise SinkUnavailableError(message, remedy="see what holds its locks; nothing is lost, a restart goes on")
         self.patience.over.wait(wait_s)
-        commits = {
-            name: partial(_commit, self.committers[name], number, group, tell_refusals=action.tell_refusals)
-            for name, group in action.committables.items()
-        }
+        commits = {name: partial(self._commit_at, name, action) for name in action.committables}
         return self._at(commits, f"commit checkpoint {number}")
+
+    def _commit_at(self, name: str, action: messages.Commit) -> Sequence[CommitOutcome] | ConnectorError:
+        number = action.checkpoint_id
+        began_s = self._commits_began_s.setdefault((number, name), time.monotonic())
+        group, tell_refusals = action.committables[name], action.tell_refusals
+        answer = _commit(self.committers[name], number, group, tell_refusals=tell_refusals)
+        if not isinstance(answer, ConnectorError) and _VISIBLE.issuperset(answer):
+            self.watcher(SinkCommitted(action.incarnation, number, name, time.monotonic() - began_s))
+        return answer
 
     def _find_lost(self, action: messages.FindLost) -> Mapping[str, Sequence[Committable]]:
         number, asked = action.checkpoint_id, action.committables
@@ -243,6 +255,8 @@ def _commit(
             raise
         return error
 
+
+_VISIBLE = frozenset({CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED})
 
 _POINTS = {
     "decide": ("before-decide", "after-decide"),

@@ -21,9 +21,10 @@ ConnectorError
 ├── PermitRevokedError            a writer came too late: its try was aborted or its epoch ended (R5)
 ├── IdentityError                 the three stores do not tell one story (R2)
 ├── ReplayMismatchError           a replayed batch is not the one that was decided (R4)
-└── HeadError                     the head register cannot be used
-    ├── HeadUnknownError          a swap was not answered: it may or may not have landed
-    └── HeadFormatError           head or a record was written by a newer version, or is damaged
+├── HeadError                     the head register cannot be used
+│   ├── HeadUnknownError          a swap was not answered: it may or may not have landed
+│   └── HeadFormatError           head or a record was written by a newer version, or is damaged
+└── HistoryError                  what the pipeline has done cannot be read or written; it decides nothing
 
 `retriable` says whether a restart of the pipeline may cure the error; the restart strategy asks nothing else.
 """
@@ -41,6 +42,7 @@ __all__ = [
     "HeadError",
     "HeadFormatError",
     "HeadUnknownError",
+    "HistoryError",
     "IdentityError",
     "IncomparableRowsError",
     "LostCommittableError",
@@ -195,3 +197,7 @@ class HeadFormatError(HeadError):
     """Head or a record is of a format this version does not read, or its content does not match its name."""
 
     retriable = False
+
+
+class HistoryError(ConnectorError):
+    """The history of a pipeline cannot be read or written. Nothing is decided by it, and no pipeline stops for it."""

@@ -5,7 +5,8 @@
 | ReadHead | Seen or None |
 | Inspect | Inspected |
 | Swap | True: landed; False: refused; None: not answered |
-| PutRecord, Claim, Permit, PermitAgain, AbortPrepared, Revoke, CatchUp, CommitBack, Prune, Sweep, Abandon | None |
+| PutRecord, Claim, Permit, PermitAgain, AbortPrepared, Revoke, CatchUp | None |
+| CommitBack, Prune, Sweep, Abandon, Tell | None |
 | LoadRecord | CheckpointRecord, or the HeadFormatError that says why it cannot be read |
 | Commit | {sink: outcomes}; with `tell_refusals` also {sink: the ConnectorError that says why it cannot} |
 | ListPrepared | {sink: prepared} |
@@ -27,6 +28,7 @@ from twophase.abandoned import Abandoned
 from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
+from twophase.news import News
 from twophase.participants import Prepared
 from twophase.values import CheckpointRecord, Committable, SinkState, SparkState, StartingPoint
 
@@ -129,6 +131,7 @@ class Discard:
 class Commit:
     """Commit these in every sink named, also where there are none (R7)."""
 
+    incarnation: str
     checkpoint_id: int
     committables: Mapping[str, tuple[Committable, ...]]
     repeated: int  # how often "retry later" was the answer so far: the driver waits, and gives up in the end
@@ -197,6 +200,13 @@ class Abandon:
     abandoned: tuple[Abandoned, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell whoever watches. Changes nothing, and cannot fail."""
+
+    news: News
+
+
 Action = (
     ReadHead
     | Inspect
@@ -219,6 +229,7 @@ Action = (
     | Prune
     | Sweep
     | Abandon
+    | Tell
 )
 
 

@@ -79,6 +79,11 @@ class Channel:
             self.shelf.put(_answered(request_id), _dump(Answer(ok=False, message=error.message)))
             return None
 
+    def find(self, request_id: str) -> Request | None:
+        """One that was asked, by its id (of the form ID); None if it is withdrawn or forgotten. Raises HeadError."""
+        content = self.shelf.get(_asked(request_id))
+        return Request(**_load(content)) if content is not None else None
+
     def answer(self, request: Request, answer: Answer) -> None:
         """Store the answer durably. The first one stands. Raises HeadError."""
         self.shelf.put(_answered(request.id), _dump(answer))
@@ -100,6 +105,9 @@ class Channel:
             if found and int(found[1]) / 1000 + _KEPT_S < self.clock():
                 self.shelf.delete(name)
 
+
+ID: Final = "^[0-9]{13}-[0-9a-f]{8}$"
+"""What an id looks like, as a regular expression."""
 
 _NAME: Final = re.compile(r"([0-9]{13})-[0-9a-f]{8}\.(?:request|answer)\.json")
 _ASKED_NAME: Final = re.compile(r"([0-9]{13}-[0-9a-f]{8})\.request\.json")

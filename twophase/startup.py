@@ -13,6 +13,7 @@ from twophase.commits import commit_everywhere
 from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
+from twophase.news import CommittedUpTo
 from twophase.ownership import Ownership, fenced, load
 from twophase.participants import Prepared
 from twophase.transitions import Claim, Committed
@@ -59,6 +60,7 @@ def recover(owned: Ownership, retained: int, newest: CheckpointRecord | None) ->
     if newest is not None and (uncounted := _uncounted(head, newest)):
         yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted)
     yield messages.Sweep(owned.head)
+    yield messages.Tell(CommittedUpTo(owned.head.incarnation, owned.head.committed))
 
 
 def _uncounted(head: HeadValue, newest: CheckpointRecord) -> tuple[str, ...]:

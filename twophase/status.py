@@ -25,8 +25,8 @@ class Status:
         return checkpoint.checkpoint_id <= self.head.committed
 
 
-def read_status(store: HeadStore) -> Status | None:
-    """Called by `eos status`; None if the pipeline never ran. Raises HeadError.
+def read_status(store: HeadStore, newest: int | None = None) -> Status | None:
+    """Called by `eos status`; None if the pipeline never ran. `newest`: so many records are enough. Raises HeadError.
 
     A running pipeline may prune a record between the read of head and the read of the record: then head is read again.
     """
@@ -36,7 +36,8 @@ def read_status(store: HeadStore) -> Status | None:
             return None
         head = decode_head(seen.value)
         try:
-            records = tuple(decode_record(store.get_record(ref.name), ref.sha256) for ref in reversed(head.records))
+            refs = head.records[::-1][:newest]
+            records = tuple(decode_record(store.get_record(ref.name), ref.sha256) for ref in refs)
         except HeadFormatError:
             if attempt == _READS - 1:
                 raise

@@ -25,6 +25,7 @@ from spark_jobs.cli.status import status
 from spark_jobs.cli.stop import stop
 from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
+from spark_jobs.cli.ui_command import ui
 from spark_jobs.cli.validate import validate
 from twophase.errors import ConnectorError, SpecError
 
@@ -45,6 +46,7 @@ app.command()(run)
 app.command()(submit)
 app.command()(status)
 app.command()(stop)
+app.command()(ui)
 app.command()(repair)
 app.command()(reset)
 app.add_typer(transactions, name="transactions")

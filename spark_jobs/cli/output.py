@@ -40,6 +40,12 @@ class Output:
         mask_log(spec.secrets)
         return spec
 
+    def load_all(self, paths: Iterable[Path]) -> list[Spec]:
+        """Several specs, whose secrets are all known from now on. Raises SpecError."""
+        specs = [self.load(path) for path in paths]
+        self._secrets = frozenset().union(*(spec.secrets for spec in specs))
+        return specs
+
     def mask(self, value: object) -> str:
         """The value as text without secrets."""
         return mask(str(value), self._secrets)

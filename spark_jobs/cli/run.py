@@ -3,39 +3,85 @@
 from __future__ import annotations
 
 import os
+import secrets
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from rich.console import Console
 
 from connectors.spec import Spec, promise
+from spark_jobs.cli.page_options import held_by_sinks, show_entry
 from spark_jobs.console import ConsoleListener
 from spark_jobs.control import StopControl
-from spark_jobs.report import LogListener
+from spark_jobs.history.recorder import recorded
+from spark_jobs.page.live import Live
+from spark_jobs.report import Listener, LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
 from spark_jobs.stop_signals import StopSignals
 from spark_jobs.submitted import given_settings, is_submitted, settle
 
+if TYPE_CHECKING:
+    from spark_jobs.page.opening import PageOptions
 
-def run_pipeline(spec: Spec, console: Console, *, until_caught_up: bool, debug: bool) -> None:
-    """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop."""
-    control = StopControl()
+
+def run_pipeline(
+    spec: Spec, console: Console, *, until_caught_up: bool, debug: bool, page: PageOptions | None = None
+) -> None:
+    """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop. `page`: served meanwhile."""
+    control, run_id = StopControl(), secrets.token_hex(8)
     signals = StopSignals(control)
     if is_submitted(os.environ):
         spec = settle(spec, given_settings(), Path.cwd())
         signals.in_jvm()
     console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     progress = ConsoleListener(spec.pipeline, console)
-    with progress.shown():
+    with (
+        _opened(spec, page, run_id) as shown,
+        progress.shown(),
+        recorded(spec, run_id, control.is_stopping) as recorder,
+    ):
         signals.here()
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
             spark = starter.submit(spark_session, spec, debug=debug, archive_classes=until_caught_up).result()
         try:
-            Runner(spec, spark, [LogListener(spec.pipeline), progress], until_caught_up, control).run()
+            listeners = [LogListener(spec.pipeline), progress, recorder, *shown.listeners]
+            runner = Runner(spec, spark, listeners, until_caught_up, control, run_id, shown.url)
+            shown.live.is_steered = runner.is_steered
+            runner.run()
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the page of a run is told, and where it is: None where there is none."""
+
+    live: Live
+    listeners: Sequence[Listener] = ()
+    url: str | None = None
+
+
+@contextmanager
+def _opened(spec: Spec, options: PageOptions | None, run_id: str) -> Iterator[_Shown]:
+    """Serve the page, if there is to be one, and print where."""
+    live = Live()
+    if options is None:
+        yield _Shown(live)
+        return
+    from spark_jobs.page.metrics import Metrics  # the page's libraries take a quarter of a second
+    from spark_jobs.page.opening import opened
+    from spark_jobs.page.version import version
+
+    metrics = Metrics()
+    listeners = [live, metrics.listener(spec, run_id=run_id, version=version())]
+    with opened([spec], options, held_by_sinks, lives=[live], metrics=metrics.exposed) as page:
+        show_entry(page.entry)
+        yield _Shown(live, listeners, page.url)

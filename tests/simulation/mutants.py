@@ -27,7 +27,7 @@ _SHOWN = """    yield from show(owned, record)
     yield from say(owned, record, retained)
 """
 
-_RAISES = "        yield from _abort(owned, scope)\n        raise error\n"
+_RAISES = "        yield from _abort(owned, scope, error)\n        raise error\n"
 
 MUTANTS: dict[str, Mutant] = {
     **START_MUTANTS,

@@ -17,6 +17,7 @@ from tests.simulation.config import Config
 from tests.simulation.operations import Operation, operations
 from tests.simulation.sinks import AWAY
 from tests.simulation.world import Process
+from twophase import messages
 from twophase.errors import (
     ConnectorError,
     FencedError,
@@ -86,7 +87,7 @@ class Processes:
             self._nodes.append(Node(make, path, None, (), raised))
             return
         try:
-            action = self._go_on(steps, last, path[-1]) if path else next(steps)
+            action = self._go_on(steps, last, path[-1]) if path else _after_news(steps, next(steps))
         except StopIteration:
             self._nodes.append(Node(make, path, None, (), "done"))
         except (ConnectorError, runs.RefusedError) as error:
@@ -98,7 +99,7 @@ class Processes:
     def _go_on(self, steps: Steps, action: Any, results: tuple[Any, ...]) -> Any:
         if _raised(results) is not None:
             return steps.throw(SinkUnavailableError("the sink is away"))
-        return steps.send(answer(action, results, self._config))
+        return _after_news(steps, steps.send(answer(action, results, self._config)))
 
     def _born(self, make: Make) -> Steps:
         kinds = {"aborter": runs.aborter, "driver": runs.run, "reset": runs.reset}
@@ -106,10 +107,17 @@ class Processes:
 
     def _replay(self, node: Node) -> Steps:
         steps = self._born(node.make)
-        action = next(steps)
+        action = _after_news(steps, next(steps))
         for results in node.path:
             action = self._go_on(steps, action, results)
         return steps
+
+
+def _after_news(steps: Steps, action: Any) -> Any:
+    """What is only told changes nothing, so that dying before and after it is the same."""
+    while isinstance(action, messages.Tell):
+        action = next(steps)
+    return action
 
 
 def _raised(results: tuple[Any, ...]) -> str | None:

@@ -9,7 +9,7 @@ from tests.simulation.answers import offsets_log
 from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Config
 from tests.simulation.operations import FOLLOWS, MarkDone, Plan, ReadSpark
 from tests.simulation.world import Spark, head_of
-from twophase.errors import ConnectorError, IdentityError
+from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
 from twophase.messages import Begin
 from twophase.values import StartingPoint
@@ -88,4 +88,4 @@ def aborter(config: Config, version: int, head: bytes, scope: Any) -> Steps:
     value = head_of(head)
     assert value is not None
     owned = config.coordinator.ownership.Ownership("aborter", version, value)
-    yield from config.coordinator.checkpoint._abort(owned, scope)
+    yield from config.coordinator.checkpoint._abort(owned, scope, PrepareError("asked to abort"))

@@ -1,0 +1,82 @@
+"""Chromium without a window, for the tests of the page; installed where it is missing and this user may."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+from integration_tests.services.values import ServiceError
+
+_DEBIAN_PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
+
+_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # it runs as root in containers, and opens nothing but this machine's pages
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--hide-scrollbars",
+    "--lang=en-GB",
+)
+
+
+@contextmanager
+def chromium(profile: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> Iterator[Chrome]:
+    """A browser with a new profile in this folder; it remembers what it has logged and what it has asked for.
+
+    Raises ServiceError where there is none and none can be installed.
+    """
+    browser, driver = _programs()
+    options = ChromeOptions()
+    options.binary_location = browser
+    for flag in (*_FLAGS, f"--user-data-dir={profile}", *(["--force-dark-mode"] if dark else [])):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    chrome = Chrome(options, ChromeService(driver, env={**os.environ, "TZ": "UTC"}))
+    try:
+        resize(chrome, width, height)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+        yield chrome
+    finally:
+        chrome.quit()
+
+
+def resize(chrome: Chrome, width: int, height: int) -> None:
+    """The size of what is shown: windows have a least width, a telephone has less."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def _programs() -> tuple[str, str]:
+    found = shutil.which("chromium"), shutil.which("chromedriver")
+    if not all(found):
+        _install()
+        found = shutil.which("chromium"), shutil.which("chromedriver")
+    browser, driver = found
+    if browser is None or driver is None:
+        raise ServiceError("chromium or chromedriver is not on PATH, although its package is installed")
+    return browser, driver
+
+
+def _install() -> None:
+    packages = " ".join(_DEBIAN_PACKAGES)
+    if os.getuid() != 0 or shutil.which("apt-get") is None:
+        raise ServiceError(f"there is no Chromium. On Debian or Ubuntu, as root: apt-get install {packages}")
+    for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *_DEBIAN_PACKAGES]):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        done = subprocess.run(["apt-get", *command], capture_output=True, text=True, env=environment, check=False)
+        if done.returncode != 0:
+            raise ServiceError(f"Chromium could not be installed (apt-get install {packages}):\n{done.stderr[-2000:]}")

@@ -1,0 +1,85 @@
+"""How tasks acknowledge: through the rows that their job returns, of which Spark takes each task's once (R5).
+
+Beside what was prepared they bring where their time went. That is for figures, and no part of the decision.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connectors.dead_letters import RECORD
+from spark_jobs.history.model import Acknowledgement
+from spark_jobs.sifting import decoded
+from spark_jobs.stopwatch import Stopwatch
+from twophase.codec import decode_committable, encode_committable
+from twophase.ids import sink_key
+from twophase.values import Committable
+
+_SECONDS: Final = ("at", "read_s", "write_s", "prepare_s")
+
+ACKNOWLEDGEMENT: Final = "committable binary, refused binary, " + ", ".join(f"{name} double" for name in _SECONDS)
+"""Schema of what a task returns: one row for each of its sinks, and one for the rows that it put aside, if any."""
+
+_SCHEMA: Final = pa.schema(
+    [("committable", pa.binary()), ("refused", pa.binary())] + [(name, pa.float64()) for name in _SECONDS]
+)
+
+NOTHING: Final[pa.Table] = _SCHEMA.empty_table()
+"""Of a job that did not have to run."""
+
+
+def acknowledgement(written: Sequence[Committable], watch: Stopwatch, refused: bytes | None = None) -> pa.RecordBatch:
+    """What a task returns. `watch`: of the same sinks, in their order."""
+    now = time.time()
+    rows: list[dict[str, Any]] = [
+        {
+            "committable": encode_committable(each),
+            "at": now,
+            "read_s": watch.read_s,
+            "write_s": watch.write_s[place],
+            "prepare_s": watch.prepare_s[place],
+        }
+        for place, each in enumerate(written)
+    ]
+    if refused is not None:
+        rows.append({"refused": refused})
+    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+
+
+def committables(acknowledged: pa.Table) -> list[Committable]:
+    """Of all tasks."""
+    return [decode_committable(each) for each in acknowledged.column("committable").to_pylist() if each is not None]
+
+
+def refused(acknowledged: pa.Table) -> pa.Table:
+    """All rows that tasks have put aside, as dead_letters.RECORD."""
+    letters = [decoded(each) for each in acknowledged.column("refused").to_pylist() if each is not None]
+    return pa.concat_tables([RECORD.empty_table(), *letters])
+
+
+def by_sink(names: Sequence[str], written: Iterable[Committable]) -> dict[str, tuple[Committable, ...]]:
+    """What tasks have acknowledged, for each of the sinks; for one without any, nothing."""
+    found: dict[str, list[Committable]] = {sink_key(name): [] for name in names}
+    keys = dict(zip(found, names, strict=True))
+    for each in written:
+        found[each.transaction.sink].append(each)
+    return {keys[key]: tuple(group) for key, group in found.items()}
+
+
+def measured(names: Sequence[str], acknowledged: pa.Table) -> tuple[Acknowledgement, ...]:
+    """Where the time of each writer went. `names`: of all sinks."""
+    keys = {sink_key(name): name for name in names}
+    return tuple(
+        _measured(keys, decode_committable(row.pop("committable")), **row)
+        for row in acknowledged.drop_columns("refused").to_pylist()
+        if row["committable"] is not None
+    )
+
+
+def _measured(keys: dict[str, str], of: Committable, *, at: float, **seconds: float) -> Acknowledgement:
+    writer = of.transaction
+    return Acknowledgement(keys[writer.sink], writer.task, writer.task_attempt, of.rows, of.bytes, at, **seconds)

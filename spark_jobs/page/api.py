@@ -1,0 +1,83 @@
+"""The HTTP interface as a whole: API, probes, metrics, the page's files, and the guard before all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from connectors.spec import mask
+from spark_jobs.page import probes, reading, steering
+from spark_jobs.page.guard import Guard
+from spark_jobs.page.masked import masking
+from spark_jobs.page.version import version
+from spark_jobs.page.watched import BusyError, NobodyRunsError, Watched
+from twophase.errors import ConnectorError
+
+ASSETS: Final = Path(__file__).parent / "assets"
+
+_STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NobodyRunsError: 409, ConnectorError: 503}
+"""Of the first class that an error is of."""
+
+Metrics = Callable[[], tuple[bytes, str]]
+"""In the Prometheus text format, and its content type."""
+
+
+def application(
+    pipelines: Sequence[Watched], token: str, *, is_loopback: bool, metrics: Metrics | None = None
+) -> ASGIApp:
+    """Everything that is served. `metrics`: of the pipelines that this process runs; None: it runs none."""
+    secrets = frozenset[str]().union(*(each.spec.secrets for each in pipelines))
+    answer = masking(lambda text: mask(text, secrets))
+    api = FastAPI(
+        title="eos",
+        summary="What exactly-once pipelines do and have done, and how they are steered.",
+        version=version(),
+        docs_url=None,  # those pages would load scripts from elsewhere
+        redoc_url=None,
+        default_response_class=answer,
+    )
+    api.state.pipelines = {each.key: each for each in pipelines}
+    _answer_errors(api, answer)
+    for router in (reading.router, steering.router, probes.router):
+        api.include_router(router)
+    if metrics is not None:
+        api.add_api_route("/metrics", _metrics(metrics), include_in_schema=False)
+    api.mount("/", StaticFiles(directory=ASSETS, html=True))
+    return Guard(api, token, is_loopback)
+
+
+def _metrics(metrics: Metrics) -> Callable[[], Response]:
+    def exposed() -> Response:
+        content, media_type = metrics()
+        return Response(content, media_type=media_type)
+
+    return exposed
+
+
+def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
+    """Every error in one form, that of `answers.Refused`."""
+
+    def refusal(status: int, message: str, remedy: str = "") -> JSONResponse:
+        return answer({"error": {"message": message, "remedy": remedy}}, status_code=status)
+
+    @api.exception_handler(HTTPException)
+    def not_there(_request: Request, error: HTTPException) -> JSONResponse:
+        return refusal(error.status_code, error.detail)
+
+    @api.exception_handler(RequestValidationError)
+    def not_a_question(_request: Request, error: RequestValidationError) -> JSONResponse:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        return refusal(422, wrong, "/openapi.json says what may be asked")
+
+    @api.exception_handler(ConnectorError)
+    def not_possible(_request: Request, error: ConnectorError) -> JSONResponse:
+        status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+        return refusal(status, error.message, error.remedy)

@@ -1,0 +1,50 @@
+// The server, as this page asks it: always with the token, where one is known.
+
+const KEY = "eos.token";
+
+/** The server's answer was one of refusal. */
+export class Refused extends Error {
+  constructor(status, problem) {
+    super(problem.message);
+    this.status = status;
+    this.remedy = problem.remedy;
+  }
+}
+
+/** Take the token out of the URL that was opened: it is to stand neither in the history nor in a bookmark. */
+export function takeToken() {
+  const found = /^#token=([^&]+)$/.exec(location.hash);
+  if (!found) return;
+  setToken(decodeURIComponent(found[1]));
+  history.replaceState(null, "", `${location.pathname}#/`);
+}
+
+export function setToken(token) {
+  sessionStorage.setItem(KEY, token);
+}
+
+export function forgetToken() {
+  sessionStorage.removeItem(KEY);
+}
+
+export function hasToken() {
+  return sessionStorage.getItem(KEY) !== null;
+}
+
+export const get = (path) => ask("GET", path);
+export const post = (path, body) => ask("POST", path, body);
+
+async function ask(method, path, body) {
+  const headers = {};
+  if (hasToken()) headers.authorization = `Bearer ${sessionStorage.getItem(KEY)}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const answer = await fetch(`api/v1/${path}`, {
+    method,
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal: AbortSignal.timeout(10_000),
+  });
+  const told = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Refused(answer.status, told?.error ?? { message: `answer ${answer.status}`, remedy: "" });
+  return told;
+}

@@ -1,0 +1,178 @@
+// The page: where one is, what is asked of the server every two seconds, and what is drawn of it.
+
+import { get, hasToken, forgetToken, Refused, takeToken } from "./api.js";
+import { h, show } from "./dom.js";
+import * as format from "./format.js";
+import { askForToken, buttons, dialog } from "./steer.js";
+import * as checkpoints from "./view_checkpoints.js";
+import * as failures from "./view_failures.js";
+import * as list from "./view_list.js";
+import * as overviewView from "./view_overview.js";
+import * as sinks from "./view_sinks.js";
+import * as spec from "./view_spec.js";
+
+const EVERY_MS = 2000;
+const TABS = [
+  ["overview", "Overview", overviewView],
+  ["checkpoints", "Checkpoints", checkpoints],
+  ["sinks", "Sinks", sinks],
+  ["failures", "Failures", failures],
+  ["spec", "Spec", spec],
+];
+
+let pipelines = null;
+let version = "";
+let overview = null;
+let trouble = null; // {since, text, isGone}
+let route = { key: null, tab: null, rest: [] };
+let timer = 0;
+let round = 0;
+
+function readRoute() {
+  const [key, tab, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const known = TABS.some(([name]) => name === tab);
+  return { key: key || null, tab: known ? tab : "overview", rest: known ? rest : [] };
+}
+
+const viewOf = ({ key, tab }) => (key === null ? list : TABS.find(([name]) => name === tab)[2]);
+
+/** Ask the server for what is shown now, draw it, and come again. Only the newest round draws. */
+async function refresh() {
+  clearTimeout(timer);
+  const own = ++round;
+  const at = route;
+  draw();
+  try {
+    const found = await get("pipelines");
+    if (own !== round) return;
+    ({ pipelines, version } = found);
+    if (at.key === null && pipelines.length === 1) {
+      location.replace(`#/${pipelines[0].key}/overview`);
+      return;
+    }
+    if (at.key !== null) {
+      const [told] = await Promise.all([get(`pipelines/${at.key}`), viewOf(at).load(at.key, at.rest)]);
+      if (own !== round) return;
+      overview = told;
+    }
+    trouble = null;
+  } catch (error) {
+    if (own !== round) return;
+    noteTrouble(error);
+  }
+  draw();
+  timer = setTimeout(() => (document.hidden ? null : refresh()), EVERY_MS);
+}
+
+function noteTrouble(error) {
+  const refused = error instanceof Refused;
+  if (refused && error.status === 401) {
+    if (hasToken()) forgetToken();
+    else if (trouble === null) askForToken(refresh);
+  }
+  const text = refused ? [error.message, error.remedy].filter(Boolean).join("; ") : "The server does not answer.";
+  trouble = { since: trouble?.since ?? Date.now() / 1000, text, isGone: !refused };
+}
+
+function draw() {
+  const context = { key: route.key, rest: route.rest, overview, pipelines, refresh, go: (path) => (location.hash = `#/${path}`) };
+  document.body.classList.toggle("gone", trouble?.isGone === true);
+  document.title = overview && route.key ? `${trouble?.isGone ? "no answer" : overview.state} · ${overview.name} · eos` : "eos";
+  drawHeader(context);
+  drawBanner();
+  const main = document.getElementById("main");
+  if (route.key === null) show(main, pipelines && pipelines.length > 1 ? list.render(context) : []);
+  else show(main, h("div", { "data-key": `${route.key}/${route.tab}/${route.rest.join("/")}` }, viewOf(route).render(context)));
+  viewOf(route).rendered?.(main);
+}
+
+function drawHeader(context) {
+  const state = trouble?.isGone ? "gone" : overview?.state;
+  const words = trouble?.isGone ? "no answer" : [overview?.state, overview?.detail].filter(Boolean).join(", ");
+  const bar = h(
+    "div",
+    { class: "bar" },
+    h(
+      "div",
+      { class: "title" },
+      h("a", { class: "mark", href: "#/", "aria-label": "eos, all pipelines" }, h("img", { src: "icon.svg", width: 22, height: 22, alt: "" })),
+      h("h1", null, route.key ? (overview?.name ?? "\u00a0") : `eos ${version}`),
+      route.key && overview ? h("span", { class: `state ${state.replace(" ", "-")}`, role: "status" }, words) : null,
+    ),
+    h("div", { class: "actions" }, route.key ? buttons(context) : null),
+    h(
+      "div",
+      { class: "tools" },
+      h("button", { type: "button", class: "plain", onclick: switchTheme }, isDark() ? "Light" : "Dark"),
+      h("button", { type: "button", class: "plain", onclick: help, "aria-label": "keyboard shortcuts" }, "?"),
+    ),
+  );
+  const tabs = h(
+    "nav",
+    { class: "tabs", "aria-label": "views" },
+    route.key
+      ? TABS.map(([name, text]) => h("a", { href: `#/${route.key}/${name}`, "aria-current": name === route.tab ? "page" : null, "data-text": text }, text))
+      : null,
+  );
+  show(document.getElementById("header"), bar, tabs);
+}
+
+function drawBanner() {
+  const banner = document.getElementById("banner");
+  const lines = [];
+  if (trouble) lines.push(trouble.isGone ? `${trouble.text} What is shown is of ${format.time(trouble.since)} and before; this page goes on asking.` : trouble.text);
+  else overview?.problems.forEach((each) => lines.push([each.message, each.remedy].filter(Boolean).join("; ")));
+  banner.classList.toggle("quiet", !trouble);
+  show(banner, lines.map((line) => h("div", null, line)));
+}
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function switchTheme() {
+  const next = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  localStorage.setItem("eos.theme", next);
+  draw();
+}
+
+function help() {
+  const keys = [
+    ...TABS.map(([, text], at) => [String(at + 1), text]),
+    ["Esc", "back from one checkpoint to all"],
+    ["d", "dark or light"],
+    ["← →", "values of a chart that has the focus"],
+    ["?", "this list"],
+  ];
+  dialog("Keyboard", [h("dl", { class: "facts" }, keys.map(([key, words]) => [h("dt", null, h("kbd", null, key)), h("dd", null, words)])), h("p", null)], "Close");
+}
+
+function onKey(event) {
+  const isTyping = event.target.closest?.("input, select, textarea, dialog");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const tab = TABS[Number(event.key) - 1];
+  if (tab && route.key) location.hash = `#/${route.key}/${tab[0]}`;
+  else if (event.key === "Escape" && route.rest.length) location.hash = `#/${route.key}/${route.tab}`;
+  else if (event.key === "d") switchTheme();
+  else if (event.key === "?") help();
+}
+
+function moved() {
+  takeToken();
+  const next = readRoute();
+  if (viewOf(next) !== viewOf(route) || next.key !== route.key) viewOf(route).left?.();
+  if (next.key !== route.key) overview = null;
+  route = next;
+  window.scrollTo(0, 0);
+  refresh();
+}
+
+takeToken();
+route = readRoute();
+addEventListener("hashchange", moved);
+addEventListener("keydown", onKey);
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+refresh();

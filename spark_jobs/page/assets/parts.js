@@ -1,0 +1,89 @@
+// What several views show.
+
+import { h } from "./dom.js";
+import * as format from "./format.js";
+
+export const PHASES = [
+  ["plan", "newest offsets, and Spark's plan"],
+  ["start", "permits, and the start of the tasks"],
+  ["read", "sources are read, steps computed"],
+  ["write", "rows go to the sinks"],
+  ["prepare", "sinks hold them, invisible"],
+  ["decide", "head says: completed"],
+  ["wait", "sinks are busy with earlier checkpoints"],
+  ["commit", "rows become visible"],
+];
+
+/** A labelled number. */
+export function figure(label, value, unit = "", more = "", tone = "") {
+  return h(
+    "div",
+    { class: "figure" },
+    h("dt", null, label),
+    h("dd", { class: `value ${tone}` }, value, unit ? h("small", null, unit) : null),
+    h("dd", { class: "more", title: more || null }, more || "\u00a0"),
+  );
+}
+
+export function section(title, aside, ...content) {
+  return h("section", { class: "section" }, h("div", { class: "head" }, h("h2", null, title), aside), content);
+}
+
+/** Columns: [heading, class]; rows: arrays of cells, or {cells, …attributes of the row}. */
+export function table(caption, columns, rows) {
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      null,
+      h("caption", { class: "hidden" }, caption),
+      h("thead", null, h("tr", null, columns.map(([heading, kind]) => h("th", { scope: "col", class: kind }, heading)))),
+      h(
+        "tbody",
+        null,
+        rows.map((row) => {
+          const { cells, ...props } = Array.isArray(row) ? { cells: row } : row;
+          return h("tr", props, cells.map((cell, at) => h("td", { class: columns[at][1] }, cell)));
+        }),
+      ),
+    ),
+  );
+}
+
+/** The phases of a checkpoint as one bar; `longest`: seconds that a whole bar stands for. */
+export function phaseBar(phases, longest, tall = false) {
+  const known = PHASES.map(([name], at) => [name, phases[`${name}_s`], at]).filter(([, value]) => value > 0);
+  const words = known.map(([name, value]) => `${name} ${format.seconds(value)}`).join(", ");
+  return h(
+    "div",
+    { class: `phases${tall ? " tall" : ""}`, role: "img", "aria-label": words || "not measured", title: words },
+    known.map(([, value, at]) => h("i", { class: `phase-${at}`, style: { width: `${((value / longest) * 100).toFixed(2)}%` } })),
+  );
+}
+
+export function phaseLegend(phases = null) {
+  return h(
+    "div",
+    { class: "legend" },
+    PHASES.map(([name, words], at) =>
+      h("span", { title: words }, h("i", { class: `phase-${at}` }), name, phases ? ` ${format.seconds(phases[`${name}_s`])}` : null),
+    ),
+  );
+}
+
+export function timeCell(at) {
+  return h("span", { title: format.exact(at) }, format.time(at));
+}
+
+export function quiet(text) {
+  return h("p", { class: "quiet-block" }, text);
+}
+
+/** What is put between two renderings, and belongs to whoever made it. */
+export function place(key) {
+  return h("div", { "data-key": key, "data-own": true });
+}
+
+/** Only while the first answer is under way. */
+export const waiting = () => quiet("Loading …");

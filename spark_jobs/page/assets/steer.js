@@ -1,0 +1,114 @@
+// Asking something of the driver: confirmed where it cannot be taken back, and followed until it is answered.
+
+import { forgetToken, get, hasToken, post, Refused, setToken } from "./api.js";
+import { h, show } from "./dom.js";
+
+const notes = [];
+const NOTE_MS = 12_000;
+const FOLLOW_MS = 700;
+
+export function buttons({ overview, refresh }) {
+  if (!overview?.can_steer) return [];
+  if (!hasToken()) return [h("button", { type: "button", onclick: () => askForToken(refresh) }, "Unlock")];
+  const wish = (kind, text, onclick, tone = "") => h("button", { type: "button", class: tone, "data-key": kind, onclick }, text);
+  return [
+    wish("checkpoint", "Checkpoint", () => send(overview, "checkpoint", {}, refresh)),
+    wish("savepoint", "Savepoint", () => send(overview, "savepoint", {}, refresh)),
+    wish("stop", "Stop", () => confirmStop(overview, refresh), "danger"),
+  ];
+}
+
+async function send({ key }, kind, body, refresh) {
+  const note = tell(`${kind}: asked …`);
+  try {
+    const asked = await post(`pipelines/${key}/${kind}`, body);
+    await follow(key, asked, note, kind);
+  } catch (error) {
+    if (error instanceof Refused && error.status === 401) {
+      forgetToken();
+      refresh();
+    }
+    change(note, `${kind}: ${[error.message, error.remedy].filter(Boolean).join("; ")}`, true);
+  }
+}
+
+async function follow(key, asked, note, kind) {
+  let state = asked;
+  while (state.state === "waiting") {
+    await new Promise((done) => setTimeout(done, FOLLOW_MS));
+    state = await get(`pipelines/${key}/requests/${asked.id}`);
+  }
+  const words = { done: state.message || "done", refused: state.message, expired: "nobody has answered" }[state.state];
+  change(note, `${kind}: ${words}`, state.state !== "done");
+}
+
+function confirmStop(overview, refresh) {
+  const now = h("input", { type: "checkbox", name: "now" });
+  dialog(
+    `Stop ${overview.name}?`,
+    [
+      h("p", null, "It finishes the running checkpoint, commits it everywhere, and ends. The next start goes on from there."),
+      h("label", null, now, "Abort the running checkpoint instead; its records are read again by the next start."),
+    ],
+    "Stop",
+    () => send(overview, "stop", { now: now.checked }, refresh),
+    "danger",
+  );
+}
+
+export function askForToken(refresh) {
+  const input = h("input", { type: "password", name: "token", autocomplete: "off", spellcheck: "false" });
+  dialog(
+    "The token of this page",
+    [h("p", null, "It stands in the URL that eos has printed, behind #token=. It is kept until this tab is closed."), h("label", { class: "field" }, "Token", input)],
+    "Unlock",
+    () => {
+      if (input.value.trim()) setToken(input.value.trim());
+      refresh();
+    },
+  );
+}
+
+/** A modal question. Escape and Cancel leave everything as it is. */
+export function dialog(title, content, yes, act, tone = "") {
+  const element = h("dialog", { "aria-labelledby": "dialog-title" });
+  const close = () => element.close();
+  element.append(
+    h(
+      "form",
+      {
+        onsubmit: (event) => {
+          event.preventDefault();
+          close();
+          act?.();
+        },
+      },
+      h("h2", { id: "dialog-title" }, title),
+      content,
+      h("div", { class: "actions" }, act ? h("button", { type: "button", onclick: close }, "Cancel") : null, h("button", { type: "submit", class: `primary ${tone}` }, yes)),
+    ),
+  );
+  element.onclose = () => element.remove();
+  document.getElementById("dialogs").append(element);
+  element.showModal();
+}
+
+function tell(text) {
+  const note = { text, bad: false, key: String(Math.random()) };
+  notes.push(note);
+  drawNotes();
+  return note;
+}
+
+function change(note, text, bad) {
+  Object.assign(note, { text, bad });
+  drawNotes();
+  setTimeout(() => {
+    notes.splice(notes.indexOf(note), 1);
+    drawNotes();
+  }, NOTE_MS);
+}
+
+function drawNotes() {
+  show(document.getElementById("notes"), notes.map((note) => h("div", { class: `note${note.bad ? " bad" : ""}`, "data-key": note.key }, note.text)));
+}

@@ -1,0 +1,70 @@
+// What went wrong, what followed, and which processes ran it.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import * as format from "./format.js";
+import { quiet, section, table, timeCell, waiting } from "./parts.js";
+
+let newest = null;
+let older = [];
+let before = null;
+let runs = null;
+
+export async function load(key) {
+  [newest, { runs }] = await Promise.all([get(`pipelines/${key}/failures?limit=30`), get(`pipelines/${key}/runs`)]);
+  if (!older.length) before = newest.before;
+}
+
+export function render({ key, refresh }) {
+  if (!newest) return [waiting()];
+  const events = [...newest.events, ...older.filter((each) => each.seq < (newest.events.at(-1)?.seq ?? 0))];
+  return [
+    section(
+      "Failures and restarts",
+      null,
+      events.length ? h("ol", { class: "events" }, events.map(event)) : quiet("Nothing has failed."),
+      before === null ? null : h("div", { class: "older" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
+    ),
+    section("Runs", h("p", null, "one for each process, newest first"), processes()),
+  ];
+}
+
+async function more(key, refresh) {
+  const page = await get(`pipelines/${key}/failures?limit=200&before=${before}`);
+  older = [...older, ...page.events];
+  before = page.before;
+  refresh();
+}
+
+function event(each) {
+  const tone = each.kind === "restart" ? "" : each.kind === "gap" ? "warn" : "bad";
+  return h(
+    "li",
+    { "data-key": each.seq },
+    h("span", { class: "soft" }, timeCell(each.at)),
+    h("span", null, h("span", { class: `badge ${tone}` }, each.kind)),
+    h(
+      "div",
+      null,
+      h("p", null, each.message),
+      each.remedy ? h("p", { class: "soft" }, each.remedy) : null,
+      each.error || each.checkpoint_id !== null
+        ? h("p", { class: "soft" }, [each.error, each.checkpoint_id === null ? "" : `at checkpoint ${each.checkpoint_id}`].filter(Boolean).join(", "))
+        : null,
+    ),
+  );
+}
+
+function processes() {
+  if (!runs.length) return quiet("It has not run yet.");
+  const columns = [["run", "tight"], ["process", "name wide"], ["version", "wide"], ["started", "tight"], ["for", "number wide"], ["ended", "tight"]];
+  return table("Runs", columns, runs.map((each) => [
+    h("code", null, each.run_id), `${each.pid} on ${each.host}`, each.version, timeCell(each.started_at),
+    each.ended_at === null ? format.none : format.span(each.ended_at - each.started_at), each.ended ?? h("span", { class: "soft" }, "it has not said so"),
+  ]));
+}
+
+export function left() {
+  newest = runs = null;
+  older = [];
+}

@@ -1,0 +1,114 @@
+// How the pipeline stands now, and did in the last hours.
+
+import { get } from "./api.js";
+import { lineChart } from "./chart.js";
+import { h } from "./dom.js";
+import * as format from "./format.js";
+import { figure, place, section, table, timeCell, waiting } from "./parts.js";
+
+const RANGES = [
+  ["15 min", 900],
+  ["1 h", 3600],
+  ["6 h", 21600],
+  ["24 h", 86400],
+];
+
+const charts = {
+  rate: lineChart("Throughput", (value) => (value === null ? format.none : `${format.short(value)}/s`), ["records", "rows"]),
+  lag: lineChart("Lag", format.short, ["records"]),
+  duration: lineChart("Checkpoint duration", format.seconds, ["mean", "longest"]),
+};
+let range = 900;
+let series = null;
+
+export async function load(key) {
+  const since = Math.floor(Date.now() / 1000) - range;
+  series = await get(`pipelines/${key}/series?metric=rate&metric=lag&metric=duration&since=${since}&buckets=72`);
+}
+
+export function render({ overview, refresh }) {
+  if (!overview) return [waiting()];
+  return [
+    h("p", { class: "promise" }, overview.guarantee),
+    h("dl", { class: "figures" }, figures(overview)),
+    section(
+      "Over time",
+      h(
+        "div",
+        { class: "range", role: "group", "aria-label": "time that the charts show" },
+        RANGES.map(([text, seconds]) =>
+          h("button", { type: "button", "aria-pressed": String(seconds === range), onclick: () => choose(seconds, refresh) }, text),
+        ),
+      ),
+      h("div", { class: "charts" }, Object.keys(charts).map((name) => place(`chart-${name}`))),
+    ),
+    h("div", { class: "split section" }, lag(overview), run(overview)),
+  ];
+}
+
+export function rendered(root) {
+  for (const [name, chart] of Object.entries(charts)) {
+    const at = root.querySelector(`[data-key="chart-${name}"]`);
+    if (at && chart.element.parentNode !== at) {
+      at.append(chart.element);
+      chart.mount();
+    }
+    if (series) chart.update(series, series.charts.find((each) => each.metric === name));
+  }
+}
+
+export function left() {
+  Object.values(charts).forEach((chart) => chart.unmount());
+}
+
+function choose(seconds, refresh) {
+  range = seconds;
+  refresh();
+}
+
+function figures({ throughput, lag_records, last, last_duration_s, head, totals, now }) {
+  const behind = head?.waiting ?? 0;
+  return [
+    figure("Throughput", format.short(throughput.records_per_s), "records/s", `${format.short(throughput.rows_per_s)} rows/s, ${format.bytes(throughput.bytes_per_s)}/s`),
+    figure("Lag", format.short(lag_records), "records", "at the last plan"),
+    figure("Checkpoint", last ? `${last.checkpoint_id}` : format.none, "", last ? `decided ${format.span(now - last.decided_at)} ago` : "none yet"),
+    figure("Duration", format.seconds(last_duration_s), "", "of the last one"),
+    figure("Waiting", format.count(behind), "", behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),
+    figure("Records", format.short(totals.records), "", `in ${format.count(totals.checkpoints)} checkpoints`),
+  ];
+}
+
+function lag({ lag: splits }) {
+  const largest = Math.max(...splits.map((each) => each.records), 1);
+  const rows = splits.map((each) => [
+    each.source,
+    each.split,
+    format.count(each.position),
+    format.count(each.end),
+    h("span", null, format.count(each.records), h("div", { class: "meter" }, h("i", { style: { width: `${(each.records / largest) * 100}%` } }))),
+  ]);
+  const columns = [["source", "name wide"], ["split", "name"], ["next offset", "number wide"], ["end", "number wide"], ["lag", "number"]];
+  const at = splits[0]?.at;
+  return section(
+    "Lag by partition",
+    h("p", null, at === undefined ? "" : `at ${format.time(at)}`),
+    splits.length ? table("Lag by partition", columns, rows) : h("p", { class: "soft" }, "Not measured yet."),
+  );
+}
+
+function run({ head, run: newest, totals, mode, interval_s, now, is_running }) {
+  const facts = [
+    ["mode", mode],
+    ["interval", format.seconds(interval_s)],
+    ["epoch", head ? String(head.epoch) : format.none],
+    ["incarnation", head ? h("code", null, head.incarnation) : format.none],
+    ["completed up to", head && head.completed >= 0 ? `checkpoint ${head.completed}` : format.none],
+    ["committed up to", head && head.committed >= 0 ? `checkpoint ${head.committed}` : format.none],
+    ["run", newest ? h("code", null, newest.run_id) : format.none],
+    ["process", newest ? `${newest.pid} on ${newest.host}, eos ${newest.version}` : format.none],
+    [is_running ? "up for" : "started", newest ? (is_running ? format.span(now - newest.started_at) : timeCell(newest.started_at)) : format.none],
+    ["restarts, failures", `${format.count(totals.restarts)}, ${format.count(totals.failures)}`],
+    ["aborted tries", format.count(totals.aborted)],
+  ];
+  return section("Run", null, h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
+}

@@ -1,0 +1,80 @@
+// What is written, how far each sink is, and what it holds prepared.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import * as format from "./format.js";
+import { figure, section, table, timeCell, waiting } from "./parts.js";
+
+let sinks = null;
+let held = null; // what they said, or what kept them from it
+let asking = false;
+
+export async function load(key) {
+  ({ sinks } = await get(`pipelines/${key}/sinks`));
+}
+
+export function render({ key, refresh }) {
+  if (!sinks) return [waiting()];
+  return [
+    h("div", null, sinks.map(sink)),
+    section(
+      "Held by the sinks",
+      h("button", { type: "button", disabled: asking, onclick: () => ask(key, refresh) }, asking ? "Asking …" : "Ask the sinks"),
+      transactions(),
+    ),
+  ];
+}
+
+function sink(each) {
+  const behind = each.backlog_checkpoints;
+  return h(
+    "section",
+    { class: "sink", "data-key": each.name },
+    h(
+      "div",
+      null,
+      h("h2", null, each.name),
+      h("p", { class: "soft" }, h("span", { class: "badge" }, each.connector), " ", h("span", { class: "badge" }, each.variant), each.is_dead_letter ? [" ", h("span", { class: "badge warn" }, "dead letters")] : null),
+      h("p", null, h("code", null, each.where)),
+      h("p", { class: "soft" }, each.promise, "; visible ", each.visible),
+    ),
+    h(
+      "dl",
+      { class: "figures" },
+      figure(each.is_dead_letter ? "Dead letters" : "Rows", format.short(each.rows), "", `in ${format.count(each.checkpoints)} checkpoints`),
+      figure("Size", format.bytes(each.bytes)),
+      figure("Backlog", format.count(behind), "", behind ? `${format.count(each.backlog_rows)} rows, ${format.bytes(each.backlog_bytes)}` : "nothing waits", behind ? "warn" : ""),
+      figure("Committed", format.time(each.committed_at), "", "newest commit"),
+    ),
+  );
+}
+
+async function ask(key, refresh) {
+  asking = true;
+  refresh();
+  try {
+    held = await get(`pipelines/${key}/transactions`);
+  } catch (error) {
+    held = { problem: [error.message, error.remedy].filter(Boolean).join(": ") };
+  }
+  asking = false;
+  refresh();
+}
+
+function transactions() {
+  if (!held) return h("p", { class: "soft" }, "Connects to every sink, and lists prepared transactions and segments that wait. Changes nothing.");
+  if (held.problem) return h("p", { class: "bad" }, held.problem);
+  const at = h("p", { class: "soft" }, `at ${format.time(held.asked_at)}`);
+  if (!held.transactions.length) return [h("p", null, "No sink holds anything prepared."), at];
+  const columns = [["sink", "name"], ["checkpoint", "number"], ["rows", "number"], ["decided", "tight wide"], ["then", "tight"], ["why", "name wide"], ["id", "name wide"]];
+  return [
+    table("Prepared", columns, held.transactions.map((each) => [
+      each.sink, format.count(each.checkpoint_id), format.count(each.rows), timeCell(each.decided_at), each.then, each.why, h("code", null, each.id),
+    ])),
+    at,
+  ];
+}
+
+export function left() {
+  sinks = held = null;
+}

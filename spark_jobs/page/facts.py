@@ -1,0 +1,254 @@
+"""From what is known of a pipeline to what the API answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, TypeVar
+
+from connectors.spec import guarantees, promise
+from spark_jobs.history.model import PHASES, Bucket, Run
+from spark_jobs.history.model import Detail as KeptDetail
+from spark_jobs.history.shares import SinkShare, shares, waiting
+from spark_jobs.page import answers
+from spark_jobs.page.watched import Watched
+from spark_jobs.presence import Presence
+from twophase.errors import ConnectorError
+from twophase.head_value import HeadValue
+from twophase.in_doubt import Doubt
+from twophase.requests import Answer, Request
+
+_Found = TypeVar("_Found")
+
+_WINDOW_S: Final = 60.0
+_SLICE_S: Final = 1.0
+_NEWEST: Final = 20  # of those one is committed, unless a sink is far behind
+
+
+def state_of(watched: Watched, presence: Presence | None, run: Run | None) -> tuple[answers.State, str]:
+    """The state, and what else is to be said of it."""
+    if presence is not None:
+        text = watched.live.text if watched.live is not None else _newest_state(watched, presence)
+        first = text.split(" ")[0]
+        known: dict[str, answers.State] = {
+            "starting": "starting",
+            "restarting": "restarting",
+            "stopping": "stopping",
+            "stopped": "stopping",  # and its process still lives
+        }
+        state = known.get(first, "running")
+        return state, text if text != state else ""
+    if run is None:
+        return "new", "it has not run yet"
+    ended: dict[str | None, answers.State] = {"stopped": "stopped", "caught up": "caught up", "failed": "failed"}
+    if run.ended in ended:
+        return ended[run.ended], ""
+    return "killed", "its process ended without a word"
+
+
+def _newest_state(watched: Watched, presence: Presence) -> str:
+    said = watched.history.events(1, kinds=["state"])
+    return said[0].message if said and said[0].run_id == presence.session else "starting"
+
+
+def name_of(watched: Watched) -> answers.PipelineName:
+    """For the list of all."""
+    state, _ = _state(watched)
+    return answers.PipelineName(key=watched.key, name=watched.name, state=state)
+
+
+def is_ready(watched: Watched) -> bool:
+    """Whether its query runs. Raises HistoryError."""
+    return _state(watched)[0] == "running"
+
+
+def is_steerable(watched: Watched) -> bool:
+    """Whether a request will be heard. Raises HistoryError."""
+    runs = watched.history.runs(1)
+    return can_steer(watched, watched.presence(), runs[0] if runs else None)
+
+
+def _state(watched: Watched) -> tuple[answers.State, str]:
+    runs = watched.history.runs(1)
+    return state_of(watched, watched.presence(), runs[0] if runs else None)
+
+
+def overview(watched: Watched) -> answers.Overview:
+    """What cannot be read is named, and the rest is told all the same."""
+    problems: list[answers.Problem] = []
+
+    def read(what: Callable[[], _Found]) -> _Found | None:
+        try:
+            return what()
+        except ConnectorError as error:
+            problems.append(answers.Problem(message=error.message, remedy=error.remedy))
+            return None
+
+    history, presence, now = watched.history, watched.presence(), time.time()
+    runs = read(lambda: history.runs(1))
+    run = runs[0] if runs else None
+    head = read(watched.head)
+    totals = read(history.totals)
+    newest = read(lambda: history.checkpoints(_NEWEST)) or ()
+    lag = read(history.lag)
+    slices = read(lambda: history.series(now - _WINDOW_S, now, _SLICE_S))
+    state, detail = read(lambda: state_of(watched, presence, run)) or ("running" if presence else "stopped", "")
+    return answers.Overview(
+        key=watched.key,
+        name=watched.name,
+        guarantee=promise(watched.spec),
+        mode=watched.spec.checkpoint.mode,
+        state=state,
+        detail=detail,
+        is_running=presence is not None,
+        can_steer=can_steer(watched, presence, run),
+        now=now,
+        interval_s=watched.spec.checkpoint.interval_s,
+        head=head_of(head) if head is not None else None,
+        run=answers.Run.model_validate(run) if run is not None else None,
+        totals=answers.Totals.model_validate(totals) if totals is not None else NOTHING,
+        throughput=throughput(slices or (), run if presence is not None else None, now),
+        lag_records=sum(each.records for each in lag) if lag else None,
+        lag=[answers.SplitLag.model_validate(each) for each in lag or ()],
+        last=answers.Checkpoint.model_validate(newest[0]) if newest else None,
+        last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
+        problems=problems,
+    )
+
+
+NOTHING: Final = answers.Totals(
+    since=None, checkpoints=0, records=0, rows=0, bytes=0, aborted=0, failures=0, restarts=0, runs=0
+)
+
+
+def can_steer(watched: Watched, presence: Presence | None, run: Run | None) -> bool:
+    """Whether a request will be heard; of a driver on another machine its history says that it has not ended."""
+    if presence is not None:
+        return True
+    return watched.spec.checkpoint.head is not None and run is not None and run.ended_at is None
+
+
+def throughput(slices: Sequence[Bucket], run: Run | None, now: float) -> answers.Throughput:
+    """Over the last minute, or since the start of the `run` where that is less ago."""
+    window_s = min(_WINDOW_S, max(now - run.started_at, _SLICE_S)) if run is not None else _WINDOW_S
+    own = [each for each in slices if each.at >= now - window_s - _SLICE_S]
+    return answers.Throughput(
+        window_s=window_s,
+        records_per_s=sum(each.records for each in own) / window_s,
+        rows_per_s=sum(each.rows for each in own) / window_s,
+        bytes_per_s=sum(each.bytes for each in own) / window_s,
+    )
+
+
+def head_of(head: HeadValue) -> answers.Head:
+    """Its numbers."""
+    return answers.Head.model_validate(head)
+
+
+def detail(found: KeptDetail) -> answers.Detail:
+    """One checkpoint, whole."""
+    return answers.Detail(
+        checkpoint=answers.Checkpoint.model_validate(found.checkpoint),
+        ranges=[
+            answers.Range(source=source, split=each.split, start=each.start, end=each.end)
+            for source, ranges in found.ranges.items()
+            for each in ranges
+        ],
+        acknowledgements=[answers.Acknowledgement.model_validate(each) for each in found.acknowledgements],
+        aborted=[answers.AbortedTry.model_validate(each) for each in found.aborted],
+        lag=[answers.SplitLag.model_validate(each) for each in found.lag],
+    )
+
+
+def series(
+    buckets: Sequence[Bucket], metrics: Sequence[answers.Metric], since: float, width_s: float
+) -> answers.Series:
+    """Charts over the same buckets. Where nothing was decided a rate is 0, and everything else is not known."""
+    return answers.Series(
+        since=since,
+        width_s=width_s,
+        buckets=len(buckets),
+        charts=[_chart(metric, buckets) for metric in metrics],
+    )
+
+
+def _chart(metric: answers.Metric, buckets: Sequence[Bucket]) -> answers.Chart:
+    def line(name: str, value: Callable[[Bucket], float | None]) -> answers.Line:
+        return answers.Line(name=name, values=[value(each) for each in buckets])
+
+    match metric:
+        case "rate":
+            lines = [line("records", lambda b: b.records_per_s), line("rows", lambda b: b.rows_per_s)]
+            return answers.Chart(metric=metric, unit="1/s", lines=lines)
+        case "lag":
+            return answers.Chart(metric=metric, unit="1", lines=[line("records", lambda b: b.lag)])
+        case "duration":
+            lines = [line("mean", lambda b: b.duration_s), line("longest", lambda b: b.max_duration_s)]
+            return answers.Chart(metric=metric, unit="s", lines=lines)
+        case "phases":
+            seconds = [dict(each.phases.items()) for each in buckets]
+            lines = [answers.Line(name=name, values=[each[name] for each in seconds]) for name in PHASES]
+            return answers.Chart(metric=metric, unit="s", lines=lines)
+
+
+def sinks(watched: Watched) -> answers.Sinks:
+    """As the spec has them, with what the history and head say."""
+    spec, head, location = watched.spec, watched.head(), watched.spec.checkpoint.location
+    had = {each.sink: each for each in shares(location)}
+    behind = {each.sink: each for each in waiting(location, head.incarnation, head.committed)} if head else {}
+    found = []
+    for entry, words in zip(spec.outputs, guarantees(spec), strict=True):
+        nothing = SinkShare(entry.name, 0, 0, 0, None)
+        all_of_it, of_backlog = had.get(entry.name, nothing), behind.get(entry.name, nothing)
+        found.append(
+            answers.Sink(
+                name=entry.name,
+                connector=entry.connector,
+                where=entry.where,
+                variant="direct" if spec.checkpoint.at_least_once else entry.commit,
+                is_dead_letter=entry is spec.dead_letter,
+                promise=words.promise,
+                visible=words.visible,
+                backlog_checkpoints=of_backlog.checkpoints,
+                backlog_rows=of_backlog.rows,
+                backlog_bytes=of_backlog.bytes,
+                rows=all_of_it.rows,
+                bytes=all_of_it.bytes,
+                checkpoints=all_of_it.checkpoints,
+                committed_at=all_of_it.committed_at,
+            )
+        )
+    return answers.Sinks(sinks=found)
+
+
+def transaction(doubt: Doubt) -> answers.Transaction:
+    """What a sink holds, and what becomes of it."""
+    own = doubt.prepared.transaction
+    return answers.Transaction(
+        sink=doubt.sink,
+        id=doubt.id,
+        checkpoint_id=own.scope.checkpoint_id if own is not None else None,
+        epoch=own.scope.epoch if own is not None else None,
+        rows=doubt.committable.rows if doubt.committable is not None else None,
+        decided_at=doubt.decided_at,
+        then=doubt.fate.value,
+        why=doubt.why,
+    )
+
+
+def request_of(asked: Request, answer: Answer | None, now: float) -> answers.RequestState:
+    """A request, and what became of it."""
+    if answer is None:
+        state: Literal["waiting", "done", "refused", "expired"] = "waiting" if now < asked.expires_at else "expired"
+    else:
+        state = "done" if answer.ok else "refused"
+    return answers.RequestState(
+        id=asked.id,
+        kind=asked.kind,
+        asked_at=asked.asked_at,
+        asked_by=asked.asked_by,
+        expires_at=asked.expires_at,
+        state=state,
+        message=answer.message if answer is not None else "",
+        facts=dict(answer.facts) if answer is not None else {},
+    )

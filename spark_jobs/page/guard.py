@@ -1,0 +1,109 @@
+"""Who may ask the page for what, and what browsers are told about it: one layer around everything that it serves.
+
+A page on 127.0.0.1 can be reached by every page that its user's browser shows. So the name that a request is for must
+be this machine's (or another site's name could be pointed here), a request that says where it comes from must come from
+here, and whatever changes something carries a token that no other site has. Beyond loopback, reading takes it as well.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_BODY_BYTES: Final = 64 * 1024
+
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_READING: Final = frozenset({"GET", "HEAD"})
+_CLOSED: Final = ("/api/", "/metrics", "/openapi.json")
+"""What is read with the token only, beyond loopback. The page itself tells nothing, nor do the probes."""
+
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """ASGI middleware."""
+
+    app: ASGIApp
+    token: str
+    is_loopback: bool  # bound to this machine alone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what is refused, and pass on the rest."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        refused = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
+        await (refused or self.app)(scope, receive, with_headers)
+
+    def _refusal(self, method: str, path: str, headers: Headers) -> Response | None:
+        host = headers.get("host", "")
+        if self.is_loopback and _hostname(host) not in _LOOPBACK:
+            return _refuse(421, "this page is served to this machine alone", "open it as http://localhost")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return _refuse(403, "the request comes from a page of another site", "open the page that eos has printed")
+        closed = method not in _READING or (not self.is_loopback and path.startswith(_CLOSED))
+        if closed and not self._knows_token(headers):
+            remedy = "open the URL that eos has printed, or send the header `Authorization: Bearer TOKEN`"
+            return _refuse(401, "this takes the token", remedy, {"www-authenticate": "Bearer"})
+        if not _is_small(headers):
+            return _refuse(413, f"more than {MAX_BODY_BYTES} bytes, or without a content-length", "send less")
+        return None
+
+    def _knows_token(self, headers: Headers) -> bool:
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and secrets.compare_digest(given.strip().encode(), self.token.encode())
+
+
+def _hostname(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # no name at all
+        return ""
+
+
+def _is_small(headers: Headers) -> bool:
+    if "transfer-encoding" in headers:
+        return False
+    length = headers.get("content-length", "0")
+    return length.isascii() and length.isdigit() and int(length) <= MAX_BODY_BYTES
+
+
+def _refuse(status: int, message: str, remedy: str, headers: dict[str, str] | None = None) -> Response:
+    body = json.dumps({"error": {"message": message, "remedy": remedy}})
+    return Response(body, status, headers, media_type="application/json")

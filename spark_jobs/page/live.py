@@ -1,0 +1,20 @@
+"""What only the driver's own process knows of its pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spark_jobs.report import Listener
+
+
+@dataclass(slots=True)
+class Live(Listener):
+    """Its attributes are read by the page's thread: each is replaced as a whole."""
+
+    text: str = "starting"
+    is_steered: Callable[[], bool] = lambda: True  # whether the thread that hears requests lives
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        self.text = text

@@ -1,0 +1,242 @@
+"""Figures of running pipelines for Prometheus, kept up by what the runs tell: nothing is asked or read for a scrape.
+
+Counters begin at 0 with each process, as Prometheus expects. What each metric means is in docs/watching.md.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import prometheus_client
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from connectors.spec import Spec
+from spark_jobs.history.model import PHASES, Event, Phases, acknowledgements_of
+from spark_jobs.history.phases import phases
+from spark_jobs.report import CheckpointReport, Listener
+from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
+from twophase.status import Status
+from twophase.values import CheckpointRecord
+
+_DURATIONS_S: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_PHASES_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+Levels = Mapping[tuple[str, ...], int]
+"""A gauge's values by its labels, replaced as a whole: what has gone is not shown any more."""
+
+
+class Metrics:
+    """Of all pipelines of this process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+
+        def counter(name: str, words: str, *labels: str) -> prometheus_client.Counter:
+            return prometheus_client.Counter(f"eos_{name}", words, ("pipeline", *labels), registry=registry)
+
+        def gauge(name: str, words: str, *labels: str) -> prometheus_client.Gauge:
+            return prometheus_client.Gauge(f"eos_{name}", words, ("pipeline", *labels), registry=registry)
+
+        def histogram(name: str, words: str, steps_s: tuple[float, ...], *labels: str) -> prometheus_client.Histogram:
+            names = ("pipeline", *labels)
+            return prometheus_client.Histogram(f"eos_{name}", words, names, registry=registry, buckets=steps_s)
+
+        self.completed = counter("checkpoints_completed", "Checkpoints that were decided.")
+        self.failed = counter("checkpoints_failed", "Tries of a checkpoint that were aborted.")
+        self.duration = histogram(
+            "checkpoint_duration_seconds", "From its start until it was committed everywhere.", _DURATIONS_S
+        )
+        self.phase = histogram("checkpoint_phase_seconds", "Where its time went.", _PHASES_S, "phase")
+        self.last_id = gauge("checkpoint_last_completed_id", "The newest completed checkpoint.")
+        self.last_at = gauge("checkpoint_last_completed_timestamp_seconds", "When that was decided.")
+        self.records = counter("records", "Offsets covered by completed checkpoints.", "source")
+        self.rows = counter("rows", "Rows of completed checkpoints.", "sink")
+        self.written = counter("written_bytes", "Bytes of completed checkpoints.", "sink")
+        self.dead_letters = counter("dead_letters", "Records and rows that were put aside.")
+        self.restarts = counter("restarts", "Restarts after a failure.")
+        self.up = gauge("up", "1 while the query runs, 0 while it starts, restarts or has ended.")
+        self.info = prometheus_client.Info("eos_pipeline", "What runs.", ("pipeline",), registry=registry)
+        self._levels = _LevelCollector()
+        registry.register(self._levels)
+
+    def listener(self, spec: Spec, *, run_id: str, version: str) -> PipelineMetrics:
+        """What a run of this pipeline tells from now on."""
+        found = PipelineMetrics(self, spec, run_id, version)
+        self._levels.of[found.pipeline] = found
+        return found
+
+    def exposed(self) -> tuple[bytes, str]:
+        """In the text format, and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+
+
+@dataclass(slots=True)
+class _Open:
+    """A checkpoint that is decided, and of which something is not known yet."""
+
+    record: CheckpointRecord
+    phases: Phases | None = None
+    commit_s: float = 0.0  # of the slowest sink so far
+    committed_at: float | None = None
+
+
+class PipelineMetrics(Listener):
+    """Of one run. Told from several threads; the page's thread takes none of its locks."""
+
+    def __init__(self, metrics: Metrics, spec: Spec, run_id: str, version: str) -> None:
+        self._all = metrics
+        self._mask = spec.mask
+        self._dead_letter = spec.dead_letter.name if spec.dead_letter is not None else None
+        self._lock = threading.Lock()
+        self._open: dict[int, _Open] = {}
+        self._waiting: dict[str, set[int]] = {entry.name: set() for entry in spec.outputs}
+        self.pipeline = spec.mask(spec.pipeline)
+        self.lag: Levels = {}
+        self.backlog: Levels = {}
+        self._measure_backlog()
+        facts = {"mode": spec.checkpoint.mode, "run": run_id, "version": version}
+        metrics.info.labels(self.pipeline).info({name: spec.mask(value) for name, value in facts.items()})
+        for plain in (metrics.completed, metrics.failed, metrics.duration, metrics.dead_letters, metrics.restarts):
+            plain.labels(self.pipeline)  # there from the beginning, at 0
+        for source in spec.sources:
+            metrics.records.labels(self.pipeline, spec.mask(source.name))
+        for entry in spec.outputs:
+            metrics.rows.labels(self.pipeline, spec.mask(entry.name))
+            metrics.written.labels(self.pipeline, spec.mask(entry.name))
+        metrics.up.labels(self.pipeline).set(0)
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        self._all.up.labels(self.pipeline).set(text == "running")
+
+    def happened(self, event: Event) -> None:
+        """See Listener."""
+        if event.kind == "restart":
+            self._all.restarts.labels(self.pipeline).inc()
+
+    def found(self, status: Status) -> None:
+        """See Listener. What is decided and waits was counted by an earlier run."""
+        with self._lock:
+            self._commit_up_to(status.head.committed, None)
+            for record in status.checkpoints:
+                if not status.is_committed(record):
+                    self._wait_for(record)
+            self._measure_backlog()
+        self._completed(status.head.completed, max((each.decided_at for each in status.checkpoints), default=None))
+
+    def news(self, news: News) -> None:
+        """See Listener."""
+        with self._lock:
+            match news:
+                case Decided(record):
+                    self._open[record.checkpoint_id] = _Open(record)
+                    self._wait_for(record)
+                    self._count(record)
+                case Aborted():
+                    self._all.failed.labels(self.pipeline).inc()
+                case SinkCommitted():
+                    self._waiting.setdefault(news.sink, set()).discard(news.checkpoint_id)
+                    if (found := self._open.get(news.checkpoint_id)) is not None:
+                        found.commit_s = max(found.commit_s, news.commit_s)
+                case CommittedUpTo():
+                    self._commit_up_to(news.checkpoint_id, time.time())
+            self._measure_backlog()
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """See Listener."""
+        record = report.record
+        tasks = report.acknowledgements or acknowledgements_of(record)
+        if report.splits is not None:
+            lag: Counter[tuple[str, ...]] = Counter()
+            for each in report.splits:
+                lag[self._mask(each.source), self._mask(each.split)] += each.records
+            self.lag = dict(lag)
+        with self._lock:
+            if (found := self._open.get(record.checkpoint_id)) is not None and not report.replayed:
+                found.phases = phases(record.started_at, record.decided_at, None, report.durations_s, tasks)
+                self._observe(record.checkpoint_id, found)
+
+    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+        """See Listener."""
+        self._all.phase.labels(self.pipeline, "plan").observe(plan_s)
+
+    def _count(self, record: CheckpointRecord) -> None:
+        metrics = self._all
+        metrics.completed.labels(self.pipeline).inc()
+        self._completed(record.checkpoint_id, record.decided_at)
+        for source, ranges in record.ranges.items():
+            covered = sum(each.end - each.start for each in ranges)
+            metrics.records.labels(self.pipeline, self._mask(source)).inc(covered)
+        for sink, group in record.committables.items():
+            rows = sum(each.rows for each in group)
+            metrics.rows.labels(self.pipeline, self._mask(sink)).inc(rows)
+            metrics.written.labels(self.pipeline, self._mask(sink)).inc(sum(each.bytes for each in group))
+            if sink == self._dead_letter:
+                metrics.dead_letters.labels(self.pipeline).inc(rows)
+
+    def _completed(self, checkpoint_id: int, decided_at: float | None) -> None:
+        if checkpoint_id >= 0:
+            self._all.last_id.labels(self.pipeline).set(checkpoint_id)
+        if decided_at is not None:
+            self._all.last_at.labels(self.pipeline).set(decided_at)
+
+    def _wait_for(self, record: CheckpointRecord) -> None:
+        for sink in record.committables:
+            self._waiting.setdefault(sink, set()).add(record.checkpoint_id)
+
+    def _commit_up_to(self, checkpoint_id: int, at: float | None) -> None:
+        for sink, numbers in self._waiting.items():
+            self._waiting[sink] = {each for each in numbers if each > checkpoint_id}
+        for number, found in list(self._open.items()):
+            if number <= checkpoint_id and found.committed_at is None:
+                if at is None:  # nobody was there to see it
+                    del self._open[number]
+                    continue
+                found.committed_at = at
+                self._observe(number, found)
+
+    def _observe(self, number: int, found: _Open) -> None:
+        """Once all is known of it: where its tasks' time went, and when it was committed everywhere."""
+        if found.phases is None or found.committed_at is None:
+            return
+        del self._open[number]
+        record, decide_s = found.record, found.phases.decide_s or 0.0
+        self._all.duration.labels(self.pipeline).observe(found.committed_at - record.started_at)
+        wait_s = max(found.committed_at - record.decided_at - decide_s - found.commit_s, 0.0)
+        known = {**dict(found.phases.items()), "commit": found.commit_s, "wait": wait_s}
+        for name in PHASES:
+            if (seconds := known[name]) is not None:
+                self._all.phase.labels(self.pipeline, name).observe(seconds)
+
+    def _measure_backlog(self) -> None:
+        backlog: Counter[tuple[str, ...]] = Counter()
+        for sink, numbers in self._waiting.items():
+            backlog[(self._mask(sink),)] += len(numbers)
+        self.backlog = dict(backlog)
+
+
+@dataclass(slots=True, eq=False)
+class _LevelCollector(Collector):
+    """Gauges whose labels come and go."""
+
+    of: dict[str, PipelineMetrics] = field(default_factory=dict)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """For each scrape."""
+        lag = GaugeMetricFamily("eos_lag_records", "Offsets not read yet.", labels=("pipeline", "source", "split"))
+        words = "Checkpoints that are decided, and not visible in this sink."
+        backlog = GaugeMetricFamily("eos_sink_backlog_checkpoints", words, labels=("pipeline", "sink"))
+        for pipeline, found in list(self.of.items()):
+            for labels, value in found.lag.items():
+                lag.add_metric((pipeline, *labels), value)
+            for labels, value in found.backlog.items():
+                backlog.add_metric((pipeline, *labels), value)
+        yield lag
+        yield backlog

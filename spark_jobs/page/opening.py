@@ -1,0 +1,72 @@
+"""Opens the page of some pipelines: in the process that runs them, or in one that only looks."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connectors.spec import Spec
+from spark_jobs.page.api import Metrics, application
+from spark_jobs.page.live import Live
+from spark_jobs.page.server import PageError, listen, serving
+from spark_jobs.page.watched import AskSinks, watch
+
+TOKEN_VARIABLE: Final = "EOS_UI_TOKEN"
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 8080
+
+_SHORTEST: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """Where the page is served, and to whom."""
+
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT  # 0: any that is free
+    token: str | None = None  # None: one is made
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A page that is served."""
+
+    url: str  # anybody may see this one
+    entry: str  # for whoever may steer: it carries the token, unless that came from outside
+
+
+@contextmanager
+def opened(
+    specs: Sequence[Spec],
+    options: PageOptions,
+    ask_sinks: AskSinks,
+    *,
+    lives: Sequence[Live | None] | None = None,
+    metrics: Metrics | None = None,
+) -> Iterator[Opened]:
+    """Serve the page for this block. `lives`: of those that this process runs. Raises PageError where it cannot be."""
+    address = listen(options.host, options.port)
+    token = options.token or secrets.token_urlsafe(24)
+    pipelines = watch(specs, ask_sinks, lives if lives is not None else [None] * len(specs))
+    served = application(pipelines, token, is_loopback=address.is_loopback, metrics=metrics)
+    with serving(served, address):
+        yield Opened(address.url, address.url if options.token else f"{address.url}#token={token}")
+
+
+def given_token(file: Path | None, environment: Mapping[str, str]) -> str | None:
+    """The token that the user has chosen; None: no choice. Raises PageError."""
+    if file is None and TOKEN_VARIABLE not in environment:
+        return None
+    try:
+        token = environment[TOKEN_VARIABLE] if file is None else file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"the token of the page cannot be read from {file}: {error}"
+        raise PageError(message, remedy="name a file with one line") from error
+    if len(token) < _SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+        message = f"the token of the page has to be at least {_SHORTEST} letters, digits or signs without a blank"
+        raise PageError(message, remedy="make one with `openssl rand -hex 24`")
+    return token

@@ -1,0 +1,29 @@
+"""`/healthz` and `/readyz`, for whoever keeps the process alive and whoever waits for it: without a token."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+
+from spark_jobs.page import facts
+from spark_jobs.page.chosen import all_of
+
+router: Final = APIRouter()
+
+
+@router.get("/healthz", responses={503: {"description": "Of a pipeline, the thread that hears requests has died."}})
+def healthz(request: Request) -> Response:
+    """Whether the process lives, and hears what is asked of it: if not, it is to be started anew."""
+    lives = [each.live for each in all_of(request).values() if each.live is not None]
+    return _told(all(live.is_steered() for live in lives))
+
+
+@router.get("/readyz", responses={503: {"description": "A pipeline starts, restarts, or is run by nobody."}})
+def readyz(request: Request) -> Response:
+    """Whether every pipeline's query runs."""
+    return _told(all(facts.is_ready(each) for each in all_of(request).values()))
+
+
+def _told(is_well: bool) -> Response:
+    return Response("ok\n" if is_well else "not ok\n", 200 if is_well else 503, media_type="text/plain")

@@ -1,0 +1,117 @@
+"""The part of the API that reads: from the history and head, and from the sinks only where that is asked for."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Final
+
+from fastapi import APIRouter, HTTPException, Path, Query, Request
+
+from spark_jobs.page import answers, facts
+from spark_jobs.page.chosen import ERRORS, OF_ONE, PREFIX, Chosen, all_of
+from spark_jobs.page.effective import effective
+
+router: Final = APIRouter(responses=ERRORS)
+
+_KINDS: Final = ("failure", "restart", "fenced", "gap")
+_WIDTHS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 604800)
+_LONGEST_S: Final = 366 * 86400.0
+_MOST_BUCKETS: Final = 500
+
+Limit = Annotated[int, Query(ge=1, le=500)]
+Before = Annotated[int | None, Query(ge=0, lt=2**62, description="`before` of the answer with the newer ones")]
+
+
+@router.get(f"{PREFIX}/pipelines")
+def pipelines(request: Request) -> answers.Pipelines:
+    """All that are served here."""
+    names = [facts.name_of(each) for each in all_of(request).values()]
+    return answers.Pipelines(pipelines=names, version=request.app.version)
+
+
+@router.get(OF_ONE)
+def pipeline(chosen: Chosen) -> answers.Overview:
+    """How it stands."""
+    return facts.overview(chosen)
+
+
+@router.get(f"{OF_ONE}/checkpoints")
+def checkpoints(chosen: Chosen, limit: Limit = 50, before: Before = None) -> answers.Checkpoints:
+    """Completed checkpoints, newest first."""
+    found = chosen.history.checkpoints(limit + 1, before)
+    shown = [answers.Checkpoint.model_validate(each) for each in found[:limit]]
+    return answers.Checkpoints(checkpoints=shown, before=shown[-1].seq if len(found) > limit else None)
+
+
+@router.get(f"{OF_ONE}/checkpoints/summary")
+def summary(chosen: Chosen, newest: Annotated[int, Query(ge=1, le=5000)] = 1000) -> answers.Summary:
+    """Figures over the newest so many checkpoints."""
+    return answers.Summary.model_validate(chosen.history.summary(newest))
+
+
+@router.get(f"{OF_ONE}/checkpoints/{{checkpoint_id}}")
+def checkpoint(
+    chosen: Chosen,
+    checkpoint_id: Annotated[int, Path(ge=0, lt=2**40)],
+    incarnation: Annotated[
+        str | None, Query(max_length=64, description="of the life that is meant, if not the newest")
+    ] = None,
+) -> answers.Detail:
+    """One, with every writer's acknowledgement and every sink's commit."""
+    found = chosen.history.checkpoint(checkpoint_id, incarnation)
+    if found is None:
+        raise HTTPException(404, f"checkpoint {checkpoint_id} is not in the history (any more)")
+    return facts.detail(found)
+
+
+@router.get(f"{OF_ONE}/series")
+def series(
+    chosen: Chosen,
+    metric: Annotated[list[answers.Metric], Query(min_length=1, max_length=4)],
+    since: Annotated[
+        float | None, Query(ge=0, le=2**40, description="seconds since 1970; without it 15 minutes ago")
+    ] = None,
+    until: Annotated[float | None, Query(ge=0, le=2**40, description="without it now")] = None,
+    buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS, description="at most so many, of a round width")] = 90,
+) -> answers.Series:
+    """For charts. A bucket that has not ended yet is left out."""
+    until = time.time() if until is None else until
+    since = until - 900.0 if since is None else max(since, until - _LONGEST_S)
+    span_s = max(until - since, 1.0)
+    width_s = next((each for each in _WIDTHS_S if each * buckets >= span_s), _WIDTHS_S[-1])
+    first, last = since // width_s * width_s, until // width_s * width_s
+    found = chosen.history.series(first, max(last, first), width_s)
+    return facts.series(found[-buckets:], metric, first if len(found) <= buckets else last - buckets * width_s, width_s)
+
+
+@router.get(f"{OF_ONE}/sinks")
+def sinks(chosen: Chosen) -> answers.Sinks:
+    """Each sink, and how far it is behind. Asks none of them."""
+    return facts.sinks(chosen)
+
+
+@router.get(f"{OF_ONE}/transactions", responses={429: {"model": answers.Refused, "description": "Ask again later."}})
+def transactions(chosen: Chosen) -> answers.Transactions:
+    """What sinks hold prepared, and what becomes of it. Connects to every sink, at most every 10 seconds."""
+    asked_at, found = chosen.prepared()
+    return answers.Transactions(asked_at=asked_at, transactions=[facts.transaction(each) for each in found])
+
+
+@router.get(f"{OF_ONE}/failures")
+def failures(chosen: Chosen, limit: Limit = 50, before: Before = None) -> answers.Events:
+    """Failures, restarts, and what else went wrong, newest first."""
+    found = chosen.history.events(limit + 1, before, _KINDS)
+    shown = [answers.Event.model_validate(each) for each in found[:limit]]
+    return answers.Events(events=shown, before=shown[-1].seq if len(found) > limit else None)
+
+
+@router.get(f"{OF_ONE}/spec")
+def spec(chosen: Chosen) -> answers.SpecText:
+    """The spec with every default filled in, without secrets."""
+    return answers.SpecText(text=effective(chosen.spec))
+
+
+@router.get(f"{OF_ONE}/runs")
+def runs(chosen: Chosen, limit: Limit = 20) -> answers.Runs:
+    """Processes that ran it, newest first."""
+    return answers.Runs(runs=[answers.Run.model_validate(each) for each in chosen.history.runs(limit)])

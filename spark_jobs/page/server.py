@@ -1,0 +1,90 @@
+"""Serves an application over HTTP from a thread of this process, which the process's end does not wait for."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from twophase.errors import ConnectorError
+
+_MOST_AT_ONCE: Final = 64  # connections; more are told to come again
+_ENDING_S: Final = 2
+_STARTING_S: Final = 10.0
+
+
+class PageError(ConnectorError):
+    """The page cannot be served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the page listens: the port is taken from now on, whoever serves it later."""
+
+    socket: socket.socket
+    host: str  # as it was named
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody else's machine can reach it."""
+        return ipaddress.ip_address(self.socket.getsockname()[0]).is_loopback
+
+    @property
+    def url(self) -> str:
+        """For a browser; of an address that stands for all of a machine's, by the machine's name."""
+        bound, port = self.socket.getsockname()[:2]
+        host = socket.gethostname() if ipaddress.ip_address(bound).is_unspecified else self.host
+        return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def listen(host: str, port: int) -> Address:
+    """Take the port; 0: any that is free. Raises PageError."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return Address(socket.create_server(address[:2], family=family, backlog=128), host)
+    except OSError as error:
+        why = error.strerror if isinstance(error, socket.gaierror) or error.errno is None else os.strerror(error.errno)
+        message = f"the page cannot be served at port {port} of {host}: {why}"
+        raise PageError(message, remedy="choose another port (0: any that is free), or another address") from error
+
+
+@contextmanager
+def serving(application: ASGIApp, address: Address) -> Iterator[threading.Thread]:
+    """Answer requests for this block, from the thread that is yielded. Whatever it does, the block goes on."""
+    _log_as_ours()
+    config = uvicorn.Config(
+        application,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST_AT_ONCE,
+        timeout_graceful_shutdown=_ENDING_S,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([address.socket],), name="eos-page", daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        server.should_exit = True
+        thread.join(_ENDING_S + 1)
+        address.socket.close()
+
+
+def _log_as_ours() -> None:
+    """What the server has to say goes where our own log goes, without secrets."""
+    theirs = logging.getLogger("uvicorn")
+    theirs.parent = logging.getLogger("eos.page")
+    theirs.setLevel(logging.WARNING)

@@ -1,0 +1,73 @@
+"""The part of the API that asks something of whoever runs a pipeline: by the durable channel, as the command line does.
+
+Nothing is done here: an answer of 202 says that the request is stored, and its own path tells what becomes of it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Body, HTTPException, Path, Request, Response
+
+from connectors.registry import open_requests
+from spark_jobs.page import answers, facts
+from spark_jobs.page.chosen import ERRORS, OF_ONE, Chosen
+from spark_jobs.page.watched import NobodyRunsError, Watched
+from twophase import requests
+
+_NOBODY: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"model": answers.Refused, "description": "Nobody runs the pipeline."}
+}
+_PATIENCE_S: Final = 600.0
+
+router: Final = APIRouter(responses=ERRORS)
+
+
+@router.post(f"{OF_ONE}/checkpoint", status_code=202, responses=_NOBODY)
+def checkpoint(chosen: Chosen, request: Request, response: Response) -> answers.RequestState:
+    """Ask for a checkpoint now."""
+    return _ask(chosen, request, response, "checkpoint", {})
+
+
+@router.post(f"{OF_ONE}/savepoint", status_code=202, responses=_NOBODY)
+def savepoint(
+    chosen: Chosen, request: Request, response: Response, wish: Annotated[answers.SavepointWish | None, Body()] = None
+) -> answers.RequestState:
+    """Ask for a savepoint."""
+    given = wish.name if wish is not None else None
+    return _ask(chosen, request, response, "savepoint", {"name": given} if given is not None else {})
+
+
+@router.post(f"{OF_ONE}/stop", status_code=202, responses=_NOBODY)
+def stop(
+    chosen: Chosen, request: Request, response: Response, wish: Annotated[answers.StopWish | None, Body()] = None
+) -> answers.RequestState:
+    """Ask it to stop, as `eos stop` does."""
+    return _ask(chosen, request, response, "stop", {"now": "true"} if wish is not None and wish.now else {})
+
+
+@router.get(f"{OF_ONE}/requests/{{request_id}}")
+def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=requests.ID)]) -> answers.RequestState:
+    """What became of a request."""
+    with open_requests(chosen.spec) as channel:
+        found = channel.find(request_id)
+        if found is None:
+            raise HTTPException(404, "there is no such request (any more)")
+        return facts.request_of(found, channel.answer_of(found), channel.clock())
+
+
+def _ask(
+    chosen: Watched, request: Request, response: Response, kind: str, arguments: Mapping[str, str]
+) -> answers.RequestState:
+    if not facts.is_steerable(chosen):
+        message = f"nobody runs {chosen.name}"
+        raise NobodyRunsError(message, remedy="start it with `eos run`")
+    by = f"the page at {socket.gethostname()}"
+    with open_requests(chosen.spec) as channel:
+        asked = channel.ask(kind, arguments, asked_by=by, patience_s=_PATIENCE_S)
+        state = facts.request_of(asked, None, channel.clock())
+    path = request.app.url_path_for("request_state", pipeline=chosen.key, request_id=asked.id)
+    response.headers["location"] = f"{request.scope.get('root_path', '')}{path}"
+    return state

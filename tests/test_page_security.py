@@ -1,0 +1,252 @@
+"""Nobody else's page, script or name reaches through the page, and no secret leaves by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors.registry import open_requests
+from connectors.spec import Spec
+from spark_jobs.cli import run_command_line
+from spark_jobs.page.guard import MAX_BODY_BYTES
+from spark_jobs.page.live import Live
+from spark_jobs.page.metrics import Metrics
+from spark_jobs.page.opening import PageOptions, given_token, opened
+from spark_jobs.page.server import PageError
+from spark_jobs.presence import present
+from tests.page_history import RUN, SECRET, Names, live_through, spec_of
+from tests.page_http import TOKEN, Client
+from twophase.in_doubt import Doubt
+
+STOP = "/api/v1/pipelines/orders/stop"
+
+
+def no_sinks(_spec: Spec) -> list[Doubt]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
+    found = spec_of(tmp_path_factory.mktemp("page"))
+    live_through(found, time.time() - 1, 8)
+    return found
+
+
+@pytest.fixture
+def client(spec: Spec) -> Iterator[Client]:
+    with present(spec, RUN), opened([spec], PageOptions(port=0, token=TOKEN), no_sinks) as page:
+        yield Client(page.url)
+
+
+def asked(spec: Spec) -> int:
+    with open_requests(spec) as channel:
+        return len(channel.pending())
+
+
+def test_what_changes_something_takes_the_token(client: Client, spec: Spec) -> None:
+    before = asked(spec)
+    for token in (None, "", TOKEN[:-1], TOKEN.upper(), f"{TOKEN}x", "ä"):
+        headers = {} if token is None else {"Authorization": f"Bearer {token}".encode().decode("latin-1")}
+        for path in (STOP, STOP.replace("stop", "checkpoint"), "/", "/healthz"):
+            reply = Client(client.url, token=None).post(path, **headers)
+            assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer"), token
+    for scheme in ("Basic", "Token", ""):
+        assert Client(client.url, token=None).post(STOP, Authorization=f"{scheme} {TOKEN}").status == 401
+    for method in ("PUT", "DELETE", "OPTIONS", "PATCH"):
+        assert Client(client.url, token=None).ask(method, STOP).status == 401
+    assert asked(spec) == before
+    assert client.post(STOP).status == 202
+    assert asked(spec) == before + 1
+
+
+def test_another_site_cannot_ask_even_with_the_token(client: Client, spec: Spec) -> None:
+    before = asked(spec)
+    netloc = client.url.split("/")[2]
+    for origin in ("http://evil.example", "null", f"http://{netloc}.evil.example", "http://127.0.0.1:1", "file://"):
+        assert client.post(STOP, Origin=origin).status == 403, origin
+        assert client.get("/api/v1/pipelines", Origin=origin).status == 403, origin
+    assert asked(spec) == before
+    assert client.post(STOP, Origin=f"http://{netloc}").status == 202
+    reply = client.get("/api/v1/pipelines", Origin=f"http://{netloc}")
+    assert not [name for name in reply.headers if name.startswith("access-control")]
+
+
+def test_a_name_that_is_pointed_at_this_machine_does_not_lead_here(client: Client) -> None:
+    port = client.url.rsplit(":", 1)[1].strip("/")
+    for host in (
+        f"evil.example:{port}",
+        "evil.example",
+        "",
+        "127.0.0.1.evil.example",
+        "[::1",
+        "0.0.0.0",
+        "localhost.x",
+    ):
+        for path in ("/api/v1/pipelines", "/", "/healthz"):
+            assert client.get(path, Host=host).status == 421, host
+    for host in (f"localhost:{port}", "localhost:9999", f"127.0.0.1:{port}", "[::1]:80", "LOCALHOST"):
+        assert client.get("/api/v1/pipelines", Host=host).status == 200, host
+
+
+def test_beyond_this_machine_everything_takes_the_token_but_the_page_itself(spec: Spec) -> None:
+    options = PageOptions(host="0.0.0.0", port=0)
+    metrics = Metrics()
+    metrics.listener(spec, run_id=RUN, version="0")
+    with opened([spec], options, no_sinks, lives=[Live()], metrics=metrics.exposed) as page:
+        port = page.url.rsplit(":", 1)[1].strip("/")
+        assert socket.gethostname() in page.url
+        token = page.entry.partition("#token=")[2]
+        stranger, friend = (Client(f"http://127.0.0.1:{port}", token=each) for each in (None, token))
+        closed = ["/api/v1/pipelines", "/api/v1/pipelines/orders/spec", "/openapi.json", "/metrics"]
+        assert [stranger.get(path).status for path in closed] == [401] * 4
+        assert [friend.get(path).status for path in closed] == [200] * 4
+        open_ = ["/", "/main.js", "/style.css", "/healthz"]
+        assert [stranger.get(path).status for path in open_] == [200] * 4
+        assert friend.get("/api/v1/pipelines", Host="eos.example").status == 200
+
+
+def test_every_answer_tells_the_browser_to_be_strict(client: Client) -> None:
+    paths = [
+        "/",
+        "/main.js",
+        "/style.css",
+        "/nothing",
+        "/api/v1/pipelines",
+        "/api/v1/nothing",
+        "/openapi.json",
+        "/healthz",
+    ]
+    replies = [client.get(path) for path in paths]
+    replies += [client.get("/", Host="evil.example"), Client(client.url, token=None).post(STOP)]
+    assert {reply.status for reply in replies} == {200, 401, 404, 421}
+    for reply in replies:
+        policy = dict(part.split(" ", 1) for part in reply.headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == "'self'"
+        assert "unsafe" not in reply.headers["content-security-policy"]
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert reply.headers["cache-control"] == "no-store"
+        assert "server" not in reply.headers
+
+
+def test_nothing_outside_of_the_page_is_served(client: Client) -> None:
+    for path in ("/../api.py", "/..%2fapi.py", "/%2e%2e/api.py", "//etc/passwd", "/.git/config", "/__init__.py"):
+        assert client.get(path).status == 404, path
+    requests = "/api/v1/pipelines/orders/requests/"
+    for request_id in ("..%2f..%2fhead%2f1", "1700000000000-0000000g", "x", "1700000000000-00000000%0a"):
+        assert client.get(f"{requests}{request_id}").status in {404, 422}, request_id
+
+
+def test_too_much_is_not_read(client: Client) -> None:
+    assert client.post(STOP, {"now": False, "x": "x" * MAX_BODY_BYTES}).status == 413
+    assert client.ask("POST", STOP, b"", **{"Content-Length": "-1"}).status in {400, 413}
+    assert client.ask("POST", STOP, **{"Transfer-Encoding": "chunked"}).status == 413
+
+
+def test_no_secret_is_in_any_answer(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    live_through(spec, time.time() - 1, 8)
+    with open_requests(spec) as channel:
+        channel.ask("stop", {}, asked_by=f"somebody with {SECRET}", patience_s=60)
+        (request,) = channel.pending()
+
+    def held(_spec: Spec) -> list[Doubt]:
+        raise PageError(f"postgresql+psycopg://eos:{SECRET}@db/shop does not answer", remedy=f"try {SECRET}")
+
+    live, metrics = Live(), Metrics()
+    listener = metrics.listener(spec, run_id=SECRET, version="0")
+    for each in (live, listener):
+        each.state(f"restarting, since {SECRET} is wrong")
+    with (
+        present(spec, RUN),
+        opened([spec], PageOptions(port=0, token=TOKEN), held, lives=[live], metrics=metrics.exposed) as page,
+    ):
+        client = Client(page.url)
+        of = "/api/v1/pipelines/orders"
+        names = ["", "/checkpoints", "/checkpoints/3", "/checkpoints/summary", "/sinks", "/failures", "/runs", "/spec"]
+        paths = [*(of + name for name in names), f"{of}/transactions", f"{of}/requests/{request.id}", f"{of}/{SECRET}"]
+        bodies = [client.get(path).body.decode() for path in [*paths, f"/api/v1/{SECRET}", "/metrics", "/openapi.json"]]
+        bodies.append(client.post(f"{of}/savepoint", {SECRET: 1}).body.decode())
+        assert [path for path, body in zip(paths, bodies, strict=False) if SECRET in body] == []
+        assert not [body for body in bodies if SECRET in body]
+        assert sum("***" in body for body in bodies) >= 6
+        assert "sasl.password: '***'" in client.api("orders/spec")["text"]
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    names = Names("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", '"><svg onload=alert(3)>')
+    spec = spec_of(tmp_path, names)
+    live_through(spec, time.time() - 1, 4)
+    with opened([spec], PageOptions(port=0, token=TOKEN), no_sinks) as page:
+        client = Client(page.url)
+        (one,) = client.get("/api/v1/pipelines").json["pipelines"]
+        assert (one["key"], one["name"]) == ("script-alert-1-script", names.pipeline)
+        reply = client.get(f"/api/v1/pipelines/{one['key']}/sinks")
+        assert reply.headers["content-type"] == "application/json"
+        assert reply.json["sinks"][0]["name"] == names.sink
+        assert names.table in reply.json["sinks"][0]["where"]
+        assert not [path for path in ("/", "/main.js") if b"alert(" in client.get(path).body]
+
+
+def test_the_token_is_made_or_given(tmp_path: Path, spec: Spec) -> None:
+    with opened([spec], PageOptions(port=0), no_sinks) as one, opened([spec], PageOptions(port=0), no_sinks) as two:
+        tokens = {page.entry.partition("#token=")[2] for page in (one, two)}
+        assert len(tokens) == 2
+        assert min(map(len, tokens)) >= 32
+        assert "#" not in one.url
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert given_token(file, {"EOS_UI_TOKEN": "another-token-of-somebody"}) == TOKEN
+    assert given_token(None, {"EOS_UI_TOKEN": TOKEN}) == TOKEN
+    assert given_token(None, {}) is None
+    for wrong in ("short", "x" * 15, "with a blank in its middle", "ä" * 20, ""):
+        file.write_text(wrong)
+        with pytest.raises(PageError, match="at least 16"):
+            given_token(file, {})
+    with pytest.raises(PageError, match="cannot be read"):
+        given_token(tmp_path / "nothing", {})
+
+
+def test_a_port_that_is_taken_is_said(
+    spec: Spec, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", SECRET)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        path = spec.folder / "pipeline.yaml"
+        assert run_command_line(["ui", str(path), "--port", str(port)]) == 1
+        said = capsys.readouterr().err
+        assert f"the page cannot be served at port {port} of 127.0.0.1: Address already in use" in said
+        assert "choose another port (0: any that is free)" in said
+        assert run_command_line(["run", str(path), "--ui", "--ui-port", str(port)]) == 1
+        assert f"port {port}" in capsys.readouterr().err
+
+
+def test_eos_ui_serves_until_it_is_stopped(spec: Spec) -> None:
+    program = [sys.executable, "-c", "from spark_jobs.cli import main; main()", "ui", "pipeline.yaml", "--port", "0"]
+    environment = {**os.environ, "SECRET": SECRET, "PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.Popen(program, cwd=spec.folder, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("page: http://127.0.0.1:")
+        url, _, token = line.removeprefix("page: ").strip().partition("#token=")
+        found = Client(url, token).api("orders")
+        assert (found["state"], found["can_steer"], found["last"]["checkpoint_id"]) == ("killed", False, 7)
+        with present(spec, RUN):
+            assert Client(url, token).post(STOP).status == 202
+            assert Client(url, "wrong").post(STOP).status == 401
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    assert json.loads(json.dumps(found)) == found

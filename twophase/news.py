@@ -1,0 +1,53 @@
+"""What a driver tells while it works, for logs and figures. Nothing is decided by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twophase.errors import ConnectorError
+from twophase.ids import Scope
+from twophase.values import CheckpointRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Head has this checkpoint: it is completed, and will be committed (R6)."""
+
+    record: CheckpointRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """This try has ended before a decision, and what it had prepared is rolled back (R8)."""
+
+    scope: Scope
+    error: ConnectorError
+
+
+@dataclass(frozen=True, slots=True)
+class SinkCommitted:
+    """A sink shows all that it had of a checkpoint (R7)."""
+
+    incarnation: str
+    checkpoint_id: int
+    sink: str
+    commit_s: float  # since this checkpoint's commit began there
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedUpTo:
+    """Head says that every sink has committed all checkpoints up to this one (R9)."""
+
+    incarnation: str
+    checkpoint_id: int
+
+
+News = Decided | Aborted | SinkCommitted | CommittedUpTo
+
+Watcher = Callable[[News], None]
+"""Told from the thread in which it happens, some of them the driver's own. Must not block, and never raises."""
+
+
+def nobody(_news: News) -> None:
+    """A watcher that does not listen."""
