@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,16 +37,16 @@ def _spec(folder: Path, spark: str = "", location: str = "./checkpoints", step: 
     return load_spec(folder / "words.yaml", {"URL": _URL})
 
 
-def _submission(folder: Path, *options: str, spark: str = "", location: str = "", **asked: str) -> Submission:
+def _submission(folder: Path, *options: str, spark: str = "", location: str = "", **asked: Any) -> Submission:
     spec = _spec(folder, spark, location or "./checkpoints", asked.pop("step", _SQL))
-    request = Request(folder / "words.yaml", options=options, **asked)  # type: ignore[arg-type]
+    request = Request(folder / "words.yaml", options=options, **asked)
     return submission(spec, request, _ENVIRON, frozenset({"URL"}))
 
 
 def test_in_client_mode(tmp_path: Path) -> None:
     """The driver's Python is this one; what the JVM takes only at its start comes from the spec."""
     spark = "spark: {master: 'spark://127.0.0.1:7077', conf: {spark.driver.memory: 2g}}"
-    made = _submission(tmp_path, "--queue", "etl", spark=spark, until_caught_up="yes")
+    made = _submission(tmp_path, "--queue", "etl", spark=spark, arguments=("--until-caught-up",))
     assert made.command == (
         *("/opt/spark/bin/spark-submit", "--master", "spark://127.0.0.1:7077", "--deploy-mode", "client"),
         *("--name", "eos words", "--conf", "spark.driver.memory=2g"),

@@ -13,6 +13,7 @@ import typer
 from connectors.spec import load_spec
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.cli.run_command import UntilCaughtUp
 from twophase.errors import SparkUnavailableError
 
 
@@ -37,7 +38,7 @@ def submit(
             metavar="ARCHIVE", help="A packed Python environment for the workers, by venv-pack or conda-pack."
         ),
     ] = None,
-    until_caught_up: Annotated[bool, typer.Option("--until-caught-up", help="See eos run --help.")] = False,
+    until_caught_up: UntilCaughtUp = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the line of spark-submit, and run nothing.")
     ] = False,
@@ -69,17 +70,18 @@ def submit(
     from spark_jobs.submit import Request, submission
 
     loaded = out.load(spec)
-    request = Request(spec, master, deploy_mode.value, environment, until_caught_up, tuple(options or ()))
+    arguments = ("--until-caught-up",) if until_caught_up else ()
+    request = Request(spec, master, deploy_mode.value, environment, arguments, tuple(options or ()))
     wanted = submission(loaded, request, os.environ, _variables(spec), debug=out.debug)
     wanted.prepare()
-    if as_json:
+    if dry_run and as_json:
         facts = {"command": wanted.command, "variables": dict(wanted.variables), "folder": wanted.folder}
         out.facts({"ok": True, **facts, "conditions": wanted.conditions})
-    elif dry_run:
-        print(out.mask(wanted.line()))
-    for condition in () if as_json else wanted.conditions:
+        return
+    for condition in wanted.conditions:
         out.say(f"this must hold: {condition}")
     if dry_run:
+        print(out.mask(wanted.line()))
         return
     try:
         if wanted.folder is not None:

@@ -76,7 +76,7 @@ def submission(
     command += [word for option, files in sent.items() if files for word in (option, ",".join(files))]
     command += [*request.options, str(APPLICATION)]
     command.append(request.file.name if request.in_cluster else str(request.file.absolute()))
-    command += ["--until-caught-up"] if request.until_caught_up else []
+    command += request.arguments
     if request.in_cluster:
         return Submission(tuple(command), conditions=tuple(conditions(spec, request)))
     folder = spec.checkpoint.location / "submit" if request.environment is not None else None

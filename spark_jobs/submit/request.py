@@ -24,7 +24,7 @@ class Request:
     master: str | None = None
     deploy_mode: Literal["client", "cluster"] = "client"
     environment: str | None = None  # a packed Python environment: a path, or a URL that the cluster can read
-    until_caught_up: bool = False
+    arguments: tuple[str, ...] = ()  # for `eos run`, behind the spec
     options: tuple[str, ...] = ()  # of spark-submit's, passed on
 
     @property
