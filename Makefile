@@ -1,6 +1,6 @@
 # The commands of this project; `make` alone lists them. Each one sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit matrix image demo bench check format clean
+.PHONY: help setup test test-unit matrix image demo bench screenshots check format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -25,6 +25,10 @@ demo: ## run the example job, kill it in the middle, restart it, and count (SERV
 
 bench: ## measure the rates, beside the machine's raw limit
 	@scripts/bench
+
+screenshots: ## make the docs' pictures of the page anew, with a browser
+	@scripts/setup
+	@.venv/bin/python -m integration_tests.screenshots
 
 check: ## check style, format, types, direction of imports and scripts
 	@scripts/check

@@ -35,7 +35,7 @@ class Client:
     token: str | None = TOKEN
 
     def get(self, path: str, **headers: str) -> Reply:
-        return self.ask("GET", path, **headers)
+        return self.ask("GET", path, headers=headers)
 
     def api(self, path: str) -> Any:
         reply = self.get(f"/api/v1/pipelines/{path}")
@@ -45,13 +45,15 @@ class Client:
     def post(self, path: str, body: object = None, **headers: str) -> Reply:
         content = None if body is None else json.dumps(body).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
-        return self.ask("POST", path, content, **{**kind, **headers})
+        return self.ask("POST", path, content, headers=kind | headers)
 
-    def ask(self, method: str, path: str, content: bytes | None = None, **headers: str) -> Reply:
+    def ask(
+        self, method: str, path: str, content: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
         own = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:
-            connection.request(method, path, content, {**own, **headers})
+            connection.request(method, path, content, {**own, **(headers or {})})
             answer = connection.getresponse()
             return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
         finally:

@@ -199,7 +199,7 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
     with present(spec, RUN), open_requests(spec) as channel:
         posted = [
             client.post("/api/v1/pipelines/orders/checkpoint"),
-            client.post("/api/v1/pipelines/orders/savepoint", {"name": "before the move"}),
+            client.post("/api/v1/pipelines/orders/savepoint"),
             client.post("/api/v1/pipelines/orders/stop", {"now": True}),
         ]
         assert [reply.status for reply in posted] == [202, 202, 202]
@@ -207,7 +207,7 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
         pending = [by_id[reply.json["id"]] for reply in posted]
         assert [(each.kind, dict(each.arguments)) for each in pending] == [
             ("checkpoint", {}),
-            ("savepoint", {"name": "before the move"}),
+            ("savepoint", {}),
             ("stop", {"now": "true"}),
         ]
         assert all(each.asked_by.startswith("the page at ") for each in pending)

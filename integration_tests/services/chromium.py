@@ -60,6 +60,11 @@ def resize(chrome: Chrome, width: int, height: int) -> None:
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
+def logged(chrome: Chrome, kind: str) -> list[str]:
+    """What it has logged since it was asked last: `browser` is its console, `performance` what it did."""
+    return [str(line["message"]) for line in chrome.get_log(kind)]  # type: ignore[no-untyped-call]
+
+
 def _programs() -> tuple[str, str]:
     found = shutil.which("chromium"), shutil.which("chromedriver")
     if not all(found):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -27,6 +26,7 @@ from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
 from spark_jobs.cli.ui_command import ui
 from spark_jobs.cli.validate import validate
+from spark_jobs.version import installed_version
 from twophase.errors import ConnectorError, SpecError
 
 app = typer.Typer(
@@ -55,15 +55,8 @@ app.add_typer(dead_letters, name="dead-letters")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"eos {_installed_version()}")
+        print(f"eos {installed_version()}")
         raise typer.Exit
-
-
-def _installed_version() -> str:
-    try:
-        return metadata.version("eos-spark")
-    except metadata.PackageNotFoundError:
-        return "(not installed, run from its source folder)"
 
 
 @app.callback()

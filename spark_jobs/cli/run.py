@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,8 @@ from spark_jobs.cli.page_options import held_by_sinks, show_entry
 from spark_jobs.console import ConsoleListener
 from spark_jobs.control import StopControl
 from spark_jobs.history.recorder import recorded
-from spark_jobs.page.live import Live
-from spark_jobs.report import Listener, LogListener
+from spark_jobs.page.live import Beside
+from spark_jobs.report import LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
 from spark_jobs.stop_signals import StopSignals
@@ -42,7 +41,7 @@ def run_pipeline(
     console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     progress = ConsoleListener(spec.pipeline, console)
     with (
-        _opened(spec, page, run_id) as shown,
+        _page([spec], [run_id], page) as (beside,),
         progress.shown(),
         recorded(spec, run_id, control.is_stopping) as recorder,
     ):
@@ -51,37 +50,22 @@ def run_pipeline(
             # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
             spark = starter.submit(spark_session, spec, debug=debug, archive_classes=until_caught_up).result()
         try:
-            listeners = [LogListener(spec.pipeline), progress, recorder, *shown.listeners]
-            runner = Runner(spec, spark, listeners, until_caught_up, control, run_id, shown.url)
-            shown.live.is_steered = runner.is_steered
+            listeners = [LogListener(spec.pipeline), progress, recorder, *beside.listeners]
+            runner = Runner(spec, spark, listeners, until_caught_up, control, run_id, beside.url)
+            beside.live.is_steered = runner.is_steered
             runner.run()
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What the page of a run is told, and where it is: None where there is none."""
-
-    live: Live
-    listeners: Sequence[Listener] = ()
-    url: str | None = None
-
-
 @contextmanager
-def _opened(spec: Spec, options: PageOptions | None, run_id: str) -> Iterator[_Shown]:
-    """Serve the page, if there is to be one, and print where."""
-    live = Live()
+def _page(specs: Sequence[Spec], run_ids: Sequence[str], options: PageOptions | None) -> Iterator[Sequence[Beside]]:
+    """Serve the page of all of them, if there is to be one, and print where."""
     if options is None:
-        yield _Shown(live)
+        yield [Beside() for _ in specs]
         return
-    from spark_jobs.page.metrics import Metrics  # the page's libraries take a quarter of a second
-    from spark_jobs.page.opening import opened
-    from spark_jobs.page.version import version
+    from spark_jobs.page.beside import served_beside  # its libraries take a quarter of a second
 
-    metrics = Metrics()
-    listeners = [live, metrics.listener(spec, run_id=run_id, version=version())]
-    with opened([spec], options, held_by_sinks, lives=[live], metrics=metrics.exposed) as page:
-        show_entry(page.entry)
-        yield _Shown(live, listeners, page.url)
+    with served_beside(specs, run_ids, options, held_by_sinks, lambda page: show_entry(page.entry)) as pages:
+        yield pages

@@ -1,45 +1,73 @@
-"""`eos status`: the checkpoint history from the stored records, whether the pipeline runs or not."""
+"""`eos status`: what a pipeline does and has done, whether it runs or not."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from rich.table import Table
-from rich.text import Text
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
 
 from connectors.registry import open_head
 from connectors.spec import Spec, promise
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.cli.status_text import of_detail, of_overview
+from spark_jobs.history.store import NEWEST
+from spark_jobs.overview import Overview, detail, overview
+from spark_jobs.overview_facts import detail_facts, facts
+from twophase.errors import HistoryError
 from twophase.status import Status, read_status
-from twophase.values import CheckpointRecord
+
+_REFRESHED_S = 1.0
+
+Limit = Annotated[int, typer.Option("--limit", min=1, help="How many checkpoints, and how many incidents, to list.")]
+CheckpointId = Annotated[
+    int | None, typer.Option("--checkpoint", metavar="N", min=0, help="Show this one whole: every writer, every sink.")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on showing what changes, until Ctrl-C.")]
 
 
-def status(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Show the checkpoint history from the stored records, running or not.
+def status(
+    spec: SpecPath,
+    limit: Limit = 10,
+    checkpoint: CheckpointId = None,
+    follow: Follow = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show what a pipeline does and has done, running or not: checkpoints, lag, failures, restarts.
 
-    Newest first, as many as `checkpoint.retained` keeps. A checkpoint is completed once its decision is stored, and
-    committed once every sink shows its rows: what is completed will be committed, also after a crash.
+    Newest first. A checkpoint is completed once its decision is stored, and committed once every sink shows its rows:
+    what is completed will be committed, also after a crash. Where the time of a checkpoint went: `plan` (Spark looks
+    for new offsets and plans the query), `start` (permits, Spark starts the job), `read` (sources and steps), `write`,
+    `prepare`, `decide` (head), `wait` (for sinks that are behind), `commit`.
 
     Reads only, and asks neither Kafka nor the sinks.
 
-    Exit code: 0, also for a pipeline that has not run yet; 1 if the history cannot be read; 2 if the spec is wrong.
+    Exit code: 0, also for a pipeline that has not run yet; 1 if head cannot be read, or the checkpoint asked for is
+    not known; 2 if the spec is wrong.
 
     Examples:
 
         eos status orders.yaml
 
-        eos status orders.yaml --json
+        eos status orders.yaml --checkpoint 812
+
+        eos status orders.yaml --follow
+
+        eos status orders.yaml --limit 100 --json
     """
     loaded = out.load(spec)
-    found = read_history(loaded)
-    if as_json:
-        which = {"pipeline": loaded.pipeline, "mode": loaded.checkpoint.mode, "has_run": found is not None}
-        out.facts({"ok": True, **which, **_facts(found)})
-    elif found is None:
-        out.show(out.text(f"{loaded.pipeline} has not run yet."))
+    if checkpoint is not None:
+        _show_one(loaded, checkpoint, as_json=as_json)
+    elif follow:
+        _follow(loaded, limit, as_json=as_json)
     else:
-        out.show(*_lines(found), out.text(promise(loaded)), _table(found))
+        found = overview(loaded, read_history(loaded), limit, NEWEST)
+        _show(loaded, found, as_json=as_json)
 
 
 def read_history(spec: Spec) -> Status | None:
@@ -53,77 +81,55 @@ def read_history(spec: Spec) -> Status | None:
         store.close()
 
 
-def _lines(found: Status) -> tuple[Text, ...]:
-    head = found.head
-    return (
-        out.text(f"{head.pipeline}: epoch {head.epoch}, incarnation {head.incarnation}", "bold"),
-        out.text(f"completed up to {_number(head.completed)}, committed up to {_number(head.committed)}"),
-    )
+def _show(spec: Spec, found: Overview, *, as_json: bool) -> None:
+    if as_json:
+        out.facts(_facts(spec, found))
+    else:
+        out.show(*_text(spec, found))
 
 
-def _number(checkpoint_id: int) -> str:
-    return "none yet" if checkpoint_id < 0 else f"checkpoint {checkpoint_id}"
+def _text(spec: Spec, found: Overview) -> list[RenderableType]:
+    return list(of_overview(spec.pipeline, promise(spec), found, time.time()))
 
 
-def _table(found: Status) -> Table:
-    table = Table()
-    for heading in ("checkpoint", "epoch", "try", "decided (UTC)", "took", "records", "rows", "state"):
-        table.add_column(heading, justify="left" if heading in {"decided (UTC)", "state"} else "right")
-    for record in found.checkpoints:
-        table.add_row(
-            str(record.checkpoint_id),
-            str(record.scope.epoch),
-            str(record.scope.attempt),
-            _time(record.decided_at),
-            f"{record.decided_at - record.started_at:.2f} s",
-            f"{_records(record):,}",
-            f"{record.rows:,}",
-            out.text(_state(found, record) + (", repaired" if record.repaired else "")),
-        )
-    return table
+def _facts(spec: Spec, found: Overview) -> dict[str, Any]:
+    which = {"pipeline": spec.pipeline, "mode": spec.checkpoint.mode, "guarantee": promise(spec)}
+    return {"ok": True, **which, **facts(found)}
 
 
-def _state(found: Status, record: CheckpointRecord) -> str:
-    state = "committed" if found.is_committed(record) else "completed"
-    return f"{state} at-least-once" if record.direct else state
-
-
-def _records(record: CheckpointRecord) -> int:
-    """Offsets covered, over all splits: with gaps (markers, compaction) more than there were records."""
-    return sum(each.end - each.start for ranges in record.ranges.values() for each in ranges)
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
-
-
-def _facts(found: Status | None) -> dict[str, object]:
+def _show_one(spec: Spec, checkpoint_id: int, *, as_json: bool) -> None:
+    found = detail(spec, read_history(spec), checkpoint_id)
     if found is None:
-        return {"checkpoints": []}
-    head = found.head
-    return {
-        "epoch": head.epoch,
-        "incarnation": head.incarnation,
-        "completed": head.completed,
-        "committed": head.committed,
-        "positions": {source: dict(splits) for source, splits in head.positions.items()},
-        "checkpoints": [
-            {
-                "checkpoint_id": record.checkpoint_id,
-                "epoch": record.scope.epoch,
-                "try": record.scope.attempt,
-                "started_at": record.started_at,
-                "decided_at": record.decided_at,
-                "records": _records(record),
-                "rows": record.rows,
-                "state": "committed" if found.is_committed(record) else "completed",
-                "repaired": record.repaired,
-                "mode": "at-least-once" if record.direct else "exactly-once",
-                "ranges": {
-                    source: [{"split": each.split, "start": each.start, "end": each.end} for each in ranges]
-                    for source, ranges in record.ranges.items()
-                },
-            }
-            for record in found.checkpoints
-        ],
-    }
+        message = f"checkpoint {checkpoint_id} of {spec.pipeline} is not known: it is not decided yet, or long ago"
+        raise HistoryError(message, remedy="`eos status` lists those that are known")
+    if as_json:
+        out.facts({"ok": True, "pipeline": spec.pipeline, **detail_facts(found)})
+    else:
+        out.show(*of_detail(found))
+
+
+def _follow(spec: Spec, limit: int, *, as_json: bool) -> None:
+    console = out.console()
+    try:
+        if as_json or not console.is_terminal:
+            for found in _changes(spec, limit):
+                _show(spec, found, as_json=as_json)
+            return
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                found = overview(spec, read_history(spec), limit, NEWEST)
+                live.update(Group(*_text(spec, found)), refresh=True)
+                time.sleep(_REFRESHED_S)
+    except KeyboardInterrupt:
+        return
+
+
+def _changes(spec: Spec, limit: int) -> Iterator[Overview]:
+    """Now, and whenever it is another one."""
+    last = None
+    while True:
+        found = overview(spec, read_history(spec), limit, NEWEST)
+        if found != last:
+            yield found
+        last = found
+        time.sleep(_REFRESHED_S)

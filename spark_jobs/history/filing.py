@@ -25,6 +25,7 @@ _KEPT: Final = 500
 """Entries that wait while the file cannot be written. Older ones are lost: head knows the newest checkpoints anyway."""
 
 _AGAIN_S: Final = 10.0
+_SAID_S: Final = 600.0  # least time between two warnings: a disk that is nearly full comes and goes
 _CLOSE_S: Final = 5.0
 
 
@@ -41,7 +42,8 @@ class Filing:
         self._lost = 0  # checkpoints
         self._lost_since: float | None = None
         self._writer: HistoryWriter | None = None
-        self._is_away = False  # and it was told
+        self._is_away = False
+        self._said_at_s: float | None = None
         self._try_at_s = 0.0
         self._thread = threading.Thread(target=self._work, name="eos-history", daemon=True)
         self._thread.start()
@@ -101,7 +103,7 @@ class Filing:
         self._lost, self._lost_since = 0, None
         if self._is_away:
             self._is_away = False
-            _log.warning("the history %s is written again", self._path)
+            _log.info("the history %s is written again", self._path)
 
     def _gap(self, now: float) -> list[Event]:
         if self._lost_since is None:
@@ -111,12 +113,14 @@ class Filing:
         return [Event(now, "gap", message, facts=facts)]
 
     def _fail(self, error: ConnectorError | OSError) -> None:
-        """Told once, until it goes on. The pipeline does not depend on it."""
-        if not self._is_away:
-            self._is_away = True
+        """The pipeline does not depend on it."""
+        now_s = time.monotonic()
+        if self._said_at_s is None or (not self._is_away and now_s > self._said_at_s + _SAID_S):
+            self._said_at_s = now_s
             message = f"{error.message} ({error.remedy})" if isinstance(error, ConnectorError) else str(error)
             _log.warning("%s. The pipeline goes on; it is tried again every %g s", message, self._again_s)
-        self._try_at_s = time.monotonic() + self._again_s
+        self._is_away = True
+        self._try_at_s = now_s + self._again_s
         self._close_writer()
 
     def _close_writer(self) -> None:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Final
 
 from connectors.spec import Spec
@@ -29,6 +28,7 @@ from spark_jobs.history.model import (
 from spark_jobs.history.phases import phases
 from spark_jobs.history.retention import Retention
 from spark_jobs.report import CheckpointReport, Listener
+from spark_jobs.version import installed_version
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
 from twophase.status import Status
 from twophase.values import CheckpointRecord
@@ -53,7 +53,7 @@ class Recorder(Listener):
 
     def begun(self, at: float) -> None:
         """The run has."""
-        self._filing.add(Run(self._run_id, socket.gethostname(), os.getpid(), version("eos-spark"), at))
+        self._filing.add(Run(self._run_id, socket.gethostname(), os.getpid(), installed_version(), at))
 
     def ended(self, at: float, how: Ending, error: BaseException | None = None) -> None:
         """The run has; `error`: what ended it."""

@@ -29,6 +29,8 @@ CHECKPOINT: Final = (
     f"FROM checkpoint JOIN life ON life = seq >> {LIFE_BITS}"
 )
 
+ABORTED: Final = f"SELECT aborted.*, incarnation FROM aborted JOIN life ON life = seq >> {LIFE_BITS}"
+
 
 def checkpoint(row: Row) -> Checkpoint:
     """Without its sinks."""
@@ -83,10 +85,10 @@ def split_lag(row: Row) -> SplitLag:
     return SplitLag(row["at"], row["source"], row["split"], row["end"], row["position"])
 
 
-def aborted(row: Row, incarnation: str) -> AbortedTry:
+def aborted(row: Row) -> AbortedTry:
     """As it stands."""
     number = row["seq"] & (1 << LIFE_BITS) - 1
-    return AbortedTry(incarnation, number, **{key: value for key, value in row.items() if key != "seq"})
+    return AbortedTry(checkpoint_id=number, **{key: value for key, value in row.items() if key != "seq"})
 
 
 def packed(values: object) -> bytes:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from spark_jobs.history import rows
 from spark_jobs.history.database import LIFE_BITS, NAME, PHASE_COLUMNS, connected_to_read
-from spark_jobs.history.model import Bucket, Checkpoint, Detail, Event, EventKind, Run, SplitLag, Totals
+from spark_jobs.history.model import AbortedTry, Bucket, Checkpoint, Detail, Event, EventKind, Run, SplitLag, Totals
 from spark_jobs.history.rows import Row
 from spark_jobs.history.summary import Summary, filled, summarize
 
@@ -52,11 +52,11 @@ class History:
                 return None
             checkpoint = _with_sinks(ask, found)[0]
             kept = ask("SELECT ranges, acknowledgements, lag FROM detail WHERE seq = ?", checkpoint.seq)
-            aborted = ask("SELECT * FROM aborted WHERE seq = ? ORDER BY epoch, attempt", checkpoint.seq)
+            aborted = ask(f"{rows.ABORTED} WHERE seq = ? ORDER BY epoch, attempt", checkpoint.seq)
             return rows.detail(
                 checkpoint,
                 kept[0] if kept else None,
-                tuple(rows.aborted(each, checkpoint.incarnation) for each in aborted),
+                tuple(map(rows.aborted, aborted)),
             )
 
     def summary(self, newest: int = NEWEST) -> Summary:
@@ -108,6 +108,11 @@ class History:
                 limit,
             )
             return tuple(map(rows.event, found))
+
+    def aborted(self, limit: int = 50) -> tuple[AbortedTry, ...]:
+        """Tries of any checkpoint, also of one that is not decided yet; newest first."""
+        with self._asked() as ask:
+            return tuple(map(rows.aborted, ask(f"{rows.ABORTED} ORDER BY aborted_at DESC LIMIT ?", limit)))
 
     def runs(self, limit: int = 20) -> tuple[Run, ...]:
         """Newest first."""

@@ -362,14 +362,6 @@ class StopWish(BaseModel):
     now: Annotated[bool, Field(description="abort the running checkpoint instead of finishing it")] = False
 
 
-class SavepointWish(BaseModel):
-    """What the savepoint is to be."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: Annotated[str | None, Field(max_length=200, description="without one it is made from the time")] = None
-
-
 class RequestState(Answer):
     """Something that was asked of whoever runs the pipeline."""
 

@@ -17,8 +17,8 @@ from connectors.spec import mask
 from spark_jobs.page import probes, reading, steering
 from spark_jobs.page.guard import Guard
 from spark_jobs.page.masked import masking
-from spark_jobs.page.version import version
 from spark_jobs.page.watched import BusyError, NobodyRunsError, Watched
+from spark_jobs.version import installed_version
 from twophase.errors import ConnectorError
 
 ASSETS: Final = Path(__file__).parent / "assets"
@@ -39,7 +39,7 @@ def application(
     api = FastAPI(
         title="eos",
         summary="What exactly-once pipelines do and have done, and how they are steered.",
-        version=version(),
+        version=installed_version(),
         docs_url=None,  # those pages would load scripts from elsewhere
         redoc_url=None,
         default_response_class=answer,

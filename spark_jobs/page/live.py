@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_jobs.report import Listener
 
@@ -18,3 +18,12 @@ class Live(Listener):
     def state(self, text: str) -> None:
         """See Listener."""
         self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A page beside a run: what is told what the run tells, and where the page is; as it comes, there is no page."""
+
+    live: Live = field(default_factory=Live)
+    listeners: tuple[Listener, ...] = ()
+    url: str | None = None

@@ -32,12 +32,9 @@ def checkpoint(chosen: Chosen, request: Request, response: Response) -> answers.
 
 
 @router.post(f"{OF_ONE}/savepoint", status_code=202, responses=_NOBODY)
-def savepoint(
-    chosen: Chosen, request: Request, response: Response, wish: Annotated[answers.SavepointWish | None, Body()] = None
-) -> answers.RequestState:
-    """Ask for a savepoint."""
-    given = wish.name if wish is not None else None
-    return _ask(chosen, request, response, "savepoint", {"name": given} if given is not None else {})
+def savepoint(chosen: Chosen, request: Request, response: Response) -> answers.RequestState:
+    """Ask for a savepoint, at the checkpoint location: another place is for who has a shell there to name."""
+    return _ask(chosen, request, response, "savepoint", {})
 
 
 @router.post(f"{OF_ONE}/stop", status_code=202, responses=_NOBODY)

@@ -14,9 +14,9 @@ const charts = new Set();
 
 /**
  * A chart that is told new values by `update(series, chart)`; `unit` writes one value.
- * `names`: what each line is called, the first one being the chart's own.
+ * `names`: what each line is called, the first one being the chart's own; `least`: what its axis reaches at least.
  */
-export function lineChart(title, unit, names) {
+export function lineChart(title, unit, names, least) {
   const svg = h("svg", { role: "img", tabindex: "0", height: HEIGHT });
   const tip = h("div", { class: "tip", hidden: true });
   const element = h("figure", { class: "chart" }, h("div", { class: "head" }, h("h2", null, title), h("p", null)), svg, tip);
@@ -33,7 +33,7 @@ export function lineChart(title, unit, names) {
     const { series, lines } = shown;
     svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     const values = lines.flatMap((line) => line.values).filter((value) => value !== null);
-    const ticks = ticksUpTo(Math.max(...values, 0), title.includes("duration"));
+    const ticks = ticksUpTo(Math.max(...values, least));
     const top = ticks.at(-1);
     const right = width - MARGIN.right;
     const bottom = HEIGHT - MARGIN.bottom;
@@ -59,8 +59,14 @@ export function lineChart(title, unit, names) {
     svg.replaceChildren(...parts.flat(Infinity));
     const last = lines[0]?.values.findLast((value) => value !== null);
     svg.setAttribute("aria-label", `${title}: ${values.length === 0 ? "no values" : `${unit(last)} lately, at most ${unit(Math.max(...values))}`}. Arrow keys show single values.`);
-    element.querySelector(".head p").textContent = values.length === 0 ? "" : unit(last);
+    element.querySelector(".head p").replaceChildren(...legend(lines));
     mark();
+  }
+
+  /** What each line is, and its newest value. */
+  function legend(lines) {
+    const newest = lines.map((line) => line.values.findLast((value) => value !== null));
+    return lines.filter((_, which) => newest[which] !== undefined).map((_, which) => h("span", { class: which ? "second" : "first" }, h("i", null), names[which], " ", unit(newest[which])));
   }
 
   function timeAxis(series, right) {
@@ -134,12 +140,11 @@ export function lineChart(title, unit, names) {
 }
 
 /** Four or fewer round steps from 0 to what covers the largest value. */
-function ticksUpTo(largest, isTime) {
-  const least = isTime ? 0.01 : 4;
-  const rough = Math.max(largest, least) / 4;
+function ticksUpTo(largest) {
+  const rough = largest / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough - 1e-12);
-  return [0, 1, 2, 3, 4].map((each) => each * step).filter((tick, at, all) => at === 0 || all[at - 1] < Math.max(largest, least));
+  return [0, 1, 2, 3, 4].map((each) => each * step).filter((tick, at, all) => at === 0 || all[at - 1] < largest);
 }
 
 /** A round value without the zeros that say nothing: 2 s, not 2.00 s. */

@@ -82,7 +82,7 @@ function draw() {
   drawBanner();
   const main = document.getElementById("main");
   if (route.key === null) show(main, pipelines && pipelines.length > 1 ? list.render(context) : []);
-  else show(main, h("div", { "data-key": `${route.key}/${route.tab}/${route.rest.join("/")}` }, viewOf(route).render(context)));
+  else show(main, h("div", { "data-key": [route.key, route.tab, ...route.rest].join("/") }, viewOf(route).render(context)));
   viewOf(route).rendered?.(main);
 }
 

@@ -12,8 +12,8 @@ export function buttons({ overview, refresh }) {
   if (!hasToken()) return [h("button", { type: "button", onclick: () => askForToken(refresh) }, "Unlock")];
   const wish = (kind, text, onclick, tone = "") => h("button", { type: "button", class: tone, "data-key": kind, onclick }, text);
   return [
-    wish("checkpoint", "Checkpoint", () => send(overview, "checkpoint", {}, refresh)),
-    wish("savepoint", "Savepoint", () => send(overview, "savepoint", {}, refresh)),
+    wish("checkpoint", "Checkpoint", () => send(overview, "checkpoint", undefined, refresh)),
+    wish("savepoint", "Savepoint", () => send(overview, "savepoint", undefined, refresh)),
     wish("stop", "Stop", () => confirmStop(overview, refresh), "danger"),
   ];
 }

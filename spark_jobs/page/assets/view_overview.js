@@ -14,9 +14,9 @@ const RANGES = [
 ];
 
 const charts = {
-  rate: lineChart("Throughput", (value) => (value === null ? format.none : `${format.short(value)}/s`), ["records", "rows"]),
-  lag: lineChart("Lag", format.short, ["records"]),
-  duration: lineChart("Checkpoint duration", format.seconds, ["mean", "longest"]),
+  rate: lineChart("Throughput", (value) => (value === null ? format.none : `${format.short(value)}/s`), ["records", "rows"], 4),
+  lag: lineChart("Lag", format.short, ["records"], 4),
+  duration: lineChart("Duration", format.seconds, ["mean", "longest"], 0.01),
 };
 let range = 900;
 let series = null;

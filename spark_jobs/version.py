@@ -1,13 +1,13 @@
-"""Which version of this package runs."""
+"""Which version this is."""
 
 from __future__ import annotations
 
 from importlib import metadata
 
 
-def version() -> str:
-    """As it is installed."""
+def installed_version() -> str:
+    """As the package index knows it."""
     try:
         return metadata.version("eos-spark")
     except metadata.PackageNotFoundError:
-        return "unknown"
+        return "(not installed, run from its source folder)"

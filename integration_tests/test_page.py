@@ -1,0 +1,302 @@
+"""The page in a real browser, over the history of an hour: every view, any width, keyboard, both themes, its end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from selenium.webdriver import Chrome, Keys
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from connectors.registry import open_requests
+from connectors.spec import Spec
+from integration_tests.services import ServiceError
+from integration_tests.services.chromium import chromium, logged, resize
+from spark_jobs.page.opening import PageOptions, opened
+from spark_jobs.presence import present
+from tests.page_history import RUN, Names, live_through, spec_of
+from twophase.in_doubt import Doubt
+from twophase.requests import Answer
+
+pytestmark = pytest.mark.any_server
+
+HOSTILE = Names("<script>window.hit=1</script>", "<img src=x onerror=window.hit=2>", "'\"><svg onload=window.hit=3>")
+VIEWS = ["overview", "checkpoints", "checkpoints/77", "sinks", "failures", "spec"]
+CHECKPOINTS = 120
+
+
+def no_sinks(_spec: Spec) -> list[Doubt]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    try:
+        with chromium(tmp_path_factory.mktemp("browser") / "profile") as found:
+            yield found
+    except ServiceError as error:
+        pytest.skip(f"no browser: {error}")
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
+    found = spec_of(tmp_path_factory.mktemp("page"))
+    live_through(found, time.time() - 1, CHECKPOINTS)
+    return found
+
+
+@pytest.fixture
+def entry(spec: Spec, browser: Chrome) -> Iterator[str]:
+    """The URL that is printed; a browser that is as new, and in the end has had no error and asked nobody else."""
+    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
+        resize(browser, 1280, 900)
+        browser.get(page.url)
+        browser.execute_script("localStorage.clear(); sessionStorage.clear()")
+        for kind in ("browser", "performance"):
+            logged(browser, kind)
+        yield page.entry
+        assert logged(browser, "browser") == []
+        assert hosts_asked(browser) <= {"127.0.0.1"}
+
+
+def hosts_asked(browser: Chrome) -> set[str | None]:
+    events = [json.loads(line)["message"] for line in logged(browser, "performance")]
+    urls = [each["params"]["request"]["url"] for each in events if each["method"] == "Network.requestWillBeSent"]
+    assert urls
+    return {urlsplit(url).hostname for url in urls if not url.startswith("data:")}
+
+
+def go(browser: Chrome, view: str, key: str = "orders") -> None:
+    browser.execute_script(f"location.hash = '#/{key}/{view}'")
+    shows(browser, f"[data-key='{key}/{view}'] :is(table, pre, dl)")
+
+
+def shows(browser: Chrome, css: str, text: str = "") -> None:
+    """Wait until an element has this in it."""
+
+    def found(_browser: Chrome) -> bool:
+        return bool(
+            browser.execute_script(
+                "return [...document.querySelectorAll(arguments[0])].some(e => e.textContent.includes(arguments[1]))",
+                css,
+                text,
+            )
+        )
+
+    WebDriverWait(browser, 20, 0.1).until(found, f"{css} with {text!r}; there is:\n{main(browser)}")
+
+
+def main(browser: Chrome) -> str:
+    return str(browser.find_element(By.TAG_NAME, "body").text)
+
+
+def press(browser: Chrome, *keys: str) -> None:
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def test_every_view_says_what_the_history_says(browser: Chrome, entry: str) -> None:
+    browser.get(entry)
+    shows(browser, ".state", "running")
+    wanted = {
+        "overview": ["exactly-once", "orders/2", "Lag by partition", "incarnation", "checkpoint 119", "records/s"],
+        "checkpoints": ["p95", "Older ones", "committed", "completed", "119"],
+        "checkpoints/77": ["try 2", "SinkUnavailableError", "warehouse", "Acknowledgements", "orders: orders/0"],
+        "sinks": ["warehouse", "two-phase", "dead letters", "Backlog", "postgresql+psycopg://eos:***@db/shop"],
+        "failures": ["the sink warehouse does not answer", "restarting in 1.0 s", RUN],
+        "spec": ["pipeline: orders", "sasl.password: '***'"],
+    }
+    for view, texts in wanted.items():
+        go(browser, view)
+        for text in texts:
+            shows(browser, "main", text)
+    go(browser, "checkpoints")
+    rows = "return document.querySelectorAll('tbody tr.link').length"
+    assert browser.execute_script(rows) == 25
+    browser.find_element(By.CSS_SELECTOR, ".older button").click()
+    WebDriverWait(browser, 10).until(lambda _: browser.execute_script(rows) == CHECKPOINTS)
+    browser.execute_script("document.querySelector('tbody tr.link td:nth-child(2)').click()")
+    shows(browser, "main", "Checkpoint 119")
+    go(browser, "overview")
+    assert browser.execute_script("return document.querySelectorAll('.chart path.line').length") >= 4
+    chart = browser.find_element(By.CSS_SELECTOR, ".chart svg")
+    ActionChains(browser).move_to_element(chart).perform()
+    tips = browser.find_elements(By.CSS_SELECTOR, ".tip")
+    assert [tip.is_displayed() for tip in tips] == [True, True, True]
+    assert "records" in tips[0].text
+
+
+def test_a_phone_scrolls_in_one_direction(browser: Chrome, entry: str) -> None:
+    browser.get(entry)
+    for width in (360, 768):
+        resize(browser, width, 740)
+        for view in VIEWS:
+            go(browser, view)
+            wide = browser.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= width, f"{view} is {wide} px wide at {width}"
+
+
+def test_by_keyboard_alone(browser: Chrome, entry: str) -> None:
+    browser.get(entry)
+    shows(browser, ".state", "running")
+    reached = []
+    for _ in range(14):
+        press(browser, Keys.TAB)
+        element = browser.switch_to.active_element
+        reached.append(element.text or element.get_attribute("aria-label"))
+        assert browser.execute_script("return getComputedStyle(document.activeElement).outlineStyle") == "solid", (
+            reached
+        )
+    assert reached[:7] == ["eos, all pipelines", "Checkpoint", "Savepoint", "Stop", "Dark", "?", "Overview"]
+    assert reached[11:] == ["15 min", "1 h", "6 h"]
+    press(browser, "2")
+    shows(browser, "h2", "History")
+    browser.execute_script("document.querySelector('tbody a').focus()")
+    time.sleep(2.5)  # what has the focus outlasts a refresh
+    press(browser, Keys.ENTER)
+    shows(browser, "h2", "Checkpoint 119")
+    press(browser, Keys.ESCAPE)
+    shows(browser, "h2", "History")
+    press(browser, "?")
+    shows(browser, "dialog[open]", "Keyboard")
+    press(browser, "3")  # a dialog takes the keys
+    press(browser, Keys.ESCAPE)
+    WebDriverWait(browser, 5).until(lambda _: not browser.find_elements(By.TAG_NAME, "dialog"))
+    shows(browser, "h2", "History")
+    press(browser, "1")
+    shows(browser, "[data-key='chart-rate'] svg")
+    browser.execute_script("document.querySelector('.chart svg').focus()")
+    press(browser, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    assert browser.find_element(By.CSS_SELECTOR, ".tip").is_displayed()
+
+
+CONTRAST = """
+const channel = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+function light(color) {
+  const [r, g, b] = color.match(/[\\d.]+/g).slice(0, 3).map((each) => channel(each / 255));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+function ground(element) {
+  const found = getComputedStyle(element).backgroundColor;
+  return found.endsWith(", 0)") ? ground(element.parentElement) : found;
+}
+function contrast(element) {
+  const style = getComputedStyle(element);
+  const text = element.namespaceURI.endsWith("svg") ? style.fill : style.color;
+  const [more, less] = [light(text), light(ground(element))].sort((one, other) => other - one);
+  return (more + 0.05) / (less + 0.05);
+}
+const hasText = (element) => [...element.childNodes].some((each) => each.nodeType === 3 && each.data.trim());
+return [...document.querySelectorAll("body *")]
+  .filter((each) => hasText(each) && each.checkVisibility() && !each.closest(":disabled, noscript"))
+  .map((each) => [`${each.tagName}.${each.className}: ${each.textContent.slice(0, 30)}`, contrast(each)]);
+"""
+
+
+def test_dark_and_light_can_both_be_read(browser: Chrome, entry: str) -> None:
+    for scheme, button in (("dark", "Light"), ("light", "Dark")):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        browser.get(entry)
+        shows(browser, ".tools", button)
+        for view in VIEWS:
+            go(browser, view)
+            found = browser.execute_script(CONTRAST)
+            assert len(found) > 20
+            assert [each for each in found if each[1] < 4.5] == [], (scheme, view)
+    grounds = []
+    for _ in range(2):
+        grounds.append(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
+        press(browser, "d")
+        shows(browser, ".tools", "Light" if len(grounds) == 1 else "Dark")
+        browser.refresh()
+        shows(browser, ".tools", "Light" if len(grounds) == 1 else "Dark")
+    assert len(set(grounds)) == 2
+
+
+MOVED = """
+window.moved = 0;
+const seen = (list) => list.getEntries().forEach((each) => (window.moved += each.value));
+new PerformanceObserver(seen).observe({ type: "layout-shift" });
+"""
+
+
+def test_a_refresh_moves_nothing(browser: Chrome, entry: str) -> None:
+    browser.get(entry)
+    for view in VIEWS:
+        go(browser, view)
+        time.sleep(0.5)
+        browser.execute_script(MOVED)
+        time.sleep(2.5)
+        assert browser.execute_script("return window.moved") == 0, view
+
+
+def test_buttons_ask_and_tell_the_answer(browser: Chrome, entry: str, spec: Spec) -> None:
+    browser.get(entry.partition("#")[0])
+    shows(browser, ".actions", "Unlock")
+    assert "Stop" not in main(browser)
+    browser.get("about:blank")
+    browser.get(entry)
+    shows(browser, ".actions", "Stop")
+    assert "token" not in browser.current_url
+    assert "token" not in browser.execute_script("return document.documentElement.outerHTML").replace("data-token", "")
+    with open_requests(spec) as channel:
+        browser.find_element(By.CSS_SELECTOR, "[data-key=checkpoint]").click()
+        shows(browser, ".note", "checkpoint: asked")
+        (asked,) = channel.pending()
+        channel.answer(asked, Answer(ok=True, message="checkpoint 120"))
+        shows(browser, ".note", "checkpoint: checkpoint 120")
+        browser.find_element(By.CSS_SELECTOR, "[data-key=stop]").click()
+        shows(browser, "dialog[open]", "Stop orders?")
+        press(browser, Keys.ESCAPE)
+        time.sleep(0.3)
+        assert channel.pending() == ()
+        browser.find_element(By.CSS_SELECTOR, "[data-key=stop]").click()
+        browser.find_element(By.CSS_SELECTOR, "dialog input").click()
+        browser.find_element(By.CSS_SELECTOR, "dialog button.primary").click()
+        shows(browser, ".note", "stop: asked")
+        (asked,) = channel.pending()
+        assert (asked.kind, dict(asked.arguments)) == ("stop", {"now": "true"})
+        channel.answer(asked, Answer(ok=False, message="not now"))
+        shows(browser, ".note.bad", "stop: not now")
+
+
+def test_hostile_names_are_shown_and_not_run(browser: Chrome, entry: str, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, HOSTILE)
+    live_through(spec, time.time() - 1, 90)
+    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
+        browser.get(page.entry)
+        shows(browser, "h1", HOSTILE.pipeline)
+        key = browser.current_url.split("#/")[1].split("/")[0]
+        for view in VIEWS:
+            go(browser, view, key)
+        go(browser, "sinks", key)
+        shows(browser, "h2", HOSTILE.sink)
+        shows(browser, "code", HOSTILE.table)
+        browser.find_element(By.CSS_SELECTOR, "[data-key=stop]").click()
+        shows(browser, "dialog h2", HOSTILE.pipeline)
+        assert browser.execute_script("return window.hit") is None
+        assert browser.execute_script("return document.querySelectorAll('main script, main img, main svg').length") == 0
+    browser.get("about:blank")
+
+
+def test_a_server_that_has_gone_is_seen_and_so_is_its_return(browser: Chrome, spec: Spec) -> None:
+    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
+        browser.get(page.entry)
+        shows(browser, ".state", "running")
+        port = urlsplit(page.url).port
+    shows(browser, ".state.gone", "no answer")
+    shows(browser, "#banner", "The server does not answer")
+    shows(browser, "main", "Throughput")
+    assert port is not None
+    with opened([spec], PageOptions(port=port), no_sinks) as page:
+        shows(browser, ".state.killed", "killed")
+        assert "does not answer" not in main(browser)
+        assert "Stop" not in main(browser)  # nobody runs it
+    browser.get("about:blank")
+    logged(browser, "browser")

@@ -1,0 +1,227 @@
+"""What `eos status` prints for people, readable at 80 columns. Pure: from an overview to what a console can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from spark_jobs.cli.output import out
+from spark_jobs.cli.quantities import ago, count, counted, moment, seconds, short, size
+from spark_jobs.history.model import Checkpoint, Detail, Event, Run, SplitLag
+from spark_jobs.history.summary import Distribution, Summary, missing
+from spark_jobs.overview import Overview
+
+_INCIDENTS = 6  # that are shown
+
+
+def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iterator[RenderableType]:
+    """A pipeline."""
+    yield out.text(f"{pipeline}: {_state(of, now)}", "bold")
+    if of.unread:
+        yield out.text(f"warning: {of.unread}", "yellow")
+    head = of.head
+    if head is None:
+        yield out.text(f"{pipeline} has not run yet.")
+        yield from _incidents(of)
+        return
+    yield out.text(guarantee)
+    yield out.text(f"epoch {head.epoch}, incarnation {head.incarnation}")
+    yield out.text(f"completed up to {_number(head.completed)}, committed up to {_number(head.committed)}")
+    if of.lag:
+        yield out.text(_lag(of.lag, now))
+    totals = of.totals
+    if totals.since is not None:
+        yield out.text(
+            f"since {moment(totals.since)}: {counted(totals.checkpoints, 'checkpoint')}, "
+            f"{counted(totals.records, 'record')}, {counted(totals.rows, 'row')} ({size(totals.bytes)}); "
+            f"{counted(totals.aborted, 'aborted try')}, {counted(totals.failures, 'failure')}, "
+            f"{counted(totals.restarts, 'restart')}, {counted(totals.runs, 'run')}"
+        )
+    yield ""
+    yield _checkpoints(of, now)
+    for _, first, last in missing(of.checkpoints):
+        which = f"checkpoint {first} is" if first == last else f"checkpoints {first} to {last} are"
+        yield out.text(f"{which} not in the history: it could not be written, or the driver was killed", "yellow")
+    if of.summary.checkpoints:
+        yield ""
+        yield _summary(of.summary)
+    yield from _incidents(of)
+
+
+def of_detail(of: Detail) -> Iterator[RenderableType]:
+    """One checkpoint, whole."""
+    found = of.checkpoint
+    yield out.text(f"checkpoint {found.checkpoint_id}: {_how(found)}", "bold")
+    yield out.text(f"epoch {found.epoch}, try {found.attempt}, incarnation {found.incarnation}, {found.mode}")
+    moments = (("started", found.started_at), ("decided", found.decided_at), ("committed", found.committed_at))
+    yield out.text(", ".join(f"{name} {moment(at)}" for name, at in moments if at is not None))
+    took = ", ".join(f"{name} {seconds(value)}" for name, value in found.phases.items() if value is not None)
+    whole = f"took {seconds(found.duration_s)} s" if found.duration_s is not None else "phases"
+    yield out.text(f"{whole}: {took}" if took else "where its time went was not measured")
+    figures = (
+        counted(found.records, "record"),
+        counted(found.rows, "row"),
+        size(found.bytes),
+        f"lag {_maybe(found.lag)}",
+    )
+    yield out.text(", ".join(figures))
+    yield ""
+    yield _table(
+        ("sink", "commit", "rows", "bytes", "writers", "committed", "took s"),
+        [
+            (
+                s.sink,
+                s.variant,
+                count(s.rows),
+                size(s.bytes),
+                str(s.writers),
+                _time(s.committed_at),
+                seconds(s.commit_s),
+            )
+            for s in found.sinks
+        ],
+    )
+    if of.acknowledgements:
+        yield ""
+        yield _table(
+            ("writer", "attempt", "rows", "bytes", "acknowledged", "read", "write", "prepare"),
+            [
+                (
+                    f"{each.sink}/{each.task}",
+                    str(each.attempt),
+                    count(each.rows),
+                    size(each.bytes),
+                    _time(each.acknowledged_at),
+                    *map(seconds, (each.read_s, each.write_s, each.prepare_s)),
+                )
+                for each in of.acknowledgements
+            ],
+        )
+    behind = {(each.source, each.split): each for each in of.lag}
+    offsets = [
+        (source, each.split, str(each.start), str(each.end), _maybe(behind.get((source, each.split))))
+        for source, ranges in of.ranges.items()
+        for each in ranges
+    ]
+    if offsets:
+        yield ""
+        yield _table(("source", "split", "from offset", "to offset", "lag"), offsets)
+    for each in of.aborted:
+        yield out.text(f"{moment(each.aborted_at)}  try {each.attempt} of epoch {each.epoch} aborted: {each.reason}")
+
+
+def _state(of: Overview, now: float) -> str:
+    if (found := of.presence) is not None:
+        page = f", page {found.page}" if found.page else ""
+        return f"running for {ago(now - found.started_at)} (pid {found.pid} on {found.host}{page})"
+    return f"not running{_ended(of.runs)}"
+
+
+def _ended(runs: Sequence[Run]) -> str:
+    if not runs:
+        return ""
+    newest = runs[0]
+    if newest.ended_at is None:
+        return f"; its last run, begun {moment(newest.started_at)} on {newest.host}, was killed"
+    return f"; its last run ended {moment(newest.ended_at)}: {newest.ended}"
+
+
+def _number(checkpoint_id: int) -> str:
+    return "none yet" if checkpoint_id < 0 else f"checkpoint {checkpoint_id}"
+
+
+def _lag(of: Sequence[SplitLag], now: float) -> str:
+    most = sorted(of, key=lambda each: -each.records)[:3]
+    splits = ", ".join(f"{each.split} {count(each.records)}" for each in most)
+    rest = f", {len(of) - len(most)} more" if len(of) > len(most) else ""
+    return f"lag {count(sum(each.records for each in of))} records {ago(now - of[0].at)} ago ({splits}{rest})"
+
+
+def _checkpoints(of: Overview, now: float) -> Table:
+    today = datetime.fromtimestamp(now, UTC).date()
+    return _table(
+        ("checkpoint", "decided", "took s", "job", "decide", "commit", "records", "rows", "state"),
+        [
+            (
+                str(each.checkpoint_id),
+                short(each.decided_at, today),
+                seconds(each.duration_s if each.duration_s is not None else each.decided_at - each.started_at),
+                seconds(each.decided_at - each.started_at),
+                seconds(each.phases.decide_s),
+                seconds(each.phases.commit_s),
+                count(each.records),
+                count(each.rows),
+                _how(each) + (", repaired" if (record := of.record(each)) is not None and record.repaired else ""),
+            )
+            for each in of.checkpoints
+        ],
+    )
+
+
+def _how(of: Checkpoint) -> str:
+    state = "committed" if of.is_committed else "completed"
+    how = " at-least-once" if of.mode == "at-least-once" else ""
+    return f"{state}{how}, try {of.attempt}" if of.attempt > 1 else f"{state}{how}"
+
+
+def _summary(of: Summary) -> Table:
+    figures: list[tuple[str, Distribution | None, bool]] = [("took s", of.duration_s, True)]
+    figures += [(f"  {name}", found, True) for name, found in of.phases.items() if found is not None and found.max > 0]
+    figures += [("records", of.records, False), ("rows", of.rows, False), ("bytes", of.bytes, False)]
+    return _table(
+        (f"of the newest {count(of.checkpoints)}", "p50", "p95", "p99", "max"),
+        [
+            (name, *(seconds(each) if timed else count(round(each)) for each in (of.p50, of.p95, of.p99, of.max)))
+            for name, of, timed in figures
+            if of is not None
+        ],
+        left=1,
+    )
+
+
+def _incidents(of: Overview) -> Iterator[RenderableType]:
+    told: list[tuple[float, str, Event | None]] = [(each.at, _incident(each), each) for each in of.incidents]
+    told += [
+        (each.aborted_at, f"try {each.attempt} of checkpoint {each.checkpoint_id} aborted: {each.reason}", None)
+        for each in of.aborted
+    ]
+    told.sort(key=lambda each: -each[0])
+    newest = next((event for _, _, event in told if event is not None and event.remedy), None)
+    lines = Table.grid(padding=(0, 2, 0, 0))
+    for at, text, event in told[:_INCIDENTS]:
+        lines.add_row(out.text(moment(at)), out.text(text))
+        if event is not None and event is newest:
+            lines.add_row("", out.text(f"remedy: {event.remedy}"))
+    if told:
+        yield ""
+        yield lines
+
+
+def _incident(of: Event) -> str:
+    where = f" at checkpoint {of.checkpoint_id}" if of.checkpoint_id is not None else ""
+    error = f": {of.error}" if of.error else ""
+    return f"{of.kind}{where}{error}: {of.message}" if of.kind != "restart" else f"restart{where}, {of.message}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 0) -> Table:
+    """Numbers to the right; `left`: so many of the first columns hold none."""
+    texts = {"sink", "commit", "writer", "source", "split", "state", "decided", "committed", "acknowledged"}
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < left or heading in texts else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(out.text, row))
+    return table
+
+
+def _time(at: float | None) -> str:
+    return moment(at)[11:] if at is not None else ""
+
+
+def _maybe(value: int | SplitLag | None) -> str:
+    if value is None:
+        return "?"
+    return count(value.records if isinstance(value, SplitLag) else value)

@@ -1,0 +1,32 @@
+"""The page beside the pipelines that this process runs: served while they run, and told what they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from connectors.spec import Spec
+from spark_jobs.page.live import Beside, Live
+from spark_jobs.page.metrics import Metrics
+from spark_jobs.page.opening import Opened, PageOptions, opened
+from spark_jobs.page.watched import AskSinks
+from spark_jobs.version import installed_version
+
+
+@contextmanager
+def served_beside(
+    specs: Sequence[Spec],
+    run_ids: Sequence[str],
+    options: PageOptions,
+    ask_sinks: AskSinks,
+    show: Callable[[Opened], None],
+) -> Iterator[tuple[Beside, ...]]:
+    """Serve the page for this block; `show` is told where it is. Yields one for each spec. Raises PageError."""
+    metrics, lives = Metrics(), [Live() for _ in specs]
+    figures = [
+        metrics.listener(spec, run_id=run_id, version=installed_version())
+        for spec, run_id in zip(specs, run_ids, strict=True)
+    ]
+    with opened(specs, options, ask_sinks, lives=lives, metrics=metrics.exposed) as page:
+        show(page)
+        yield tuple(Beside(live, (live, figure), page.url) for live, figure in zip(lives, figures, strict=True))

@@ -1,0 +1,200 @@
+"""What a run tells becomes its history: with the real driver, also where sinks commit later and where tries fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.checkpoints import Checkpoints
+from spark_jobs.history.filing import Filing
+from spark_jobs.history.model import Acknowledgement, Event, SplitLag, failure
+from spark_jobs.history.recorder import Recorder
+from spark_jobs.history.retention import Retention
+from spark_jobs.history.store import History
+from spark_jobs.source_offset import SourceOffset
+from tests.test_twophase_backlog import SlowSink
+from tests.test_twophase_effects import Batch, MemorySink, Setting, SparkFolder
+from twophase.backlog import Limit
+from twophase.errors import FencedError, PrepareError
+from twophase.status import read_status
+from twophase.values import SparkState, StartingPoint
+
+_LAG = (SplitLag(5.0, "orders", "orders/0", 17, 10),)
+
+
+@dataclass
+class Numbered(Batch):
+    """One of Spark's."""
+
+    checkpoint_id: int = 0
+    acknowledgements: tuple[Acknowledgement, ...] = ()
+
+
+class SparkFiles:
+    """What Spark has written: enough for a checkpoint."""
+
+    def query_id(self, _incarnation: str) -> str:
+        return "query"
+
+    def offsets_log(self, _incarnation: str, number: int) -> str:
+        return f"v1 {number}"
+
+    def sync_offsets(self, _incarnation: str, _number: int) -> None:
+        pass
+
+
+class SparkKnown(SparkFolder):
+    """With the query's id."""
+
+    def state(self, incarnation: str) -> SparkState:
+        return replace(super().state(incarnation), query_id="query")
+
+
+@dataclass
+class Watched:
+    """A pipeline and its history."""
+
+    setting: Setting
+    path: Path
+    run: int = 0
+    filings: list[Filing] = field(default_factory=list)
+
+    @property
+    def history(self) -> History:
+        return History(self.path)
+
+    @contextmanager
+    def driver(self, **changes: Any) -> Iterator[tuple[Recorder, Checkpoints]]:
+        """One run, killed at its end: nobody says that it has ended."""
+        self.run += 1
+        filing = Filing(self.path, Retention(age_s=1e12))
+        recorder = Recorder(filing, f"run{self.run}", {"warehouse": "two-phase"}, lambda text: text.replace("xyz", "*"))
+        driver = self.setting.driver(watcher=recorder.news, **changes)
+        if (status := read_status(driver.head)) is not None:
+            recorder.found(status)
+        driver.start()
+
+        def plan(offsets_log: str) -> dict[str, SourceOffset]:
+            end = 10 * int(offsets_log.split()[1]) + 10
+            return {"orders": SourceOffset("orders", {"orders/0": end}, StartingPoint({"orders/0": 0}))}
+
+        spark: Any = SparkFiles()
+        try:
+            yield recorder, Checkpoints(driver, spark, [recorder], plan, lag=lambda: _LAG)
+            driver.drain()
+        finally:
+            driver.close()
+            filing.close()
+
+    def complete(self, checkpoints: Checkpoints, number: int, error: PrepareError | None = None) -> None:
+        self.setting.spark.planned = number
+        checkpoints.complete(Numbered(self.setting.sink, error, number))
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(Setting(tmp_path / "head", spark=SparkKnown()), tmp_path / "history.sqlite")
+
+
+def test_a_checkpoint_that_is_committed_at_once(watched: Watched) -> None:
+    with watched.driver() as (_, checkpoints):
+        for number in range(3):
+            watched.complete(checkpoints, number)
+    found = watched.history.checkpoints()
+    assert [each.checkpoint_id for each in found] == [2, 1, 0]
+    for each in found:
+        (sink,) = each.sinks
+        assert (each.session, each.records, each.rows, each.lag, sink.variant) == ("run1", 10, 3, 7, "two-phase")
+        assert each.is_committed
+        assert None not in (each.committed_at, sink.committed_at, sink.commit_s, each.phases.commit_s)
+        assert each.phases.wait_s == 0.0
+    detail = watched.history.checkpoint(2)
+    assert detail is not None
+    assert [(each.sink, each.task, each.rows) for each in detail.acknowledgements] == [("warehouse", 0, 3)]
+    assert detail.lag == _LAG
+
+
+def test_sinks_that_commit_in_threads_of_their_own(watched: Watched) -> None:
+    watched.setting.sink = sink = SlowSink()
+    with watched.driver(limits={"warehouse": Limit(3)}) as (_, checkpoints):
+        for number in range(3):
+            watched.complete(checkpoints, number)
+        assert watched.setting.sink.visible == set()
+        sink.gate.set()
+    found = watched.history.checkpoints()
+    assert [each.checkpoint_id for each in found] == [2, 1, 0]
+    for each in found:
+        assert each.is_committed
+        assert each.committed_at is not None
+        assert None not in (each.sinks[0].committed_at, each.phases.wait_s, each.phases.commit_s)
+        assert each.duration_s == pytest.approx(each.committed_at - each.started_at)
+
+
+def test_tries_that_are_aborted_say_why_and_name_no_secret(watched: Watched) -> None:
+    with watched.driver() as (recorder, checkpoints):
+        watched.complete(checkpoints, 0)
+        error = PrepareError("password xyz was refused", remedy="not xyz")
+        with pytest.raises(PrepareError):
+            watched.complete(checkpoints, 1, error)
+        recorder.happened(failure(error, 7.0, checkpoint_id=1))
+        recorder.happened(Event(8.0, "restart", "in 1.0 s", checkpoint_id=1, delay_s=1.0))
+        watched.complete(checkpoints, 1)
+    (aborted,) = watched.history.aborted()
+    assert (aborted.checkpoint_id, aborted.attempt, aborted.error) == (1, 1, "PrepareError")
+    assert aborted.reason == "password * was refused"
+    detail = watched.history.checkpoint(1)
+    assert detail is not None
+    assert (detail.checkpoint.attempt, detail.aborted) == (2, (aborted,))
+    restart, failed = watched.history.events()
+    assert (restart.kind, restart.delay_s, restart.checkpoint_id, restart.run_id) == ("restart", 1.0, 1, "run1")
+    assert (failed.error, failed.message, failed.remedy) == ("PrepareError", "password * was refused", "not *")
+    totals = watched.history.totals()
+    assert (totals.checkpoints, totals.aborted, totals.failures, totals.restarts) == (2, 1, 1, 1)
+
+
+class DyingSink(MemorySink):
+    """Dies in its first commit, as far as the driver can tell."""
+
+    def commit(self, checkpoint_id: int, committables: Any) -> Any:
+        if self.calls.count("commit") == 0:
+            self.calls.append("commit")
+            raise KeyboardInterrupt
+        return super().commit(checkpoint_id, committables)
+
+
+def test_a_start_tells_when_it_commits_what_a_driver_has_left(watched: Watched) -> None:
+    watched.setting.sink = DyingSink()
+    with pytest.raises(KeyboardInterrupt), watched.driver() as (_, checkpoints):
+        watched.complete(checkpoints, 0)
+    (found,) = watched.history.checkpoints()
+    assert (found.is_committed, found.committed_at, found.session) == (False, None, "run1")
+    with watched.driver() as (_, checkpoints):
+        watched.complete(checkpoints, 0)  # Spark runs it again
+        watched.complete(checkpoints, 1)
+    newer, older = watched.history.checkpoints()
+    assert (older.is_committed, older.replayed, older.session) == (True, True, "run1")
+    assert None not in (older.committed_at, older.sinks[0].committed_at)
+    assert (newer.session, newer.replayed) == ("run2", False)
+    assert watched.history.totals().checkpoints == 2
+
+
+def test_what_was_never_written_down_head_still_knows(watched: Watched) -> None:
+    with watched.driver() as (_, checkpoints):
+        for number in range(3):
+            watched.complete(checkpoints, number)
+    watched.path.unlink()
+    with watched.driver():
+        pass
+    found = watched.history.checkpoints()
+    assert [(each.checkpoint_id, each.rows, each.session) for each in found] == [(2, 3, ""), (1, 3, ""), (0, 3, "")]
+    assert all(each.is_committed and each.committed_at is None for each in found), "nobody saw when"
+
+
+def test_an_error_that_fences_is_told_apart() -> None:
+    assert failure(FencedError("another one"), 1.0).kind == "fenced"
+    assert failure(ZeroDivisionError("by 0"), 1.0).message == "by 0"

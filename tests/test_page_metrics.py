@@ -1,0 +1,171 @@
+"""What a run tells becomes figures for Prometheus: each checkpoint once, whichever thread tells it, in any order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from connectors.spec import Spec
+from spark_jobs.history.model import Acknowledgement, Event, SplitLag
+from spark_jobs.page.metrics import Metrics, PipelineMetrics
+from spark_jobs.report import CheckpointReport
+from tests.page_history import INCARNATION, RUN, spec_of
+from twophase.errors import PrepareError
+from twophase.head_value import HeadValue
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.news import Aborted, CommittedUpTo, Decided, SinkCommitted
+from twophase.status import Status
+from twophase.values import CheckpointRecord, Committable, OffsetRange
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    return spec_of(tmp_path)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def told(metrics: Metrics, spec: Spec) -> PipelineMetrics:
+    return metrics.listener(spec, run_id=RUN, version="9")
+
+
+def record(number: int) -> CheckpointRecord:
+    """Of 100 records, 80 rows in each of two sinks, one dead letter."""
+    scope = Scope(INCARNATION, 1, number)
+    committables = {
+        sink: (Committable(TransactionId(scope, sink_key(sink), 0, number), rows, rows * 10),)
+        for sink, rows in (("warehouse", 80), ("archive", 80), ("dead_letter", 1))
+    }
+    start = number * 100
+    ranges = {"orders": (OffsetRange("orders/0", start, start + 60), OffsetRange("orders/1", 0, 40))}
+    return CheckpointRecord(scope, ranges, "{}", committables, 1000.0 + number, 1001.0 + number)
+
+
+def report(number: int, *, replayed: bool = False) -> CheckpointReport:
+    found = record(number)
+    splits = tuple(SplitLag(1001.0, "orders", f"orders/{n}", 500 + 7 * n, 500) for n in range(2))
+    tasks = (Acknowledgement("warehouse", 0, 1, 80, 800, 1000.9 + number, 0.4, 0.2, 0.1),)
+    return CheckpointReport(found, 0, 1, replayed, 1.5, {"Swap decide": 0.05}, splits, 1002.0 + number, tasks)
+
+
+def figures(metrics: Metrics) -> dict[str, float]:
+    """`name` or `name{what differs}` -> value."""
+    content, media_type = metrics.exposed()
+    assert media_type.startswith("text/plain; version=")
+    samples = [each for family in text_string_to_metric_families(content.decode()) for each in family.samples]
+    assert {each.labels["pipeline"] for each in samples} == {"orders"}
+    found = {}
+    for each in samples:
+        own = ",".join(value for name, value in sorted(each.labels.items()) if name not in {"pipeline", "le"})
+        if not each.name.endswith(("_bucket", "_created")):
+            found[f"{each.name}{{{own}}}" if own else each.name] = each.value
+    return found
+
+
+def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: PipelineMetrics) -> None:
+    found = figures(metrics)
+    assert found.pop(f"eos_pipeline_info{{exactly-once,{RUN},9}}") == 1
+    assert set(found.values()) == {0}
+    assert set(found) >= {
+        "eos_up",
+        "eos_checkpoints_completed_total",
+        "eos_checkpoints_failed_total",
+        "eos_checkpoint_duration_seconds_count",
+        "eos_restarts_total",
+        "eos_dead_letters_total",
+        "eos_records_total{orders}",
+        "eos_rows_total{archive}",
+        "eos_written_bytes_total{warehouse}",
+        "eos_sink_backlog_checkpoints{dead_letter}",
+    }
+
+
+def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: PipelineMetrics) -> None:
+    told.state("running")
+    for number in range(3):
+        told.news(Decided(record(number)))
+        for sink in ("warehouse", "archive", "dead_letter"):
+            told.news(SinkCommitted(INCARNATION, number, sink, 0.2))
+        told.news(CommittedUpTo(INCARNATION, number))
+        told.checkpoint(report(number))
+        told.planned(number, 0.03)
+    told.checkpoint(report(2, replayed=True))
+    found = figures(metrics)
+    assert found["eos_up"] == 1
+    assert found["eos_checkpoints_completed_total"] == 3
+    assert (found["eos_records_total{orders}"], found["eos_rows_total{warehouse}"]) == (300, 240)
+    assert (found["eos_written_bytes_total{archive}"], found["eos_dead_letters_total"]) == (2400, 3)
+    assert found["eos_checkpoint_last_completed_id"] == 2
+    assert found["eos_checkpoint_last_completed_timestamp_seconds"] == 1003
+    assert found["eos_checkpoint_duration_seconds_count"] == 3
+    names = ("plan", "start", "read", "write", "prepare", "decide", "wait", "commit")
+    assert [found[f"eos_checkpoint_phase_seconds_count{{{name}}}"] for name in names] == [3] * 8
+    assert found["eos_checkpoint_phase_seconds_sum{read}"] == pytest.approx(1.2)
+    assert found["eos_checkpoint_phase_seconds_sum{commit}"] == pytest.approx(0.6)
+    assert (found["eos_lag_records{orders,orders/0}"], found["eos_lag_records{orders,orders/1}"]) == (0, 7)
+
+
+def test_a_sink_that_is_behind(metrics: Metrics, told: PipelineMetrics) -> None:
+    for number in range(4):
+        told.news(Decided(record(number)))
+        told.checkpoint(report(number))
+        told.news(SinkCommitted(INCARNATION, number, "warehouse", 0.1))
+    found = figures(metrics)
+    assert found["eos_checkpoints_completed_total"] == 4
+    assert found["eos_checkpoint_duration_seconds_count"] == 0
+    assert found["eos_sink_backlog_checkpoints{archive}"] == 4
+    assert found["eos_sink_backlog_checkpoints{warehouse}"] == 0
+    told.news(SinkCommitted(INCARNATION, 0, "archive", 3.0))
+    told.news(CommittedUpTo(INCARNATION, 1))
+    found = figures(metrics)
+    assert found["eos_sink_backlog_checkpoints{archive}"] == 2
+    assert found["eos_checkpoint_duration_seconds_count"] == 2
+    told.news(CommittedUpTo(INCARNATION, 3))
+    found = figures(metrics)
+    assert found["eos_sink_backlog_checkpoints{archive}"] == 0
+    assert found["eos_checkpoint_duration_seconds_count"] == found["eos_checkpoint_phase_seconds_count{wait}"] == 4
+
+
+def test_what_a_driver_before_left_waits_and_counts_nothing(metrics: Metrics, told: PipelineMetrics) -> None:
+    head = HeadValue("orders", INCARNATION, 2, ("n",), completed=9, committed=7)
+    told.found(Status(head, (record(9), record(8), record(7))))
+    found = figures(metrics)
+    assert found["eos_sink_backlog_checkpoints{archive}"] == 2
+    assert (found["eos_checkpoint_last_completed_id"], found["eos_checkpoints_completed_total"]) == (9, 0)
+    told.news(CommittedUpTo(INCARNATION, 9))
+    assert figures(metrics)["eos_sink_backlog_checkpoints{archive}"] == 0
+
+
+def test_failures(metrics: Metrics, told: PipelineMetrics) -> None:
+    told.state("running")
+    told.news(Aborted(Scope(INCARNATION, 1, 0), PrepareError("the server is away")))
+    told.happened(Event(1000.0, "failure", "the server is away"))
+    told.happened(Event(1000.0, "restart", "restarting in 1.0 s", delay_s=1.0))
+    told.state("restarting in 1.0 s")
+    found = figures(metrics)
+    assert [found[name] for name in ("eos_checkpoints_failed_total", "eos_restarts_total", "eos_up")] == [1, 1, 0]
+
+
+def test_told_by_several_threads_while_it_is_scraped(metrics: Metrics, told: PipelineMetrics) -> None:
+    def tell(own: int) -> None:
+        for number in range(own, 400, 4):
+            told.news(Decided(record(number)))
+            told.news(SinkCommitted(INCARNATION, number, "archive", 0.1))
+            told.checkpoint(report(number))
+
+    threads = [Thread(target=tell, args=(own,)) for own in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        figures(metrics)
+    told.news(CommittedUpTo(INCARNATION, 399))
+    found = figures(metrics)
+    assert found["eos_checkpoints_completed_total"] == found["eos_checkpoint_duration_seconds_count"] == 400
+    assert found["eos_records_total{orders}"] == 40_000
