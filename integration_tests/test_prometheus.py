@@ -41,7 +41,8 @@ def _rules() -> list[str]:
 def _values(prometheus: Prometheus, expression: str) -> list[float]:
     for name, value in _VARIABLES.items():
         expression = expression.replace(name, value)
-    return [value for each in prometheus.query(expression) if not math.isnan(value := float(each["value"][1]))]
+    found = [float(each["value"][1]) for each in prometheus.query(expression)]
+    return [each for each in found if not math.isnan(each)]
 
 
 @pytest.mark.timeout(600)
