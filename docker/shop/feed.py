@@ -19,16 +19,15 @@ PER_S = 100
 
 def make_topic(servers: str) -> None:
     """Wait for the broker; a topic that is there stays as it is."""
+    admin = AdminClient({"bootstrap.servers": servers})
     while True:
-        made = AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC]
         try:
-            made.result()
+            admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result()
             return
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
-            if not error.args[0].retriable():
-                raise
+            print(f"not yet: {error}", flush=True)
             time.sleep(1)
 
 
