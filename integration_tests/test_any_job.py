@@ -15,6 +15,7 @@ from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline_process import PROJECT
 from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
+from spark_jobs.history.store import History
 from twophase.codec import decode_head
 from twophase.local_head import LocalHead
 
@@ -48,6 +49,11 @@ def test_killed_at_every_point(jobs: Jobs, database: str, tmp_path: Path, job: s
     head = decode_head(read.value)
     assert (head.epoch, head.committed) == (epochs, FILES - 1)
     assert table.prepared(head.incarnation) == []
+    if job == "copy_files.py":  # one process for all of its batches keeps a history
+        history = History.at(tmp_path / "checkpoints" / "copy-files")
+        assert (history.totals().checkpoints, history.totals().rows) == (FILES, FILES * ROWS)
+        assert [run.ended for run in history.runs()] == ["stopped", None, None, None, None]
+        assert all(each.is_committed for each in history.checkpoints())
 
 
 @pytest.mark.timeout(900)

@@ -44,10 +44,10 @@ def test_it_spans_a_kill_and_a_restart_and_says_what_head_says(pipeline: Pipelin
     assert all(each.is_committed and each.committed_at is not None for each in found.values())
     unseen = found.pop(_KILLED)  # decided by a driver that did not live to tell it
     assert (unseen.session, unseen.replayed, unseen.phases.start_s) == ("", True, None)
-    assert found[_KILLED - 1].phases.plan_s is None, "Spark tells it with the checkpoint after it"
     for each in found.values():
         _adds_up(each)
-    assert sum(each.phases.plan_s is not None for each in found.values()) == _CHECKPOINTS - 2
+    told = {number for number, each in found.items() if each.phases.plan_s is not None}
+    assert told >= found.keys() - {_KILLED - 1}, "Spark tells a plan with the checkpoint after it, or a second later"
     newer, older = history.runs()
     assert (newer.ended, older.ended) == ("caught up", None)
     assert {each.session for each in found.values()} == {newer.run_id, older.run_id}

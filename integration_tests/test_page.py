@@ -108,7 +108,7 @@ def test_every_view_says_what_the_history_says(browser: Chrome, entry: str) -> N
         "checkpoints": ["p95", "Older ones", "committed", "completed", "119"],
         "checkpoints/77": ["try 2", "SinkUnavailableError", "warehouse", "Acknowledgements", "orders: orders/0"],
         "sinks": ["warehouse", "two-phase", "dead letters", "Backlog", "postgresql+psycopg://eos:***@db/shop"],
-        "failures": ["the sink warehouse does not answer", "restarting in 1.0 s", RUN],
+        "failures": ["the sink warehouse does not answer", "restarting in 1.0 s", "Aborted tries", RUN],
         "spec": ["pipeline: orders", "sasl.password: '***'"],
     }
     for view, texts in wanted.items():

@@ -96,6 +96,8 @@ def test_a_run_with_its_page(pipeline: Pipeline, tmp_path: Path) -> None:
             browser.find_element(By.CSS_SELECTOR, "dialog button.primary").click()
             process.succeed()
             shows(".state.gone", "no answer")
+            notes = browser.find_element(By.ID, "notes").text
+            assert "stop: stopped" in notes or "stop: the run has ended" in notes
     except ServiceError as error:
         pytest.skip(f"no browser: {error}")
     assert process.left_behind() == []

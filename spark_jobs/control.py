@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 class StopRequestedError(Exception):
@@ -40,6 +40,10 @@ class StopControl:
     def is_stopping(self) -> bool:
         """Whether somebody asked to stop."""
         return bool(self.requested)
+
+    def ending(self) -> Literal["stopped", "caught up"]:
+        """How a run has ended that did not fail."""
+        return "stopped" if self.is_stopping() else "caught up"
 
     @contextmanager
     def checkpoint(self, batch: Cancellable) -> Iterator[None]:

@@ -5,24 +5,29 @@ from __future__ import annotations
 import secrets
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from connectors.contracts import Sink
 from connectors.registry import open_head
 from connectors.spec import Spec
 from connectors.spec.settings import MaxBacklog
+from spark_jobs.report import Listener
 from twophase.backlog import NO_LIMITS, Limit
 from twophase.driver import Driver
 from twophase.effects import SparkLog
+from twophase.errors import HeadError
 from twophase.gather import at_once
 from twophase.head_value import HeadValue
 from twophase.ids import INCARNATION_LENGTH
 from twophase.news import Watcher, nobody
 from twophase.participants import Committer
+from twophase.status import read_status
 from twophase.values import Positions
 
 _LETTERS: Final = string.ascii_lowercase + string.digits  # of an incarnation: about 100 bits
+
+_FOUND: Final = 100  # records: a start reads them one by one
 
 
 @contextmanager
@@ -69,6 +74,14 @@ def driver_of(
         )
         stack.callback(driver.close)  # before its committers
         yield driver
+
+
+def tell_found(driver: Driver, listeners: Sequence[Listener]) -> None:
+    """What head holds before the driver starts: one that was killed told nobody of its last checkpoint."""
+    with suppress(HeadError):  # the start will say so, if it is in its way
+        if (status := read_status(driver.head, _FOUND)) is not None:
+            for listener in listeners:
+                listener.found(status)
 
 
 def _needs_gate(sink: Sink, committers: Mapping[str, Committer], limits: Mapping[str, Limit]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import secrets
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,13 +16,15 @@ from spark_jobs.batch import SparkBatch
 from spark_jobs.branches import Flow, branches_of
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.columns import check_hashable
-from spark_jobs.driving import driver_of, limits_of
+from spark_jobs.driving import driver_of, limits_of, tell_found
+from spark_jobs.history.model import Ending, failure
+from spark_jobs.history.recorder import recorded
 from spark_jobs.query import Query, asked_to_stop, query_of, run_of
 from spark_jobs.report import LogListener
 from spark_jobs.shipping import ship
 from spark_jobs.sink_spec import load_sink_spec, masked
 from spark_jobs.spark_log import JobSparkLog
-from twophase.errors import SpecError
+from twophase.errors import ConnectorError, SpecError
 
 
 class ExactlyOnce:
@@ -43,8 +46,7 @@ class ExactlyOnce:
         """Reads the spec, and touches no service. Raises SpecError with all mistakes."""
         self._spec: Spec = load_sink_spec(spec)
         self._run: _Run | None = None
-        if any(limit.checkpoints for limit in limits_of(self._spec).values()):
-            atexit.register(self.close)
+        atexit.register(self.close)
 
     def __call__(self, frame: DataFrame, checkpoint_id: int) -> None:
         """One batch. Called by Spark; blocks until the checkpoint is committed."""
@@ -82,21 +84,26 @@ class _Run:
         self._asked_to_stop = asked_to_stop(frame)
         self._in_batch = False
         self._stopped = False
+        self._failed = False
         sinks = [build_sink(spec, entry) for entry in spec.sinks]
         with ExitStack() as stack:
             log = JobSparkLog(self.query.checkpoint)
-            session = f"{secrets.token_hex(8)}.0"
+            run_id = secrets.token_hex(8)
+            session = f"{run_id}.0"
             limits, stopping = limits_of(spec), self._is_stopping
+            self._recorder = stack.enter_context(recorded(spec, run_id, self._ending))
+            listeners, watcher = [LogListener(spec.pipeline), self._recorder], self._recorder.news
             driver = stack.enter_context(
-                driver_of(spec, sinks, log, session=session, limits=limits, is_stopping=stopping)
+                driver_of(spec, sinks, log, session=session, limits=limits, is_stopping=stopping, watcher=watcher)
             )
             self._driver = driver
+            tell_found(driver, listeners)
             driver.start()  # before a sink is opened, which may change its table: nothing older is prepared then (R3)
             self._flow = Flow(spec, tuple(branches_of("", frame, sinks)))
             if self.query.stateful:
                 for branch in self._flow.branches:
                     check_hashable(branch.of(frame))
-            self._checkpoints = Checkpoints(driver, log, [LogListener(spec.pipeline)])
+            self._checkpoints = Checkpoints(driver, log, listeners)
             self._close = stack.pop_all()
 
     def complete(self, frame: DataFrame, checkpoint_id: int) -> None:
@@ -107,6 +114,10 @@ class _Run:
         self._in_batch = True
         try:
             self._checkpoints.complete(batch)
+        except ConnectorError as error:
+            self._failed = True
+            self._recorder.happened(failure(error, time.time(), checkpoint_id))
+            raise
         finally:
             self._in_batch = False
         self._newest = checkpoint_id
@@ -115,6 +126,9 @@ class _Run:
         """Between batches nobody is held up: that a query has ended by itself is no reason to leave anything behind."""
         self._stopped = self._stopped or (self._in_batch and self._asked_to_stop())
         return self._stopped
+
+    def _ending(self) -> Ending:
+        return "failed" if self._failed else "stopped"
 
     def drain(self) -> None:
         self._driver.drain()

@@ -7,7 +7,6 @@ import random
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -17,28 +16,25 @@ from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from spark_jobs.control import StopControl
-from spark_jobs.driving import driver_of, limits_of
+from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
-from spark_jobs.history.model import Event, failure
+from spark_jobs.history.model import Event, answered, failure
 from spark_jobs.pipeline import build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.steering import Steering
 from twophase.driver import Driver
-from twophase.errors import ConnectorError, HeadError, IdentityError, PrepareError
+from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
 from twophase.news import News
 from twophase.requests import Answer, Request
-from twophase.status import read_status
 from twophase.values import Positions, StartingPoint
 
 _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
-_FOUND = 100
-"""So many of the newest checkpoints are told when an epoch starts: a driver that was killed told nobody of its last."""
 
 
 @dataclass(slots=True)
@@ -65,7 +61,7 @@ class Runner:
         """
         with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
             channel.sweep()
-            steering = self._steering = Steering(channel, {"stop": self._stop})
+            steering = self._steering = Steering(channel, {"stop": self._stop}, self._tell_answer)
             steering.start()
             ended = Answer(ok=False, message="the run ended unexpectedly")
             try:
@@ -114,11 +110,11 @@ class Runner:
                         _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
+                now = time.time()
+                self._tell_event(failure(error, now, self._hit))
                 if delay_s is None:
                     raise
                 _log.warning("%s; restarting in %.1f s", error.message, delay_s)
-                now = time.time()
-                self._tell_event(failure(error, now, self._hit))
                 self._tell_event(Event(now, "restart", f"in {delay_s:.1f} s", checkpoint_id=self._hit, delay_s=delay_s))
                 self._tell(f"restarting in {delay_s:.1f} s")
                 self._wait(delay_s)
@@ -136,11 +132,8 @@ class Runner:
         for listener in self.listeners:
             listener.happened(event)
 
-    def _tell_found(self, driver: Driver) -> None:
-        with suppress(HeadError):  # the start will say so, if it is in its way
-            if (status := read_status(driver.head, _FOUND)) is not None:
-                for listener in self.listeners:
-                    listener.found(status)
+    def _tell_answer(self, request: Request, answer: Answer) -> None:
+        self._tell_event(answered(request, answer))
 
     def _tell_news(self, news: News) -> None:
         for listener in self.listeners:
@@ -167,7 +160,7 @@ class Runner:
             is_stopping=self.control.is_stopping,
             watcher=self._tell_news,
         ) as driver:
-            self._tell_found(driver)
+            tell_found(driver, self.listeners)
             self._held = driver.start()
             self._tell_behind(driver)
             began = starting_points(driver, sources, log)

@@ -29,6 +29,7 @@ class Steering:
 
     channel: Channel
     handlers: Mapping[str, Handler]
+    told: Callable[[Request, Answer], None] = lambda _request, _answer: None  # of each answer; from any thread
     _taken: set[str] = field(default_factory=set)
     _answers: dict[str, tuple[Request, Answer]] = field(default_factory=dict)  # that are not stored yet
     _over: threading.Event = field(default_factory=threading.Event)
@@ -48,6 +49,7 @@ class Steering:
     def answer(self, request: Request, answer: Answer) -> None:
         """What became of a request that a handler has begun. May be called from any thread; does not block."""
         self._answers[request.id] = request, answer
+        self.told(request, answer)
 
     def close(self) -> None:
         """Blocks until the request under way is done and what is answered is stored, where head can be reached."""

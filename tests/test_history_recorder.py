@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,17 +12,22 @@ from typing import Any
 
 import pytest
 
+from connectors.spec import load_spec
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.history.filing import Filing
-from spark_jobs.history.model import Acknowledgement, Event, SplitLag, failure
-from spark_jobs.history.recorder import Recorder
+from spark_jobs.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
+from spark_jobs.history.recorder import Recorder, recorded
 from spark_jobs.history.retention import Retention
 from spark_jobs.history.store import History
+from spark_jobs.report import CheckpointReport
 from spark_jobs.source_offset import SourceOffset
+from tests.test_cli_status import SPEC
 from tests.test_twophase_backlog import SlowSink
 from tests.test_twophase_effects import Batch, MemorySink, Setting, SparkFolder
+from tests.twophase_values import INCARNATION, record
 from twophase.backlog import Limit
 from twophase.errors import FencedError, PrepareError
+from twophase.news import CommittedUpTo, Decided, SinkCommitted
 from twophase.status import read_status
 from twophase.values import SparkState, StartingPoint
 
@@ -198,3 +205,60 @@ def test_what_was_never_written_down_head_still_knows(watched: Watched) -> None:
 def test_an_error_that_fences_is_told_apart() -> None:
     assert failure(FencedError("another one"), 1.0).kind == "fenced"
     assert failure(ZeroDivisionError("by 0"), 1.0).message == "by 0"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_ends_a_run_is_told_once(tmp_path: Path, told: bool) -> None:
+    """By the runner, which knows the checkpoint, or by the run's end: Spark did not start."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(SPEC)
+    error = PrepareError("no space", remedy="free some")
+
+    def run() -> None:
+        with recorded(load_spec(path, {}), "run1", lambda: "stopped") as recorder:
+            if told:
+                recorder.happened(failure(error, time.time(), checkpoint_id=3))
+            raise error
+
+    with pytest.raises(PrepareError):
+        run()
+    history = History.at(tmp_path / "state")
+    found = history.events(kinds=["failure"])
+    assert [(each.message, each.checkpoint_id) for each in found] == [("no space", 3 if told else None)]
+    (run,) = history.runs()
+    assert (run.run_id, run.ended, run.pid) == ("run1", "failed", os.getpid())
+
+
+def test_a_run_that_ends_well(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(SPEC)
+    with recorded(load_spec(path, {}), "run1", lambda: "caught up") as recorder:
+        recorder.state("running")
+    history = History.at(tmp_path / "state")
+    assert [(each.kind, each.message, each.run_id) for each in history.events()] == [("state", "running", "run1")]
+    assert [each.ended for each in history.runs()] == ["caught up"]
+
+
+def test_it_costs_a_checkpoint_next_to_nothing(tmp_path: Path) -> None:
+    """Time on the processor, so that other processes do not count. Measured: 0.2 ms in the thread that runs
+    checkpoints, 0.6 ms in its own."""
+    checkpoints = 300
+    filing = Filing(tmp_path / "history.sqlite", Retention(age_s=1e12))
+    recorder = Recorder(filing, "run1", {"warehouse": "two-phase"}, str)
+    before_s, told_s = time.process_time(), 0.0
+    for number in range(checkpoints):
+        made = record(number, 10 * number, 10 * number + 10)
+        durations_s = {"PutRecord": 0.1, "Swap decide": 0.1, "Swap committed": 0.1}
+        report = CheckpointReport(made, 0, 1, False, 0.2, durations_s, _LAG, 5.0, acknowledgements_of(made))
+        began_s = time.thread_time()
+        recorder.news(Decided(made))
+        recorder.news(SinkCommitted(INCARNATION, number, "warehouse", 0.1))
+        recorder.news(CommittedUpTo(INCARNATION, number))
+        recorder.checkpoint(report)
+        recorder.planned(number, 0.02)
+        told_s += time.thread_time() - began_s
+        time.sleep(0.001)  # so that none is written together with another
+    filing.close()
+    assert len(History(tmp_path / "history.sqlite").checkpoints(1000)) == checkpoints
+    assert told_s / checkpoints < 0.001
+    assert (time.process_time() - before_s) / checkpoints < 0.002

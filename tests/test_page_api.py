@@ -14,7 +14,12 @@ import pytest
 from connectors.registry import open_requests
 from connectors.spec import Spec
 from spark_jobs.history.database import NAME
+from spark_jobs.history.entries import RunEnded
+from spark_jobs.history.model import Ending
+from spark_jobs.history.retention import Retention
 from spark_jobs.history.store import History
+from spark_jobs.history.writer import HistoryWriter
+from spark_jobs.page.live import Live
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.watched import watch
 from spark_jobs.presence import present
@@ -175,7 +180,9 @@ def test_sinks_and_how_far_they_are_behind(client: Client, spec: Spec) -> None:
 
 
 def test_failures_and_runs(client: Client) -> None:
-    failures = client.api("orders/failures")["events"]
+    found = client.api("orders/failures")
+    failures = found["events"]
+    assert [(each["checkpoint_id"], each["attempt"]) for each in found["aborted"]] == [(77, 1)]
     assert [each["kind"] for each in failures] == ["restart", "failure"]
     assert (failures[1]["error"], failures[1]["checkpoint_id"]) == ("SinkUnavailableError", CHECKPOINTS // 2)
     assert [each["ended"] for each in client.api("orders/runs")["runs"]] == [None, "stopped"]
@@ -222,6 +229,42 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
         assert client.get(paths[2]).status == 404
 
 
+@pytest.mark.parametrize(
+    ("text", "state", "detail"),
+    [
+        ("starting", "starting", ""),
+        ("running", "running", ""),
+        ("restarting in 1.0 s", "restarting", "restarting in 1.0 s"),
+        ("stopped", "stopping", "stopped"),  # and its process still lives
+    ],
+)
+def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: str, detail: str) -> None:
+    live = Live()
+    with opened([spec], OPTIONS, sinks, lives=[live]) as page:  # Spark starts, and nobody holds the location yet
+        assert Client(page.url).api("orders")["state"] == "starting"
+    live.state(text)
+    with present(spec, RUN), opened([spec], OPTIONS, sinks, lives=[live]) as page:
+        client = Client(page.url)
+        found = client.api("orders")
+        assert (found["state"], found["detail"]) == (state, detail)
+        assert client.get("/readyz").status == (200 if state == "running" else 503)
+        assert client.get("/healthz").status == 200
+        live.is_steered = lambda: False
+        assert client.get("/healthz").status == 503
+
+
+@pytest.mark.parametrize("ended", ["stopped", "caught up", "failed"])
+def test_the_state_in_which_a_run_has_ended(tmp_path: Path, sinks: Sinks, ended: Ending) -> None:
+    spec = spec_of(tmp_path)
+    live_through(spec, time.time(), 2)
+    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), time.time())
+    writer.write([RunEnded(RUN, time.time(), ended)], time.time())
+    writer.close()
+    with opened([spec], OPTIONS, sinks) as page:
+        found = Client(page.url).api("orders")
+        assert (found["state"], found["is_running"], found["can_steer"]) == (ended, False, False)
+
+
 def test_the_probes(client: Client, spec: Spec) -> None:
     assert client.get("/healthz").status == 200
     assert client.get("/readyz").status == 503
@@ -255,6 +298,9 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path, sink
         assert found["head"]["completed"] == 2
         assert all("history" in each["message"] and each["remedy"] for each in found["problems"])
         assert found["problems"]
+        assert client.get("/api/v1/pipelines").json["pipelines"][0]["state"] == "stopped"
+        with present(spec, RUN):
+            assert client.post("/api/v1/pipelines/orders/stop").status == 202
         damaged = client.get("/api/v1/pipelines/orders/checkpoints")
         assert (damaged.status, "history" in damaged.problem) == (503, True)
 

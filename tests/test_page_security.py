@@ -74,6 +74,10 @@ def test_another_site_cannot_ask_even_with_the_token(client: Client, spec: Spec)
     for origin in ("http://evil.example", "null", f"http://{netloc}.evil.example", "http://127.0.0.1:1", "file://"):
         assert client.post(STOP, Origin=origin).status == 403, origin
         assert client.get("/api/v1/pipelines", Origin=origin).status == 403, origin
+    for site in ("cross-site", "same-site"):
+        fetched = [client.get(path, **{"Sec-Fetch-Site": site}) for path in ("/api/v1/pipelines", "/openapi.json", "/")]
+        assert [reply.status for reply in fetched] == [403, 403, 200]
+    assert client.get("/api/v1/pipelines", **{"Sec-Fetch-Site": "none"}).status == 200
     assert asked(spec) == before
     assert client.post(STOP, Origin=f"http://{netloc}").status == 202
     reply = client.get("/api/v1/pipelines", Origin=f"http://{netloc}")

@@ -15,6 +15,7 @@ import pytest
 from connectors.registry import open_requests
 from connectors.spec import Spec, load_spec
 from spark_jobs.cli import run_command_line
+from spark_jobs.history.model import Event, answered
 from spark_jobs.presence import folder_of, present, running
 from spark_jobs.steering import Steering
 from twophase.errors import HeadError, SinkUnavailableError
@@ -107,7 +108,9 @@ def test_steering_answers_by_kind_at_once_or_later(channel: Channel) -> None:
         raise SinkUnavailableError(message, remedy="start it")
 
     before = _ask(channel)
-    steering = Steering(channel, {"stop": asked.append, "savepoint": away})
+    told: list[Event] = []
+    handlers = {"stop": asked.append, "savepoint": away}
+    steering = Steering(channel, handlers, lambda request, answer: told.append(answered(request, answer)))
     steering.start()
     later, unknown, failing = _ask(channel), _ask(channel, "dance"), _ask(channel, "savepoint")
     _await(lambda: bool(asked) and all(channel.answer_of(each) for each in (before, unknown, failing)))
@@ -118,6 +121,15 @@ def test_steering_answers_by_kind_at_once_or_later(channel: Channel) -> None:
     answers = [channel.answer_of(each) for each in (before, later, unknown, failing)]
     assert [answer.ok for answer in answers if answer] == [False, True, False, False]
     assert [answer.message.split()[0] for answer in answers if answer] == ["the", "stopped", "the", "no"]
+    assert [
+        (event.kind, event.facts["id"], event.facts["ok"]) for event in sorted(told, key=lambda e: e.facts["id"])
+    ] == [
+        ("request", before.id, False),
+        ("request", later.id, True),
+        ("request", unknown.id, False),
+        ("savepoint", failing.id, False),
+    ]
+    assert f"stop, asked by {later.asked_by}: stopped" in [event.message for event in told]
 
 
 class _FailingShelf:

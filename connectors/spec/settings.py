@@ -80,7 +80,7 @@ class CheckpointSettings(Strict):
     timeout_s: PositiveDuration = Field(600.0, alias="timeout")
     """A checkpoint that takes longer is aborted and run again."""
     retained: AtLeastOne = 10
-    """How many checkpoints `eos status` can still show."""
+    """How many of the newest checkpoints head keeps whole, with their offsets and transactions."""
     mode: Literal["exactly-once", "at-least-once"] = "exactly-once"
     """What is promised. `at-least-once`: tasks commit their rows themselves, before the checkpoint is decided; rows are
     seen sooner, and after a failure those of the last checkpoint may come again. `commit` of a sink then says only how

@@ -24,6 +24,7 @@ from spark_jobs.runner import Runner
 from spark_jobs.session import spark_session
 from spark_jobs.stop_signals import StopSignals
 from spark_jobs.submitted import given_settings, is_submitted, settle
+from spark_jobs.traces import traced
 
 if TYPE_CHECKING:
     from spark_jobs.page.opening import PageOptions
@@ -43,14 +44,15 @@ def run_pipeline(
     with (
         _page([spec], [run_id], page) as (beside,),
         progress.shown(),
-        recorded(spec, run_id, control.is_stopping) as recorder,
+        recorded(spec, run_id, control.ending) as recorder,
+        traced(spec, run_id) as traces,
     ):
         signals.here()
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             # A pipeline that runs for weeks is not to be slowed by what would hasten its next start.
             spark = starter.submit(spark_session, spec, debug=debug, archive_classes=until_caught_up).result()
         try:
-            listeners = [LogListener(spec.pipeline), progress, recorder, *beside.listeners]
+            listeners = [LogListener(spec.pipeline), progress, recorder, *beside.listeners, *traces]
             runner = Runner(spec, spark, listeners, until_caught_up, control, run_id, beside.url)
             beside.live.is_steered = runner.is_steered
             runner.run()

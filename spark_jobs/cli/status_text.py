@@ -202,8 +202,13 @@ def _incidents(of: Overview) -> Iterator[RenderableType]:
 
 def _incident(of: Event) -> str:
     where = f" at checkpoint {of.checkpoint_id}" if of.checkpoint_id is not None else ""
-    error = f": {of.error}" if of.error else ""
-    return f"{of.kind}{where}{error}: {of.message}" if of.kind != "restart" else f"restart{where}, {of.message}"
+    match of.kind:
+        case "request" | "savepoint":
+            return of.message
+        case "restart":
+            return f"restart{where}, {of.message}"
+        case _:
+            return f"{of.kind}{where}{f': {of.error}' if of.error else ''}: {of.message}"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 0) -> Table:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final, Literal
 
 from twophase.errors import ConnectorError, FencedError
+from twophase.requests import Answer, Request
 from twophase.values import CheckpointRecord, OffsetRange
 
 Ending = Literal["stopped", "caught up", "failed"]
@@ -243,6 +244,14 @@ def failure(error: BaseException, at: float, checkpoint_id: int | None = None) -
     kind: EventKind = "fenced" if isinstance(error, FencedError) else "failure"
     message = error.message if isinstance(error, ConnectorError) else str(error)
     return Event(at, kind, message, type(error).__name__, getattr(error, "remedy", ""), checkpoint_id)
+
+
+def answered(request: Request, answer: Answer) -> Event:
+    """What somebody has asked of the run, and what became of it."""
+    kind: EventKind = "savepoint" if request.kind == "savepoint" else "request"
+    message = f"{request.kind}, asked by {request.asked_by}: {answer.message}"
+    facts = {**answer.facts, "id": request.id, "request": request.kind, "ok": answer.ok}
+    return Event(answer.at, kind, message, remedy=str(answer.facts.get("remedy", "")), facts=facts)
 
 
 def of_record(record: CheckpointRecord) -> Checkpoint:

@@ -49,16 +49,17 @@ class Recorder(Listener):
         self._mask = mask
         self._incarnation = ""
         self._sample_at = 0.0
-        self._told: BaseException | None = None
+        self._told = ("", "")  # error and message of the newest failure
 
     def begun(self, at: float) -> None:
         """The run has."""
         self._filing.add(Run(self._run_id, socket.gethostname(), os.getpid(), installed_version(), at))
 
     def ended(self, at: float, how: Ending, error: BaseException | None = None) -> None:
-        """The run has; `error`: what ended it."""
-        if error is not None:
-            self.happened(failure(error, at))
+        """The run has; `error`: what ended it, which may have been told before."""
+        last = failure(error, at) if error is not None else None
+        if last is not None and (last.error, last.message) != self._told:
+            self.happened(last)
         self._filing.add(entries.RunEnded(self._run_id, at, how))
 
     def state(self, text: str) -> None:
@@ -67,6 +68,8 @@ class Recorder(Listener):
 
     def happened(self, event: Event) -> None:
         """See Listener."""
+        if event.error:
+            self._told = event.error, event.message
         message, remedy = self._mask(event.message), self._mask(event.remedy)
         self._filing.add(replace(event, message=message, remedy=remedy, run_id=self._run_id))
 
@@ -131,10 +134,10 @@ class Recorder(Listener):
 
 
 @contextmanager
-def recorded(spec: Spec, run_id: str, is_stopping: Callable[[], bool]) -> Iterator[Recorder]:
+def recorded(spec: Spec, run_id: str, ending: Callable[[], Ending]) -> Iterator[Recorder]:
     """The history of one run, which is this block. Never fails: what cannot be written is told in the log.
 
-    `is_stopping`: whether somebody asked the run to end.
+    `ending`: how the run has ended, where nothing is raised.
     """
     filing = Filing(spec.checkpoint.location / NAME, Retention())
     recorder = recorder_of(spec, run_id, filing)
@@ -145,7 +148,7 @@ def recorded(spec: Spec, run_id: str, is_stopping: Callable[[], bool]) -> Iterat
         recorder.ended(time.time(), "failed", error)
         raise
     else:
-        recorder.ended(time.time(), "stopped" if is_stopping() else "caught up")
+        recorder.ended(time.time(), ending())
     finally:
         filing.close()
 

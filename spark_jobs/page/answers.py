@@ -184,6 +184,8 @@ class Acknowledgement(Answer):
 class AbortedTry(Answer):
     """A try that ended before its decision."""
 
+    incarnation: str
+    checkpoint_id: int
     epoch: int
     attempt: int
     aborted_at: float
@@ -346,6 +348,7 @@ class Events(Answer):
 
     events: list[Event]
     before: int | None  # of the next, older page; None: this was the last one
+    aborted: list[AbortedTry]  # the newest, as many as `limit`, whatever `before` is
 
 
 class SpecText(Answer):

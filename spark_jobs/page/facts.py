@@ -13,7 +13,7 @@ from spark_jobs.history.shares import SinkShare, shares, waiting
 from spark_jobs.page import answers
 from spark_jobs.page.watched import Watched
 from spark_jobs.presence import Presence
-from twophase.errors import ConnectorError
+from twophase.errors import ConnectorError, HistoryError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
 from twophase.requests import Answer, Request
@@ -25,18 +25,20 @@ _SLICE_S: Final = 1.0
 _NEWEST: Final = 20  # of those one is committed, unless a sink is far behind
 
 
+_OF_RUN: Final[dict[str, answers.State]] = {
+    "starting": "starting",
+    "restarting": "restarting",
+    "stopping": "stopping",
+    "stopped": "stopping",  # and its process still lives
+}
+"""By the first word that a run says of itself; with any other one it runs."""
+
+
 def state_of(watched: Watched, presence: Presence | None, run: Run | None) -> tuple[answers.State, str]:
-    """The state, and what else is to be said of it."""
-    if presence is not None:
+    """The state, and what else is to be said of it. Raises HistoryError."""
+    if watched.live is not None or presence is not None:
         text = watched.live.text if watched.live is not None else _newest_state(watched, presence)
-        first = text.split(" ")[0]
-        known: dict[str, answers.State] = {
-            "starting": "starting",
-            "restarting": "restarting",
-            "stopping": "stopping",
-            "stopped": "stopping",  # and its process still lives
-        }
-        state = known.get(first, "running")
+        state = _OF_RUN.get(text.split(" ")[0], "running")
         return state, text if text != state else ""
     if run is None:
         return "new", "it has not run yet"
@@ -46,9 +48,10 @@ def state_of(watched: Watched, presence: Presence | None, run: Run | None) -> tu
     return "killed", "its process ended without a word"
 
 
-def _newest_state(watched: Watched, presence: Presence) -> str:
+def _newest_state(watched: Watched, presence: Presence | None) -> str:
     said = watched.history.events(1, kinds=["state"])
-    return said[0].message if said and said[0].run_id == presence.session else "starting"
+    is_its = said and presence is not None and said[0].run_id == presence.session
+    return said[0].message if is_its else "starting"
 
 
 def name_of(watched: Watched) -> answers.PipelineName:
@@ -58,19 +61,32 @@ def name_of(watched: Watched) -> answers.PipelineName:
 
 
 def is_ready(watched: Watched) -> bool:
-    """Whether its query runs. Raises HistoryError."""
+    """Whether its query runs."""
     return _state(watched)[0] == "running"
 
 
 def is_steerable(watched: Watched) -> bool:
     """Whether a request will be heard. Raises HistoryError."""
+    presence = watched.presence()
+    return can_steer(watched, presence, None if presence is not None else _newest_run(watched))
+
+
+def _newest_run(watched: Watched) -> Run | None:
     runs = watched.history.runs(1)
-    return can_steer(watched, watched.presence(), runs[0] if runs else None)
+    return runs[0] if runs else None
 
 
 def _state(watched: Watched) -> tuple[answers.State, str]:
-    runs = watched.history.runs(1)
-    return state_of(watched, watched.presence(), runs[0] if runs else None)
+    """Without a history that can be read, what is known without."""
+    presence = watched.presence()
+    try:
+        return state_of(watched, presence, _newest_run(watched))
+    except HistoryError:
+        return _unread(presence)
+
+
+def _unread(presence: Presence | None) -> tuple[answers.State, str]:
+    return ("running", "") if presence is not None else ("stopped", "")
 
 
 def overview(watched: Watched) -> answers.Overview:
@@ -92,7 +108,7 @@ def overview(watched: Watched) -> answers.Overview:
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read(history.lag)
     slices = read(lambda: history.series(now - _WINDOW_S, now, _SLICE_S))
-    state, detail = read(lambda: state_of(watched, presence, run)) or ("running" if presence else "stopped", "")
+    state, detail = read(lambda: state_of(watched, presence, run)) or _unread(presence)
     return answers.Overview(
         key=watched.key,
         name=watched.name,

@@ -23,6 +23,8 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _READING: Final = frozenset({"GET", "HEAD"})
 _CLOSED: Final = ("/api/", "/metrics", "/openapi.json")
 """What is read with the token only, beyond loopback. The page itself tells nothing, nor do the probes."""
+_ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
+"""What browsers say of a request that another site's page makes, if only for a picture; same-site: another port."""
 
 _POLICY: Final = "; ".join(
     (
@@ -75,7 +77,8 @@ class Guard:
         if self.is_loopback and _hostname(host) not in _LOOPBACK:
             return _refuse(421, "this page is served to this machine alone", "open it as http://localhost")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        is_elsewhere = headers.get("sec-fetch-site") in _ELSEWHERE and path.startswith(_CLOSED)
+        if is_elsewhere or (origin is not None and urlsplit(origin).netloc != host):
             return _refuse(403, "the request comes from a page of another site", "open the page that eos has printed")
         closed = method not in _READING or (not self.is_loopback and path.startswith(_CLOSED))
         if closed and not self._knows_token(headers):

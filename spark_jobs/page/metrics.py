@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,8 +18,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from connectors.spec import Spec
-from spark_jobs.history.model import PHASES, Event, Phases, acknowledgements_of
-from spark_jobs.history.phases import phases
+from spark_jobs.finishing import Finished, Finishing
+from spark_jobs.history.model import Event
 from spark_jobs.report import CheckpointReport, Listener
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
 from twophase.status import Status
@@ -77,16 +77,6 @@ class Metrics:
         return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
 
 
-@dataclass(slots=True)
-class _Open:
-    """A checkpoint that is decided, and of which something is not known yet."""
-
-    record: CheckpointRecord
-    phases: Phases | None = None
-    commit_s: float = 0.0  # of the slowest sink so far
-    committed_at: float | None = None
-
-
 class PipelineMetrics(Listener):
     """Of one run. Told from several threads; the page's thread takes none of its locks."""
 
@@ -95,7 +85,7 @@ class PipelineMetrics(Listener):
         self._mask = spec.mask
         self._dead_letter = spec.dead_letter.name if spec.dead_letter is not None else None
         self._lock = threading.Lock()
-        self._open: dict[int, _Open] = {}
+        self._finishing = Finishing()
         self._waiting: dict[str, set[int]] = {entry.name: set() for entry in spec.outputs}
         self.pipeline = spec.mask(spec.pipeline)
         self.lag: Levels = {}
@@ -124,7 +114,7 @@ class PipelineMetrics(Listener):
     def found(self, status: Status) -> None:
         """See Listener. What is decided and waits was counted by an earlier run."""
         with self._lock:
-            self._commit_up_to(status.head.committed, None)
+            self._commit_up_to(status.head.committed)
             for record in status.checkpoints:
                 if not status.is_committed(record):
                     self._wait_for(record)
@@ -136,32 +126,28 @@ class PipelineMetrics(Listener):
         with self._lock:
             match news:
                 case Decided(record):
-                    self._open[record.checkpoint_id] = _Open(record)
+                    self._finishing.decided(record)
                     self._wait_for(record)
                     self._count(record)
                 case Aborted():
                     self._all.failed.labels(self.pipeline).inc()
                 case SinkCommitted():
                     self._waiting.setdefault(news.sink, set()).discard(news.checkpoint_id)
-                    if (found := self._open.get(news.checkpoint_id)) is not None:
-                        found.commit_s = max(found.commit_s, news.commit_s)
+                    self._finishing.committed_in_sink(news.checkpoint_id, news.commit_s)
                 case CommittedUpTo():
-                    self._commit_up_to(news.checkpoint_id, time.time())
+                    self._commit_up_to(news.checkpoint_id)
+                    self._observe(self._finishing.committed(news.checkpoint_id, time.time()))
             self._measure_backlog()
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """See Listener."""
-        record = report.record
-        tasks = report.acknowledgements or acknowledgements_of(record)
         if report.splits is not None:
             lag: Counter[tuple[str, ...]] = Counter()
             for each in report.splits:
                 lag[self._mask(each.source), self._mask(each.split)] += each.records
             self.lag = dict(lag)
         with self._lock:
-            if (found := self._open.get(record.checkpoint_id)) is not None and not report.replayed:
-                found.phases = phases(record.started_at, record.decided_at, None, report.durations_s, tasks)
-                self._observe(record.checkpoint_id, found)
+            self._observe(self._finishing.measured(report))
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
         """See Listener."""
@@ -191,29 +177,16 @@ class PipelineMetrics(Listener):
         for sink in record.committables:
             self._waiting.setdefault(sink, set()).add(record.checkpoint_id)
 
-    def _commit_up_to(self, checkpoint_id: int, at: float | None) -> None:
+    def _commit_up_to(self, checkpoint_id: int) -> None:
         for sink, numbers in self._waiting.items():
             self._waiting[sink] = {each for each in numbers if each > checkpoint_id}
-        for number, found in list(self._open.items()):
-            if number <= checkpoint_id and found.committed_at is None:
-                if at is None:  # nobody was there to see it
-                    del self._open[number]
-                    continue
-                found.committed_at = at
-                self._observe(number, found)
 
-    def _observe(self, number: int, found: _Open) -> None:
-        """Once all is known of it: where its tasks' time went, and when it was committed everywhere."""
-        if found.phases is None or found.committed_at is None:
-            return
-        del self._open[number]
-        record, decide_s = found.record, found.phases.decide_s or 0.0
-        self._all.duration.labels(self.pipeline).observe(found.committed_at - record.started_at)
-        wait_s = max(found.committed_at - record.decided_at - decide_s - found.commit_s, 0.0)
-        known = {**dict(found.phases.items()), "commit": found.commit_s, "wait": wait_s}
-        for name in PHASES:
-            if (seconds := known[name]) is not None:
-                self._all.phase.labels(self.pipeline, name).observe(seconds)
+    def _observe(self, finished: Iterable[Finished]) -> None:
+        for each in finished:
+            self._all.duration.labels(self.pipeline).observe(each.committed_at - each.record.started_at)
+            for name, seconds in each.phases.items():
+                if seconds is not None:
+                    self._all.phase.labels(self.pipeline, name).observe(seconds)
 
     def _measure_backlog(self) -> None:
         backlog: Counter[tuple[str, ...]] = Counter()

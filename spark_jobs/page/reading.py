@@ -99,10 +99,11 @@ def transactions(chosen: Chosen) -> answers.Transactions:
 
 @router.get(f"{OF_ONE}/failures")
 def failures(chosen: Chosen, limit: Limit = 50, before: Before = None) -> answers.Events:
-    """Failures, restarts, and what else went wrong, newest first."""
+    """Failures, restarts, aborted tries, and what else went wrong, newest first."""
     found = chosen.history.events(limit + 1, before, _KINDS)
     shown = [answers.Event.model_validate(each) for each in found[:limit]]
-    return answers.Events(events=shown, before=shown[-1].seq if len(found) > limit else None)
+    aborted = [answers.AbortedTry.model_validate(each) for each in chosen.history.aborted(limit)]
+    return answers.Events(events=shown, before=shown[-1].seq if len(found) > limit else None, aborted=aborted)
 
 
 @router.get(f"{OF_ONE}/spec")

@@ -19,7 +19,6 @@ from twophase.errors import ConnectorError
 
 _MOST_AT_ONCE: Final = 64  # connections; more are told to come again
 _ENDING_S: Final = 2
-_STARTING_S: Final = 10.0
 
 
 class PageError(ConnectorError):

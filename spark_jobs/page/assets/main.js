@@ -75,9 +75,10 @@ function noteTrouble(error) {
 }
 
 function draw() {
-  const context = { key: route.key, rest: route.rest, overview, pipelines, refresh, go: (path) => (location.hash = `#/${path}`) };
-  document.body.classList.toggle("gone", trouble?.isGone === true);
-  document.title = overview && route.key ? `${trouble?.isGone ? "no answer" : overview.state} · ${overview.name} · eos` : "eos";
+  const isGone = trouble?.isGone === true;
+  const context = { key: route.key, rest: route.rest, overview, pipelines, isGone, refresh, go: (path) => (location.hash = `#/${path}`) };
+  document.body.classList.toggle("gone", isGone);
+  document.title = overview && route.key ? `${isGone ? "no answer" : overview.state} · ${overview.name} · eos` : "eos";
   drawHeader(context);
   drawBanner();
   const main = document.getElementById("main");

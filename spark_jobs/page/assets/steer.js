@@ -7,8 +7,8 @@ const notes = [];
 const NOTE_MS = 12_000;
 const FOLLOW_MS = 700;
 
-export function buttons({ overview, refresh }) {
-  if (!overview?.can_steer) return [];
+export function buttons({ overview, isGone, refresh }) {
+  if (!overview?.can_steer || isGone) return [];
   if (!hasToken()) return [h("button", { type: "button", onclick: () => askForToken(refresh) }, "Unlock")];
   const wish = (kind, text, onclick, tone = "") => h("button", { type: "button", class: tone, "data-key": kind, onclick }, text);
   return [
@@ -28,7 +28,9 @@ async function send({ key }, kind, body, refresh) {
       forgetToken();
       refresh();
     }
-    change(note, `${kind}: ${[error.message, error.remedy].filter(Boolean).join("; ")}`, true);
+    const hasEnded = kind === "stop" && !(error instanceof Refused); // as was wished, and the page's server with it
+    const words = error instanceof Refused ? [error.message, error.remedy].filter(Boolean).join("; ") : "the server does not answer";
+    change(note, `${kind}: ${hasEnded ? "the run has ended; `eos ui` shows what it did" : words}`, !hasEnded);
   }
 }
 

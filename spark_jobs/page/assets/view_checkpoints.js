@@ -5,10 +5,13 @@ import { h } from "./dom.js";
 import * as format from "./format.js";
 import { phaseBar, PHASES, phaseLegend, quiet, section, table, timeCell, waiting } from "./parts.js";
 
+const SUMMARY_MS = 10_000;
+
 let newest = null; // the first page
 let older = []; // pages that were asked for
 let before = null;
 let summary = null;
+let summaryAt = 0; // it is worth a look now and then
 let detail = null;
 let missing = "";
 
@@ -16,10 +19,11 @@ export async function load(key, [id, incarnation]) {
   const which = incarnation ? `?incarnation=${encodeURIComponent(incarnation)}` : "";
   [newest, summary, detail] = await Promise.all([
     get(`pipelines/${key}/checkpoints?limit=25`),
-    get(`pipelines/${key}/checkpoints/summary`),
+    Date.now() - summaryAt > SUMMARY_MS ? get(`pipelines/${key}/checkpoints/summary`) : summary,
     id ? get(`pipelines/${key}/checkpoints/${encodeURIComponent(id)}${which}`).catch(notThere) : null,
   ]);
   if (!older.length) before = newest.before;
+  if (Date.now() - summaryAt > SUMMARY_MS) summaryAt = Date.now();
 }
 
 function notThere(error) {
@@ -169,5 +173,6 @@ function acknowledgements() {
 export function left() {
   older = [];
   newest = detail = null;
+  summaryAt = 0;
   missing = "";
 }

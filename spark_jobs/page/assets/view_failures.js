@@ -15,7 +15,7 @@ export async function load(key) {
   if (!older.length) before = newest.before;
 }
 
-export function render({ key, refresh }) {
+export function render({ key, overview, refresh }) {
   if (!newest) return [waiting()];
   const events = [...newest.events, ...older.filter((each) => each.seq < (newest.events.at(-1)?.seq ?? 0))];
   return [
@@ -25,7 +25,8 @@ export function render({ key, refresh }) {
       events.length ? h("ol", { class: "events" }, events.map(event)) : quiet("Nothing has failed."),
       before === null ? null : h("div", { class: "older" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
     ),
-    section("Runs", h("p", null, "one for each process, newest first"), processes()),
+    newest.aborted.length ? section("Aborted tries", h("p", null, "nothing of them is visible"), aborted(key)) : null,
+    section("Runs", h("p", null, "one for each process, newest first"), processes(overview)),
   ];
 }
 
@@ -55,13 +56,26 @@ function event(each) {
   );
 }
 
-function processes() {
+function aborted(key) {
+  const columns = [["aborted", "tight"], ["checkpoint", "number"], ["epoch, try", "tight wide"], ["why", "name"]];
+  return table("Aborted tries, newest first", columns, newest.aborted.map((each) => [
+    timeCell(each.aborted_at), h("a", { href: `#/${key}/checkpoints/${each.checkpoint_id}/${each.incarnation}` }, each.checkpoint_id),
+    `${each.epoch}, ${each.attempt}`, `${each.error}: ${each.reason}`,
+  ]));
+}
+
+function processes(overview) {
   if (!runs.length) return quiet("It has not run yet.");
   const columns = [["run", "tight"], ["process", "name wide"], ["version", "wide"], ["started", "tight"], ["for", "number wide"], ["ended", "tight"]];
   return table("Runs", columns, runs.map((each) => [
     h("code", null, each.run_id), `${each.pid} on ${each.host}`, each.version, timeCell(each.started_at),
-    each.ended_at === null ? format.none : format.span(each.ended_at - each.started_at), each.ended ?? h("span", { class: "soft" }, "it has not said so"),
+    each.ended_at === null ? format.none : format.span(each.ended_at - each.started_at), each.ended ?? stillThere(each, overview),
   ]));
+}
+
+function stillThere({ run_id }, overview) {
+  if (overview?.is_running && overview.run?.run_id === run_id) return h("span", { class: "badge good" }, "runs");
+  return h("span", { class: "soft" }, "it has not said so");
 }
 
 export function left() {
