@@ -48,6 +48,13 @@ class _Container:
             assert time.monotonic() < deadline, self.output()
             time.sleep(0.1)
 
+    def await_health(self) -> None:
+        """Until its page says that the query runs."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while (health := _docker("inspect", "--format", "{{.State.Health.Status}}", self.name)) != "healthy":
+            assert time.monotonic() < deadline, f"{health}\n{self.output()}"
+            time.sleep(0.5)
+
     def running(self) -> bool:
         return _docker("inspect", "--format", "{{.State.Running}}", self.name) == "true"
 
@@ -110,8 +117,9 @@ def test_killed_and_stopped(services: Services, pipeline: Pipeline, image: str, 
     assert killed.wait() == 137
     assert pipeline.verdict().in_sink == CHECKPOINT_RECORDS
 
-    stopped = start(arm="before-decide@3")
+    stopped = start("--ui", "--ui-host", "0.0.0.0", arm="before-decide@3")
     stopped.await_point("before-decide@3")
+    stopped.await_health()
     _docker("kill", "--signal", "TERM", stopped.name)
     stopped.faults.release("before-decide@3")
     assert stopped.wait() == 0, stopped.output()

@@ -13,7 +13,8 @@ import typer
 from connectors.spec import load_spec
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.cli.run_command import UntilCaughtUp
+from spark_jobs.cli.page_options import UiHost, UiPort
+from spark_jobs.cli.run_command import Ui, UntilCaughtUp
 from twophase.errors import SparkUnavailableError
 
 
@@ -39,6 +40,9 @@ def submit(
         ),
     ] = None,
     until_caught_up: UntilCaughtUp = False,
+    ui: Ui = False,
+    ui_host: UiHost = "127.0.0.1",
+    ui_port: UiPort = 8080,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the line of spark-submit, and run nothing.")
     ] = False,
@@ -70,8 +74,9 @@ def submit(
     from spark_jobs.submit import Request, submission
 
     loaded = out.load(spec)
-    arguments = ("--until-caught-up",) if until_caught_up else ()
-    request = Request(spec, master, deploy_mode.value, environment, arguments, tuple(options or ()))
+    arguments = ["--until-caught-up"] if until_caught_up else []
+    arguments += ["--ui", "--ui-host", ui_host, "--ui-port", str(ui_port)] if ui else []
+    request = Request(spec, master, deploy_mode.value, environment, tuple(arguments), tuple(options or ()))
     wanted = submission(loaded, request, os.environ, _variables(spec), debug=out.debug)
     wanted.prepare()
     if dry_run and as_json:
