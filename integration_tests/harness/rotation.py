@@ -41,7 +41,7 @@ def seed_of_run() -> int | None:
 
 
 def turn(names: Sequence[str], seed: int) -> set[str]:
-    """A third of the names, whatever their order."""
+    """A quarter of the names, whatever their order."""
     shuffled = sorted(names)
     random.Random(seed).shuffle(shuffled)
-    return set(shuffled[: (len(shuffled) + 2) // 3])
+    return set(shuffled[: (len(shuffled) + 3) // 4])

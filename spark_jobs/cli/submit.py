@@ -63,7 +63,7 @@ def submit(
 
     With `--dry-run` the line can be run by hand; secrets in it are masked. What it names is written.
 
-    Exit code: that of spark-submit, 0 after a clean stop; 2 if the spec or the command line is wrong.
+    Exit code: 0 after a clean stop, else that of spark-submit; 2 if the spec or the command line is wrong.
 
     Examples:
 
