@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -15,6 +15,8 @@ from twophase.errors import ConnectorError, SpecError
 _log = logging.getLogger("eos.runner")
 
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_POLL_S: Final = 0.2
+"""The main thread must wake by itself: Python handles signals there, and the system may give one to another thread."""
 FAIR: Final = {"spark.scheduler.mode": "FAIR"}
 """Spark's setting for several pipelines: a long job of one does not keep those of others waiting for its end."""
 
@@ -65,11 +67,14 @@ def run_all(runs: Mapping[str, Callable[[], None]]) -> None:
     failed: dict[str, BaseException] = {}
     with ThreadPoolExecutor(len(runs), "eos-run") as threads:
         running: dict[Future[None], str] = {threads.submit(run): name for name, run in runs.items()}
-        for ended in as_completed(running):
-            if (error := ended.exception()) is not None:
-                failed[running[ended]] = error
-                if len(runs) > 1:  # the others may go on for long
-                    _log.error("pipeline=%s failed for good: %s", running[ended], _message(error))
+        waiting: set[Future[None]] = set(running)
+        while waiting:
+            done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
+            for ended in done:
+                if (error := ended.exception()) is not None:
+                    failed[running[ended]] = error
+                    if len(runs) > 1:  # the others may go on for long
+                        _log.error("pipeline=%s failed for good: %s", running[ended], _message(error))
     unforeseen = [error for error in failed.values() if not isinstance(error, ConnectorError)]
     if unforeseen or (failed and len(runs) == 1):
         raise [*unforeseen, *failed.values()][0]
