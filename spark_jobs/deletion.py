@@ -18,14 +18,17 @@ from twophase.errors import ConnectorError
 _FILES: Final = (
     "spark",
     "log",
+    "plans",
+    "pins",
     "spark.log*",
     "spark.stderr.log",
     "log4j2.properties",
     "admission.json",
     "history.sqlite*",
 )
-"""At the checkpoint location. Head stays, which is small: with the claims in the sinks it keeps a driver that was
-frozen meanwhile from writing, and lets the pipeline begin anew under its name."""
+"""At the checkpoint location. Savepoints stay: they are whole by themselves. Head stays, which is small: with the claims
+in the sinks it keeps a driver that was frozen meanwhile from writing, and lets the pipeline begin anew under its name.
+"""
 
 
 class UncommittedError(ConnectorError):

@@ -65,7 +65,7 @@ def spark_session(
         remedy = "see what spark-submit says" if runs else f"see {words}; `eos doctor` checks Java"
         raise SparkUnavailableError(message, remedy=remedy) from error
     if runs:  # and inherits nothing any more
-        pass
+        session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(modules)
     if "spark.sql.shuffle.partitions" not in spec.spark.conf:
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
     # What a batch raises, and a JVM that is gone, are told by the run itself, without a trace.

@@ -72,8 +72,6 @@ def stop(
     if into is not None and not savepoint:
         raise SpecError(f"what is {into} for?", remedy="it is where --savepoint writes")
     loaded = out.load(spec)
-    if savepoint and delete_all and into is None:
-        raise SpecError("--delete would delete the savepoint as well", remedy="say where: --savepoint DIR")
     facts: dict[str, object] = {}
     if not delete_all or running(loaded) is not None or loaded.checkpoint.head is not None:
         arguments = {"now": "true"} if now else {}
