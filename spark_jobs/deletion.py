@@ -26,9 +26,9 @@ _FILES: Final = (
     "admission.json",
     "history.sqlite*",
 )
-"""At the checkpoint location. Savepoints stay: they are whole by themselves. Head stays, which is small: with the claims
-in the sinks it keeps a driver that was frozen meanwhile from writing, and lets the pipeline begin anew under its name.
-"""
+"""At the checkpoint location. Savepoints stay, which are whole by themselves. Head stays, which is small: with the
+claims in the sinks it keeps a driver that was frozen meanwhile from writing, and lets the pipeline begin anew under its
+name."""
 
 
 class UncommittedError(ConnectorError):
