@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
+from integration_tests.services.debian import install
 from integration_tests.services.values import ServiceError
 
 _DEBIAN_PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
@@ -68,20 +68,9 @@ def logged(chrome: Chrome, kind: str) -> list[str]:
 def _programs() -> tuple[str, str]:
     found = shutil.which("chromium"), shutil.which("chromedriver")
     if not all(found):
-        _install()
+        install("Chromium", _DEBIAN_PACKAGES)
         found = shutil.which("chromium"), shutil.which("chromedriver")
     browser, driver = found
     if browser is None or driver is None:
         raise ServiceError("chromium or chromedriver is not on PATH, although its package is installed")
     return browser, driver
-
-
-def _install() -> None:
-    packages = " ".join(_DEBIAN_PACKAGES)
-    if os.getuid() != 0 or shutil.which("apt-get") is None:
-        raise ServiceError(f"there is no Chromium. On Debian or Ubuntu, as root: apt-get install {packages}")
-    for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *_DEBIAN_PACKAGES]):
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        done = subprocess.run(["apt-get", *command], capture_output=True, text=True, env=environment, check=False)
-        if done.returncode != 0:
-            raise ServiceError(f"Chromium could not be installed (apt-get install {packages}):\n{done.stderr[-2000:]}")

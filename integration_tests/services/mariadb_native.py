@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from integration_tests.services.debian import install
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.state import State, tail
 from integration_tests.services.values import ServiceError
@@ -62,7 +63,7 @@ class MariadbNative:
     def start(self) -> ServerProcess:
         """Start the server, installing it and creating its data folder where that is missing."""
         if _program("mariadbd") is None or _program("mariadb-install-db") is None:
-            self._install()
+            install("MariaDB's server", _DEBIAN_PACKAGES, "the package that holds mariadbd and mariadb-install-db")
         if not (self._folder / "data" / "mysql").exists():
             self._create()
         (self._folder / "grants.sql").write_text(_GRANTS)
@@ -79,23 +80,9 @@ class MariadbNative:
         command += [f"--datadir={self._folder / 'data'}", "--auth-root-authentication-method=normal", "--skip-test-db"]
         self._run(command, "MariaDB's data folder could not be created")
 
-    def _install(self) -> None:
-        packages = " ".join(_DEBIAN_PACKAGES)
-        if os.getuid() != 0 or shutil.which("apt-get") is None:
-            raise ServiceError(
-                f"MariaDB's server is not installed. On Debian or Ubuntu, as root: apt-get install {packages} "
-                "(elsewhere the package that holds mariadbd and mariadb-install-db)"
-            )
-        problem = f"MariaDB could not be installed (apt-get install {packages})"
-        self._run(["apt-get", "update", "-qq"], problem)
-        self._run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *_DEBIAN_PACKAGES], problem)
-
     def _run(self, command: list[str], problem: str) -> None:
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         with self.log.open("ab") as output:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, check=False
-            )
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False)
         if done.returncode != 0:
             raise ServiceError(f"{problem} ({self.log}):\n{tail(self.log)}")
 

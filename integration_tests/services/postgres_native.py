@@ -9,6 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from integration_tests.services.debian import install
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.readiness import await_database
 from integration_tests.services.state import State, data_folder, free_port, tail
@@ -116,21 +117,14 @@ class Postgres:
         self._run(single, "its user could not be created", b"CREATE ROLE eos LOGIN CREATEDB PASSWORD 'eos'\n")
 
     def _install(self) -> None:
-        if os.getuid() != 0 or shutil.which("apt-get") is None:
-            message = "PostgreSQL's server is not installed. On Debian or Ubuntu, as root: apt-get install "
-            raise ServiceError(message + _DEBIAN_PACKAGE)
-        _NO_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
-        _NO_CLUSTER.write_text("create_main_cluster = false\n")
-        problem = f"it could not be installed (apt-get install {_DEBIAN_PACKAGE})"
-        self._run(["apt-get", "update", "-qq"], problem)
-        self._run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", _DEBIAN_PACKAGE], problem)
+        if os.getuid() == 0:
+            _NO_CLUSTER.parent.mkdir(parents=True, exist_ok=True)
+            _NO_CLUSTER.write_text("create_main_cluster = false\n")
+        install("PostgreSQL's server", [_DEBIAN_PACKAGE])
 
     def _run(self, command: list[str], problem: str, given: bytes = b"") -> None:
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         with self._log.open("ab") as output:
-            done = subprocess.run(
-                command, input=given, stdout=output, stderr=output, env=environment, cwd="/", check=False
-            )
+            done = subprocess.run(command, input=given, stdout=output, stderr=output, cwd="/", check=False)
         if done.returncode != 0:
             raise ServiceError(f"PostgreSQL: {problem} ({self._log}):\n{tail(self._log)}")
 

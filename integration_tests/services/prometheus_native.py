@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from integration_tests.services.debian import one_at_a_time, run
 from integration_tests.services.state import PROJECT, State, free_port, tail
 from integration_tests.services.values import ServiceError
 
@@ -99,16 +100,12 @@ def _unpack(folder: Path, unpacked: Path) -> None:
         raise ServiceError("Prometheus is not installed, and there is no apt-get: put `prometheus` on the PATH")
     partly = folder / "partly"
     shutil.rmtree(partly, ignore_errors=True)
-    if os.getuid() == 0:
-        _run(["apt-get", "update", "-qq"], folder)
-    _run(["apt-get", "download", "-qq", _PACKAGE], folder)
+    problem = "Prometheus can be installed by hand; its package could not be fetched"
+    with one_at_a_time():
+        if os.getuid() == 0:
+            run(["apt-get", "update", "-qq"], problem)
+        run(["apt-get", "download", "-qq", _PACKAGE], problem, folder)
     for package in folder.glob(f"{_PACKAGE}_*.deb"):
-        _run(["dpkg-deb", "-x", str(package), str(partly)], folder)
+        run(["dpkg-deb", "-x", str(package), str(partly)], problem, folder)
         package.unlink()
     partly.rename(unpacked)
-
-
-def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ServiceError(f"`{' '.join(command)}` failed; Prometheus can be installed by hand:\n{done.stderr.strip()}")
