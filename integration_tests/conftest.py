@@ -15,6 +15,7 @@ import sqlalchemy
 from integration_tests import databases, topics
 from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.cluster.standalone import Cluster
+from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.rotation import seed_of_run, turn
@@ -135,6 +136,15 @@ def _only_on(request: pytest.FixtureRequest) -> None:
         found = request.getfixturevalue("services").database
         if found.name != server:
             pytest.skip(f"{Report.NOT_APPLICABLE}: {reason} (this run has {found})")
+
+
+@pytest.fixture
+def eos(tmp_path: Path) -> Iterator[CommandLine]:
+    """Commands of this test's own process, one after another."""
+    folder = tmp_path / "command-line"
+    folder.mkdir()
+    with CommandLine(folder) as command_line:
+        yield command_line
 
 
 @pytest.fixture

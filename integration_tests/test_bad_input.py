@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy.engine import make_url
 
@@ -15,14 +12,6 @@ pytestmark = pytest.mark.in_turns
 
 _RECORDS = 2 * CHECKPOINT_RECORDS
 _WRONG_PASSWORD = "not-the-password"
-
-
-@pytest.fixture
-def eos(tmp_path: Path) -> Iterator[CommandLine]:
-    folder = tmp_path / "command-line"
-    folder.mkdir()
-    with CommandLine(folder) as command_line:
-        yield command_line
 
 
 def test_a_wrong_spec_is_told_all_at_once(pipeline: Pipeline) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +11,6 @@ from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import Pipeline
 
 pytestmark = pytest.mark.any_server
-
-
-@pytest.fixture
-def eos(tmp_path: Path) -> Iterator[CommandLine]:
-    folder = tmp_path / "command-line"
-    folder.mkdir()
-    with CommandLine(folder) as command_line:
-        yield command_line
 
 
 def _doctor(pipeline: Pipeline, eos: CommandLine, code: int) -> dict[str, dict[str, Any]]:

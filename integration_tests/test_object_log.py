@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -99,14 +98,6 @@ def test_on_a_cluster(cluster_pipeline: ClusterPipeline, bucket: Bucket) -> None
         process.release(stem)  # a task on a worker lives on
     pipeline.catch_up()
     assert_exact(pipeline, bucket)
-
-
-@pytest.fixture
-def eos(tmp_path: Path) -> Iterator[CommandLine]:
-    folder = tmp_path / "command-line"
-    folder.mkdir()
-    with CommandLine(folder) as command_line:
-        yield command_line
 
 
 @pytest.mark.timeout(300)

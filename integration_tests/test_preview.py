@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +16,6 @@ from integration_tests.services import Services
 pytestmark = pytest.mark.any_server
 
 _OWN = ("eos_claim", "eos_permit", "eos_witness")
-
-
-@pytest.fixture
-def eos(tmp_path: Path) -> Iterator[CommandLine]:
-    folder = tmp_path / "command-line"
-    folder.mkdir()
-    with CommandLine(folder) as command_line:
-        yield command_line
 
 
 def _preview(pipeline: Pipeline, eos: CommandLine, *options: str) -> Ended:

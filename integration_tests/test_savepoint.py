@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ from integration_tests.savepoints import facts, keep_ids, run, succeed, take
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _FIRST, _LATER, _NEW = 2 * CHECKPOINT_RECORDS, 300, 100
-
-
-@pytest.fixture
-def eos(tmp_path: Path) -> Iterator[CommandLine]:
-    folder = tmp_path / "command-line"
-    folder.mkdir()
-    with CommandLine(folder) as command_line:
-        yield command_line
 
 
 @pytest.mark.timeout(900)

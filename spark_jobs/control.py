@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
+
+_POLL_S: Final = 0.2
+
+
+def pause(delay_s: float, is_stopping: Callable[[], bool]) -> bool:
+    """Block for so long, or until somebody asks to stop. False: somebody has."""
+    until_s = time.monotonic() + delay_s
+    while not is_stopping() and (left_s := until_s - time.monotonic()) > 0:
+        time.sleep(min(left_s, _POLL_S))
+    return not is_stopping()
 
 
 class StopRequestedError(Exception):

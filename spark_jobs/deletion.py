@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.registry import build_sink, open_head
+from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.driving import driver_of
 from spark_jobs.spark_log import LocalSparkLog
-from twophase.codec import decode_head
+from spark_jobs.stored_head import read_head
 from twophase.errors import ConnectorError
 
 _FILES: Final = (
@@ -52,11 +51,9 @@ def delete(spec: Spec) -> Deleted | None:
     Called when no driver runs; one that does is fenced. Raises UncommittedError, before anything is changed, where a
     decided checkpoint is not committed everywhere; HeadError, SinkUnavailableError, LostCommittableError.
     """
-    with closing(open_head(spec)) as store:
-        seen = store.read()
-    if seen is None:
+    head = read_head(spec)
+    if head is None:
         return None
-    head = decode_head(seen.value)
     if head.waiting:
         message = f"{spec.pipeline}: {head.waiting} checkpoints are decided and not committed in every sink"
         remedy = "commit them first: `eos run --until-caught-up`, or `eos transactions settle`"

@@ -101,9 +101,10 @@ class Epoch:
             .queryName(f"eos {self.spec.pipeline}")
             .option("checkpointLocation", f"file://{folder}")  # not as_uri(): Hadoop would take %20 literally
         )
-        at_once = writer.trigger(processingTime="0 seconds")  # `pacing` says when
         try:
-            return (writer.trigger(availableNow=True) if until_caught_up else at_once).start()
+            if until_caught_up:
+                return writer.trigger(availableNow=True).start()
+            return writer.trigger(processingTime="0 seconds").start()  # `pacing` says when
         except PySparkException as error:
             raise translate(error, "the start of the query") from error
 

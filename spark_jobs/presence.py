@@ -93,6 +93,13 @@ def running(spec: Spec) -> Presence | None:
     return max(found, key=lambda each: each.started_at, default=None)
 
 
+def check_stopped(spec: Spec) -> None:
+    """Raise IdentityError where somebody on this machine runs the pipeline."""
+    if (found := running(spec)) is not None:
+        message = f"{spec.pipeline} runs, as process {found.pid} at {found.host}"
+        raise IdentityError(message, remedy="stop it first: `eos stop`")
+
+
 def _living(path: Path) -> Presence | None:
     try:
         with path.open() as file:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
-from spark_jobs.control import StopControl
+from spark_jobs.control import StopControl, pause
 from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
@@ -42,8 +42,6 @@ from twophase.news import News
 from twophase.requests import Answer, Request
 
 _log = logging.getLogger("eos.runner")
-
-_POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ class Runner:
                 self._run(lasting)
                 ended = self._stopped()
             except ConnectorError as error:
-                ended = Answer(ok=False, message=error.message, facts={"remedy": error.remedy})
+                ended = Answer.refused(error)
                 raise
             finally:
                 lasting.on_demand.give_up("the run has ended")
@@ -155,12 +153,7 @@ class Runner:
                 _log.warning("%s; restarting in %.1f s", error.message, delay_s)
                 self._tell_event(Event(now, "restart", f"in {delay_s:.1f} s", checkpoint_id=self._hit, delay_s=delay_s))
                 self._tell(f"restarting in {delay_s:.1f} s")
-                self._wait(delay_s)
-
-    def _wait(self, delay_s: float) -> None:
-        until_s = time.monotonic() + delay_s
-        while not self.control.is_stopping() and (left_s := until_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, _POLL_S))
+                pause(delay_s, self.control.is_stopping)
 
     def _tell(self, state: str) -> None:
         for listener in self.listeners:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from spark_jobs.durable import sync
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, SpecError
 from twophase.values import SparkState
@@ -110,7 +110,7 @@ class LocalSparkLog:
         for place in (*described, folder / "offsets"):
             (place / f".{checkpoint_id}.crc").unlink(missing_ok=True)  # before: without it Spark reads the plan as well
             (place / str(checkpoint_id)).unlink(missing_ok=True)
-            _sync(place)
+            sync(place)
 
     def forget(self, incarnation: str) -> bool:
         """Delete Spark's checkpoint of an incarnation that a reset has ended. False: not all of it could be.
@@ -130,7 +130,7 @@ class LocalSparkLog:
         planned = (offsets / str(checkpoint_id), offsets / f".{checkpoint_id}.crc", offsets)
         for path in (*self._of_sources(folder), *planned, folder / "metadata", folder):
             if path.exists():
-                _sync(path)
+                sync(path)
 
     def _of_sources(self, folder: Path) -> list[Path]:
         """What else the plan rests on: nothing, where the sources are ours."""
@@ -190,14 +190,6 @@ def _state_partitions(offsets_log: str) -> int | None:
         return int(json.loads(offsets_log.splitlines()[1])["conf"][STATE_PARTITIONS])
     except (ValueError, KeyError, IndexError, TypeError):
         return None
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _numbers(folder: Path) -> list[int]:

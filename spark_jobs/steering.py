@@ -92,7 +92,7 @@ class Steering:
         try:
             return handler(request)
         except ConnectorError as error:
-            return Answer(ok=False, message=error.message, facts={"remedy": error.remedy})
+            return Answer.refused(error)
 
 
 def _asked_before(_request: Request) -> Answer:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.spec.settings import CheckpointSettings
+from spark_jobs.control import pause
 from twophase.errors import ConnectorError
 
 _log = logging.getLogger("eos.runner")
 
 _PAUSE_S: Final = (1.0, 60.0)
 """Before a checkpoint is run again: its interval, within these bounds."""
-
-_POLL_S: Final = 0.2
 
 
 @dataclass(slots=True)
@@ -61,7 +59,4 @@ class Tolerance:
 
     def pause(self) -> bool:
         """Block until it is time to try again. False: the pipeline is being stopped."""
-        until_s = time.monotonic() + self.pause_s
-        while not self.is_stopping() and (left_s := until_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, _POLL_S))
-        return not self.is_stopping()
+        return pause(self.pause_s, self.is_stopping)

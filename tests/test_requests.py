@@ -49,6 +49,12 @@ def _ask(channel: Channel, kind: str = "stop", patience_s: float = 60.0, **argum
     return channel.ask(kind, arguments, asked_by="a test", patience_s=patience_s)
 
 
+def test_what_is_asked_in_one_moment_is_heard_in_order(channel: Channel) -> None:
+    channel.clock = lambda: 1_800_000_000.0
+    asked = [_ask(channel, kind) for kind in ("savepoint", "checkpoint", "stop", "savepoint", "checkpoint", "stop")]
+    assert list(channel.pending()) == asked
+
+
 def test_asked_in_one_process_and_answered_in_another(spec: Spec, channel: Channel) -> None:
     first, second = _ask(channel, now="true"), _ask(channel, "checkpoint")
     with open_requests(spec) as other:

@@ -42,7 +42,7 @@ def test_a_pipeline_that_never_ran_has_nothing(tmp_path: Path) -> None:
 def test_all_that_a_plan_rests_on_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a job's own query the logs of its sources, too, and each folder after what stands in it."""
     synced: list[str] = []
-    monkeypatch.setattr(spark_log, "_sync", lambda path: synced.append(str(path.relative_to(folder))))
+    monkeypatch.setattr(spark_log, "sync", lambda path: synced.append(str(path.relative_to(folder))))
     plan = ["offsets/10", "offsets/.10.crc", "offsets", "metadata", "."]
     log = _written(tmp_path)
     folder = log.folder("inc")

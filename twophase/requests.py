@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from twophase.errors import HeadFormatError
+from twophase.errors import ConnectorError, HeadFormatError
 from twophase.head import Shelf
 
 FORMAT: Final = 1
@@ -46,6 +46,16 @@ class Answer:
     facts: Mapping[str, Any] = field(default_factory=dict)  # plain data
     at: float = field(default_factory=time.time)
 
+    @classmethod
+    def refused(cls, error: ConnectorError) -> Answer:
+        """It was not done, because of this."""
+        return cls(ok=False, message=error.message, facts={"remedy": error.remedy})
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it; empty where nothing was said."""
+        return str(self.facts.get("remedy", ""))
+
 
 @dataclass(slots=True)
 class Channel:
@@ -53,11 +63,13 @@ class Channel:
 
     shelf: Shelf
     clock: Callable[[], float] = time.time
+    _last_ms: int = 0  # of an id given here: what one channel asks is heard in the order in which it was asked
 
     def ask(self, kind: str, arguments: Mapping[str, str], *, asked_by: str, patience_s: float) -> Request:
         """Store a request durably. Raises HeadError."""
         now = self.clock()
-        name = f"{round(now * 1000):013d}-{secrets.token_hex(4)}"
+        self._last_ms = max(round(now * 1000), self._last_ms + 1)
+        name = f"{self._last_ms:013d}-{secrets.token_hex(4)}"
         request = Request(name, kind, dict(arguments), now, now + patience_s, asked_by)
         self.shelf.put(_asked(request.id), _dump(request))
         return request

@@ -47,7 +47,7 @@ def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s:
         remedy = "`eos status` shows whether it runs and what it does; wait longer with --timeout"
         raise NotRunningError(message, remedy=remedy)
     if not answer.ok:
-        raise RefusedError(answer.message, remedy=str(answer.facts.get("remedy", "")))
+        raise RefusedError(answer.message, remedy=answer.remedy)
     return answer
 
 

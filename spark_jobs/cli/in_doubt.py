@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
-from spark_jobs.cli.status import read_history
+from spark_jobs.stored_head import read_history
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt, Fate, doubt_of
@@ -76,9 +76,8 @@ def in_doubt(spec: Spec) -> Iterator[Held]:
             committer = committers[entry.name] = build_sink(spec, entry).committer(spec.pipeline)
             stack.callback(committer.close)
             life = before.head.incarnation if before is not None else NOBODY.incarnation
-            claimed = committer.inspect(
-                life, ()
-            ).claim_incarnation  # it then knows whose transactions it is asked about
+            # It then knows whose transactions it is asked about.
+            claimed = committer.inspect(life, ()).claim_incarnation
             if before is None and claimed is not None:
                 committer.inspect(life := claimed, ())
             listed += [(entry.name, each) for each in committer.prepared(life)]

@@ -16,9 +16,9 @@ from connectors.spec import Spec
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.cli.status import read_history
 from spark_jobs.driving import driver_of
 from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.stored_head import read_history
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.repair import Loss, Repaired

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 import typer
 
-from connectors.registry import build_sink, open_head
+from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.driving import driver_of
-from spark_jobs.presence import alone, running
+from spark_jobs.presence import alone, check_stopped
 from spark_jobs.spark_log import STATE_PARTITIONS, LocalSparkLog
-from twophase.codec import decode_head
-from twophase.errors import IdentityError, SpecError
+from spark_jobs.stored_head import read_head
+from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.rescale import Rescaled, is_at_rest
 
@@ -102,10 +101,7 @@ def _check_spec(spec: Spec, state_partitions: int) -> None:
 
 def _plan(spec: Spec, wanted: int) -> Plan:
     """Changes nothing. Raises IdentityError if the pipeline runs, SpecError if it has no state."""
-    presence = running(spec)
-    if presence is not None:
-        message = f"{spec.pipeline} runs, as process {presence.pid} at {presence.host}"
-        raise IdentityError(message, remedy="stop it first: `eos stop`")
+    check_stopped(spec)
     head, log = _head(spec), LocalSparkLog(spec.checkpoint.location)
     log.check_divisible(head.incarnation)
     spark = log.state(head.incarnation)
@@ -121,13 +117,8 @@ def _plan(spec: Spec, wanted: int) -> Plan:
 
 
 def _head(spec: Spec) -> HeadValue:
-    """As it is now. Raises SpecError for a pipeline that has completed nothing; looking makes no folder."""
-    is_there = spec.checkpoint.head is not None or (spec.checkpoint.location / "head").is_dir()
-    seen = None
-    if is_there:
-        with closing(open_head(spec)) as store:
-            seen = store.read()
-    head = decode_head(seen.value) if seen is not None else None
+    """As it is now. Raises SpecError for a pipeline that has completed nothing."""
+    head = read_head(spec)
     if head is None or head.completed < 0:
         message = f"pipeline {spec.pipeline} has completed no checkpoint yet, so that it has no state"
         raise SpecError(message, remedy=f"give {STATE_PARTITIONS} in the spec's `spark.conf`: the first run takes it")

@@ -10,7 +10,6 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
-from connectors.registry import open_head
 from connectors.spec import Spec, promise
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
@@ -18,8 +17,8 @@ from spark_jobs.cli.status_text import of_detail, of_overview
 from spark_jobs.history.store import NEWEST
 from spark_jobs.overview import Overview, detail, overview
 from spark_jobs.overview_facts import detail_facts, facts
+from spark_jobs.stored_head import read_history
 from twophase.errors import HistoryError
-from twophase.status import Status, read_status
 
 _REFRESHED_S = 1.0
 
@@ -68,17 +67,6 @@ def status(
     else:
         found = overview(loaded, read_history(loaded), limit, NEWEST)
         _show(loaded, found, as_json=as_json)
-
-
-def read_history(spec: Spec) -> Status | None:
-    """A pipeline that never ran has no folder for head, and looking must not make one."""
-    if spec.checkpoint.head is None and not (spec.checkpoint.location / "head").is_dir():
-        return None
-    store = open_head(spec)
-    try:
-        return read_status(store)
-    finally:
-        store.close()
 
 
 def _show(spec: Spec, found: Overview, *, as_json: bool) -> None:

@@ -251,7 +251,7 @@ def answered(request: Request, answer: Answer) -> Event:
     kind: EventKind = "savepoint" if request.kind == "savepoint" else "request"
     message = f"{request.kind}, asked by {request.asked_by}: {answer.message}"
     facts = {**answer.facts, "id": request.id, "request": request.kind, "ok": answer.ok}
-    return Event(answer.at, kind, message, remedy=str(answer.facts.get("remedy", "")), facts=facts)
+    return Event(answer.at, kind, message, remedy=answer.remedy, facts=facts)
 
 
 def of_record(record: CheckpointRecord) -> Checkpoint:

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.registry import open_head
 from connectors.spec import Spec
 from spark_jobs.history.store import History
 from spark_jobs.page.live import Live
 from spark_jobs.presence import Presence, running
-from twophase.codec import decode_head
+from spark_jobs.stored_head import read_head
 from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
@@ -60,14 +59,7 @@ class Watched:
 
     def head(self) -> HeadValue | None:
         """What is decided; None for a pipeline that never ran, of which looking makes nothing. Raises HeadError."""
-        if self.spec.checkpoint.head is None and not (self.spec.checkpoint.location / "head").is_dir():
-            return None
-        store = open_head(self.spec)
-        try:
-            read = store.read()
-        finally:
-            store.close()
-        return decode_head(read.value) if read is not None else None
+        return read_head(self.spec)
 
     def presence(self) -> Presence | None:
         """Who runs it on this machine."""

@@ -33,7 +33,7 @@ class Savepoints:
         try:
             taken = take(self._spec, Path(into) if into else None)
         except ConnectorError as error:
-            return Answer(ok=False, message=error.message, facts={"remedy": error.remedy})
+            return Answer.refused(error)
         number = taken.manifest.checkpoint_id
         facts = {"folder": str(taken.folder), "id": taken.manifest.id, "checkpoint_id": number}
         return Answer(ok=True, message=f"savepoint of checkpoint {number}", facts=facts)

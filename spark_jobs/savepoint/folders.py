@@ -1,9 +1,8 @@
-"""Folders that are being filled: held by their writer, swept away once that is dead, durable when they are whole."""
+"""Folders that are being filled: held by their writer, swept away once that is dead."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -14,22 +13,6 @@ from typing import Final
 LOCK: Final = ".lock"
 """In a folder that is being written: held by its writer, so that others know whether that one lives."""
 _JUST_S: Final = 60.0
-
-
-def sync_folders(folder: Path) -> None:
-    """Make the names in a folder and in those below it survive a power cut; their files are synced. Raises OSError."""
-    for path in (each for each in folder.rglob("*") if each.is_dir()):
-        sync(path)
-    sync(folder)
-
-
-def sync(path: Path) -> None:
-    """Make a file or folder survive a power cut. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

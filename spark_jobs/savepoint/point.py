@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from connectors.registry import open_head
 from connectors.spec import Spec
 from spark_jobs.presence import running
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.stored_head import read_history
 from twophase.errors import SavepointError
 from twophase.head_value import HeadValue
-from twophase.status import Status, read_status
+from twophase.status import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ def newest(spec: Spec) -> Point:
     if not spec.sources:
         message = f"{spec.pipeline} is written by a job of your own, whose Spark checkpoint is not known here"
         raise SavepointError(message, remedy="savepoints are of pipelines that `eos run` runs")
-    status = _status(spec)
+    status = read_history(spec)
     if status is None or status.head.committed < 0:
         message = f"{spec.pipeline} has not committed a checkpoint yet: there is nothing to keep"
         raise SavepointError(message, remedy="run it until `eos status` shows one that is committed")
@@ -64,13 +63,6 @@ def newest(spec: Spec) -> Point:
         records=(),
     )
     return Point(at, status, log.folder(head.incarnation), plans.kept(spec.checkpoint.location, head.incarnation))
-
-
-def _status(spec: Spec) -> Status | None:
-    if spec.checkpoint.head is None and not (spec.checkpoint.location / "head").is_dir():
-        return None  # looking must not make one
-    with closing(open_head(spec)) as store:
-        return read_status(store)
 
 
 def positions_at(status: Status, number: int) -> Mapping[str, Mapping[str, int]]:

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from spark_jobs.durable import sync, sync_folders
 from spark_jobs.savepoint import manifest as manifests
-from spark_jobs.savepoint.folders import sync, sync_folders
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.spark_files import state_ids
 from spark_jobs.source_offset import SourceOffset

@@ -5,18 +5,18 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from connectors.contracts import Source
-from connectors.registry import build_sink, build_source, open_head
+from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from spark_jobs.driving import driver_of
 from spark_jobs.pipeline import trunk_rows
-from spark_jobs.presence import running
+from spark_jobs.presence import check_stopped
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import rewriting
 from spark_jobs.savepoint.changes import Changes, compare
@@ -26,12 +26,12 @@ from spark_jobs.savepoint.query import plan_of
 from spark_jobs.savepoint.repeated import Repeated, is_of, repeated
 from spark_jobs.savepoint.spark_files import state_ids
 from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.stored_head import read_history
 from twophase.codec import decode_head
 from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_life
-from twophase.status import Status, read_status
 from twophase.values import SinkState, StartingPoint
 
 
@@ -66,14 +66,12 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
     can be made again.
     """
     manifest = manifests.checked(allowed.folder)
-    if (presence := running(spec)) is not None:
-        message = f"{spec.pipeline} runs: process {presence.pid} on {presence.host}"
-        raise IdentityError(message, remedy="stop it first (`eos stop`)")
+    check_stopped(spec)
     sources = [build_source(entry) for entry in spec.sources]
     plan = plan_of(spec, trunk_rows(spark, spec, sources))
     at = decode_head((allowed.folder / manifests.HEAD).read_bytes())
     changes = compare(manifest.plan, plan, _operators_in(allowed.folder, manifest))
-    status = _status(spec)
+    status = read_history(spec)
     if status is not None and status.head.pipeline != spec.pipeline:
         message = (
             f"the checkpoint location belongs to pipeline {status.head.pipeline!r}, the spec names {spec.pipeline!r}"
@@ -175,11 +173,6 @@ def _seed(
 
 def _operators_in(folder: Path, manifest: Manifest) -> int:
     return len(state_ids((folder / manifests.SPARK / "commits" / str(manifest.checkpoint_id)).read_text()))
-
-
-def _status(spec: Spec) -> Status | None:
-    with closing(open_head(spec)) as store:
-        return read_status(store)
 
 
 @contextmanager

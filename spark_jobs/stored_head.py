@@ -1,0 +1,36 @@
+"""What head says of the pipeline of a spec, for those who only look: whether it runs or not, and if it never has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from connectors.registry import open_head
+from connectors.spec import Spec
+from twophase.codec import decode_head
+from twophase.head import HeadStore
+from twophase.head_value import HeadValue
+from twophase.status import Status, read_status
+
+
+def read_head(spec: Spec) -> HeadValue | None:
+    """Head as it is now; None: the pipeline never ran here. Raises HeadError."""
+    with _opened(spec) as store:
+        seen = store.read() if store is not None else None
+    return decode_head(seen.value) if seen is not None else None
+
+
+def read_history(spec: Spec) -> Status | None:
+    """Head and the records that it retains; None: the pipeline never ran here. Raises HeadError."""
+    with _opened(spec) as store:
+        return read_status(store) if store is not None else None
+
+
+@contextmanager
+def _opened(spec: Spec) -> Iterator[HeadStore | None]:
+    """A pipeline that never ran has no folder for head, and looking must not make one."""
+    if spec.checkpoint.head is None and not (spec.checkpoint.location / "head").is_dir():
+        yield None
+        return
+    with closing(open_head(spec)) as store:
+        yield store
