@@ -44,7 +44,7 @@ class Epoch:
 
     spec: Spec
     control: StopControl
-    listeners: Sequence[Listener]
+    listener: Listener
     driver: Driver
     log: LocalSparkLog
     sources: Sequence[Source]
@@ -61,7 +61,7 @@ class Epoch:
 
     def __post_init__(self) -> None:
         """One object for all batches."""
-        self._checkpoints = Checkpoints(self.driver, self.log, self.listeners, self._plan, self._tell_lost, self._lag)
+        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self._plan, self._tell_lost, self._lag)
 
     def run(self, *, until_caught_up: bool) -> None:
         """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
@@ -161,6 +161,5 @@ class Epoch:
         progress, known = query.lastProgress, self._unplanned
         if progress is not None and progress.batchId == known and (plan_s := progress_of.plan_s(progress)) is not None:
             self._unplanned = None
-            for listener in self.listeners:
-                listener.planned(progress.batchId, plan_s)
+            self.listener.planned(progress.batchId, plan_s)
         return progress

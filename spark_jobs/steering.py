@@ -34,17 +34,18 @@ class Steering:
     _answers: dict[str, tuple[Request, Answer]] = field(default_factory=dict)  # that are not stored yet
     _over: threading.Event = field(default_factory=threading.Event)
     _is_away: bool = False
-    _thread: threading.Thread = field(init=False)
+    _thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to listen. What was asked before that was asked of an earlier run, which has ended: it is told so."""
         self._look(_asked_before)
-        self._thread = threading.Thread(target=self._listen, name="eos-steering", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._listen, name="eos-steering", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def is_alive(self) -> bool:
-        """Whether it listens, or is done with that."""
-        return self._over.is_set() or self._thread.is_alive()
+        """Whether it listens, or has not begun to, or is done with that. May be called from any thread."""
+        return self._thread is None or self._over.is_set() or self._thread.is_alive()
 
     def answer(self, request: Request, answer: Answer) -> None:
         """What became of a request that a handler has begun. May be called from any thread; does not block."""
@@ -54,7 +55,8 @@ class Steering:
     def close(self) -> None:
         """Blocks until the request under way is done and what is answered is stored, where head can be reached."""
         self._over.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
         self._look(self._handle)
 
     def _listen(self) -> None:

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.epoch import Epoch
+from spark_jobs.report import Listener
 from twophase.errors import LostCommittableError, PrepareError
 
 
@@ -54,7 +55,7 @@ class _Started(Epoch):
 
 def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
     control = StopControl("SIGTERM received" if stopping else "")
-    rest: Any = ([], driver, None, [], None, _Pacing(), _OnDemand(), None)
+    rest: Any = (Listener(), driver, None, [], None, _Pacing(), _OnDemand(), None)
     _Started(cast(Any, None), control, *rest, failure=failure).run(until_caught_up=False)
 
 

@@ -133,8 +133,7 @@ def test_a_changelog_needs_what_it_was_written_upon(spark: Path) -> None:
 @pytest.mark.usefixtures("spark")
 def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> None:
     answers: dict[str, Answer] = {}
-    savepoints = Savepoints(files.spec_in(tmp_path))
-    savepoints.answer = lambda request, answer: answers.update({request.id: answer})
+    savepoints = Savepoints(files.spec_in(tmp_path), lambda request, answer: answers.update({request.id: answer}))
     for number, into in enumerate((str(tmp_path / "kept"), str(tmp_path / "orders.yaml"))):
         savepoints.begin(Request(str(number), "savepoint", {"into": into}, 0.0, "somebody", 1.0))
     savepoints.close()
