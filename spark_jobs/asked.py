@@ -1,4 +1,4 @@
-"""What others ask of a run while it lives: to stop, a checkpoint, a savepoint. Each is answered, however the run ends."""
+"""What others ask of a run: to stop, a checkpoint, a savepoint. Each is answered, however the run ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Asked:
         self._stops: list[Request] = []  # answered when the run has ended
         self.on_demand = OnDemand(sources, self._reply)
         handlers = {"stop": self._stop, "checkpoint": self.on_demand.ask, "savepoint": self._savepoints.begin}
-        self._steering = Steering(channel, handlers, lambda request, answer: listener.happened(answered(request, answer)))
+        self._steering = Steering(
+            channel, handlers, lambda request, answer: listener.happened(answered(request, answer))
+        )
 
     def is_heard(self) -> bool:
         """Whether the thread that hears requests lives. May be called from any thread."""
