@@ -1,6 +1,6 @@
 # The commands of this project; `make` alone lists them. Each one sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit matrix image demo bench screenshots check format clean
+.PHONY: help setup test test-unit matrix image demo chaos bench screenshots check format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -22,6 +22,11 @@ image: ## build the product's image, and kill it beside Kafka and MySQL in conta
 
 demo: ## run the example job, kill it in the middle, restart it, and count (SERVICES=docker|native for real servers)
 	@scripts/demo
+
+chaos: ## faults of every kind against a pipeline under load, MINUTES=10 long (SEED=n, LOG=file: taken up again)
+	@scripts/setup
+	@.venv/bin/python -m integration_tests.chaos run --minutes $(or $(MINUTES),10) --log $(or $(LOG),chaos.jsonl) \
+	  $(if $(SEED),--seed $(SEED))
 
 bench: ## measure the rates, beside the machine's raw limit
 	@scripts/bench

@@ -16,9 +16,9 @@ import sqlalchemy
 
 from integration_tests.bench import topic as records
 from integration_tests.conftest import TopicFactory
+from integration_tests.harness.link import Link
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.harness.rotation import seed_of_run
-from integration_tests.harness.slow_link import SlowLink
 from integration_tests.services import Services
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -72,7 +72,7 @@ def test_a_backlog_goes_in_checkpoints_of_about_one_length(
     pipeline.spec["checkpoint"] |= {"interval": f"{_TARGET_S:g}s", "max_records_per_checkpoint": "auto"}
     url = sqlalchemy.make_url(pipeline.table.url)
     assert url.host is not None
-    with SlowLink(url.host, url.port or 3306, bytes_per_s) as link:
+    with Link(url.host, url.port or 3306, bytes_per_s) as link:
         slow = url.set(host="127.0.0.1", port=link.port).render_as_string(hide_password=False)
         pipeline.environment["SINK_URL"] = slow
         process = pipeline.start()

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo.job import Driver, Job
+from examples.demo.job import Job
 from examples.demo.place import Place
 from examples.demo.verdict import judge
 from examples.eos import reference
 from integration_tests.conftest import TopicFactory
+from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services
 
@@ -30,7 +31,7 @@ def place(services: Services, database: str, topic: TopicFactory) -> Place:
     return found
 
 
-def _run_until_a_task_has_failed(driver: Driver, place: Place, words: Words) -> None:
+def _run_until_a_task_has_failed(driver: PipelineProcess, place: Place, words: Words) -> None:
     while "InjectedFailureError" not in driver.output():
         words.produce()
         await_rows(driver, place, words)

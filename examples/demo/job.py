@@ -22,15 +22,6 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For Java: a driver that lives for half a minute gains nothing from thorough compilation, which halves its start."""
 
 
-class Driver(PipelineProcess):
-    """One run of the driver, with its JVM and workers."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """None as long as it runs."""
-        return self._process.poll()
-
-
 class Job:
     """The job over its whole life, from run to run. Use as a context manager: at its end none of its processes lives.
 
@@ -44,9 +35,9 @@ class Job:
         self._folder = folder
         self._place = place
         self._spec = _copy(folder, place, changes)
-        self.drivers: list[Driver] = []
+        self.drivers: list[PipelineProcess] = []
 
-    def start(self, fault: str | None) -> Driver:
+    def start(self, fault: str | None) -> PipelineProcess:
         """Start the driver. It stops at the point `fault`, if that is given, and waits there to be killed."""
         number = len(self.drivers) + 1
         faults = Faults(self._folder / f"faults-{number}")
@@ -58,7 +49,7 @@ class Job:
             "JDK_JAVA_OPTIONS": f"{_SHORT_LIVED} {os.environ.get('JDK_JAVA_OPTIONS', '')}".strip(),
         }
         log = self._folder / f"driver-{number}.log"
-        driver = Driver(["run", str(self._spec)], self._folder, log, faults, environment)
+        driver = PipelineProcess(["run", str(self._spec)], self._folder, log, faults, environment)
         self.drivers.append(driver)
         return driver
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from examples.demo.errors import DemoError
 from examples.demo.feed import Feed
-from examples.demo.job import Driver, Job
+from examples.demo.job import Job
 from examples.demo.place import Place
 from examples.demo.verdict import Verdict, judge
+from integration_tests.harness.pipeline_process import PipelineProcess
 
 RECORDS = 20_000
 RECORDS_PER_S = 1_000
@@ -64,13 +65,13 @@ class Play:
         """A line of progress."""
         print(f"[{time.monotonic() - self._began_s:4.0f} s] {line}", flush=True)
 
-    def _start(self, fault: str | None) -> Driver:
+    def _start(self, fault: str | None) -> PipelineProcess:
         driver = self.job.start(fault)
         again = "again " if len(self.job.drivers) > 1 else ""
         self.tell(f"starting the job {again}({driver.log.name})")
         return driver
 
-    def _watch(self, driver: Driver, reached: Callable[[], bool]) -> None:
+    def _watch(self, driver: PipelineProcess, reached: Callable[[], bool]) -> None:
         """Show progress until something is reached. Raises DemoError if the driver ends or nothing moves any more."""
         failures = 0
         self._moved_s = time.monotonic()
@@ -86,7 +87,7 @@ class Play:
             self._show(driver)
             time.sleep(_POLL_S)
 
-    def _show(self, driver: Driver) -> None:
+    def _show(self, driver: PipelineProcess) -> None:
         now_s = time.monotonic()
         if now_s - self._shown_s < _SHOW_S:
             return
@@ -98,13 +99,13 @@ class Play:
             raise DemoError(f"no new row for {_STALL_S:g} s, with {seen[1]:,} of {RECORDS:,}: see {driver.log}")
         self._shown, self._shown_s = seen, now_s
 
-    def _died(self, driver: Driver, code: int) -> DemoError:
+    def _died(self, driver: PipelineProcess, code: int) -> DemoError:
         errors = _ERROR.findall(driver.output())
         said = " ".join(errors[-1].split()) if errors else "it gave no reason"
         return DemoError(f"the driver ended with exit code {code}: {said}; see {driver.log}")
 
 
-def _stands_at(driver: Driver, fault: str) -> bool:
+def _stands_at(driver: PipelineProcess, fault: str) -> bool:
     return driver.faults.stopped(fault) is not None
 
 

@@ -31,10 +31,14 @@ _POLL_S = 0.05
 
 
 class Cluster:
-    """Use as a context manager: at its end none of its processes lives, nor any that they started."""
+    """Use as a context manager: at its end none of its processes lives, nor any that they started.
 
-    def __init__(self, folder: Path) -> None:
+    `cores`: of each worker; with more than one, several drivers find room at once.
+    """
+
+    def __init__(self, folder: Path, cores: int = 1) -> None:
         self._folder = folder
+        self._cores = cores
         self.python = make_interpreter(folder / "python")
         self._daemons: list[int] = []  # sessions, those of workers that were killed too: their tasks may outlive them
         self._port, self._page = free_ports(2)
@@ -44,9 +48,18 @@ class Cluster:
     def executor_of(self, task: int) -> int:
         """The process id of the executor's JVM in which the task of this Python worker runs."""
         for parent in psutil.Process(task).parents():
-            if any("CoarseGrainedExecutorBackend" in word for word in parent.cmdline()):
+            if _is_executor(parent):
                 return parent.pid
         raise AssertionError(f"process {task} is no child of an executor")
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors' JVMs, of whichever driver."""
+        return [each for worker in self.workers for each in session.members(worker) if _is_executor(each)]
+
+    def tasks(self) -> list[psutil.Process]:
+        """Python processes in which tasks run, and the daemons that start them."""
+        found = [each for worker in self.workers for each in session.members(worker)]
+        return [each for each in found if not session.is_java(each)]
 
     def partition_of(self, task: int) -> int:
         """The partition that it works on, as its executor of one core has logged it."""
@@ -93,7 +106,7 @@ class Cluster:
         self.close()
 
     def _start_worker(self, number: int) -> int:
-        arguments = ["--cores", "1", "--memory", "1g", "--webui-port", str(free_ports(1)[0])]
+        arguments = ["--cores", str(self._cores), "--memory", f"{self._cores}g", "--webui-port", str(free_ports(1)[0])]
         work = self._folder / f"work-{number}"
         return self._start("worker.Worker", f"worker-{number}", *arguments, "--work-dir", str(work), self.master)
 
@@ -135,6 +148,13 @@ class Cluster:
         except (OSError, json.JSONDecodeError):  # not yet
             return {}
         return state
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def free_ports(count: int) -> Sequence[int]:

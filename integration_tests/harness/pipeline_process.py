@@ -92,6 +92,16 @@ class PipelineProcess:
                 raise AssertionError(self._report(f"did not come so far that it prints {text}"))
             time.sleep(_POLL_S)
 
+    @property
+    def pid(self) -> int:
+        """Of the driver, and of the session of all that it has started."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None as long as it runs."""
+        return self._process.poll()
+
     def release(self, stem: str) -> None:
         """Let the process that stopped at this point go on."""
         self.faults.release(stem)

@@ -7,9 +7,9 @@ from itertools import islice
 
 from confluent_kafka import Producer
 
-from examples.demo.job import Driver
 from examples.demo.place import Place
 from examples.eos import reference
+from integration_tests.harness.pipeline_process import PipelineProcess
 
 ROUND = 500
 """Records produced at a time, which one or two checkpoints take: about 80 of them contain an x."""
@@ -35,7 +35,7 @@ class Words:
         assert self._producer.flush(60) == 0
 
 
-def await_rows(driver: Driver, place: Place, words: Words) -> None:
+def await_rows(driver: PipelineProcess, place: Place, words: Words) -> None:
     """Until everything that was produced is in the table."""
     deadline = time.monotonic() + _ROUND_S
     while (count := place.table.count()) < len(words.produced):

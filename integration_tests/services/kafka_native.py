@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration_tests.services.kafka_jars import KAFKA_VERSION, classpath
@@ -16,12 +18,12 @@ _CLUSTER_ID = "eos0kafka0native000001"
 
 # As in docker/compose.yaml, but for the addresses.
 _PROPERTIES = """\
-node.id=1
+node.id={node}
 process.roles=broker,controller
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.quorum.voters={voters}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners={advertised}
+listener.security.protocol.map={protocols},CONTROLLER:PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs={data}
@@ -50,35 +52,61 @@ appender.stdout.layout.pattern = %d %p %c{1}: %m%n
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What a node is among others."""
+
+    node: int
+    voters: str  # of all nodes, as controller.quorum.voters takes them
+    listeners: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # more of them: port, and the one it tells
+    settings: str = ""
+    heap: str = "768m"
+
+
 class KafkaNative:
     """How to start the broker; the process itself is remembered by the caller."""
 
     server = Server("Apache Kafka", KAFKA_VERSION)
 
-    def __init__(self, state: State, data: Path, port: int, controller_port: int) -> None:
+    def __init__(self, state: State, data: Path, port: int, controller_port: int, member: Member | None = None) -> None:
         self._state = state
         self._data = data / "kafka"
         self._properties = data / "kafka.properties"
         self._logging = data / "kafka-log4j2.properties"
-        self._ports = {"port": port, "controller_port": controller_port}
-        self.log = state.log("kafka")
+        self._member = member or Member(1, f"1@127.0.0.1:{controller_port}")
+        self._listeners = {"PLAINTEXT": (port, port), **self._member.listeners}
+        self._controller_port = controller_port
+        self.log = state.log("kafka" if member is None else f"kafka-{member.node}")
         self.bootstrap = f"127.0.0.1:{port}"
 
     def start(self) -> ServerProcess:
         """Start the broker, on an empty folder after formatting it."""
         java = _java()
         libraries = classpath(self._state)
-        self._properties.write_text(_PROPERTIES.format(data=self._data, **self._ports))
+        self._properties.write_text(self._settings())
         self._logging.write_text(_LOGGING)
         if not (self._data / "meta.properties").exists():
             self._format(java, libraries)
         return ServerProcess.start(
             [
-                *(java, "-Xms256m", "-Xmx768m", f"-Dlog4j2.configurationFile={self._logging}"),
+                *(java, "-Xms256m", f"-Xmx{self._member.heap}", f"-Dlog4j2.configurationFile={self._logging}"),
                 *("-cp", libraries, "kafka.Kafka", str(self._properties)),
             ],
             self.log,
         )
+
+    def _settings(self) -> str:
+        found = self._listeners.items()
+        common = _PROPERTIES.format(
+            node=self._member.node,
+            voters=self._member.voters,
+            listeners=",".join(f"{name}://127.0.0.1:{port}" for name, (port, _) in found),
+            advertised=",".join(f"{name}://127.0.0.1:{port}" for name, (_, port) in found),
+            protocols=",".join(f"{name}:PLAINTEXT" for name in self._listeners),
+            controller_port=self._controller_port,
+            data=self._data,
+        )
+        return common + self._member.settings  # the last line of a name counts
 
     def _format(self, java: str, libraries: str) -> None:
         command = [java, f"-Dlog4j2.configurationFile={self._logging}", "-cp", libraries, "kafka.tools.StorageTool"]

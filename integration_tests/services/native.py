@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 from integration_tests.services.kafka_native import KafkaNative
 from integration_tests.services.mariadb_native import MariadbNative
@@ -54,6 +55,14 @@ class Native:
     def start_database(self) -> None:
         """Start MariaDB again."""
         self.up()
+
+    def pause_database(self) -> None:
+        """Have MariaDB do nothing any more."""
+        os.kill(self._processes()["mariadb"].pid, signal.SIGSTOP)
+
+    def resume_database(self) -> None:
+        """Let it go on."""
+        os.kill(self._processes()["mariadb"].pid, signal.SIGCONT)
 
     def kill_kafka(self) -> None:
         """End the broker at once."""

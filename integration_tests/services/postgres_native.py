@@ -74,6 +74,11 @@ class Postgres:
         document = self._state.load().get("process")
         return document is not None and ServerProcess.from_json(document).running()
 
+    @property
+    def pid(self) -> int:
+        """Of its first process; each connection has one of its own below it."""
+        return self._process().pid
+
     def kill(self) -> None:
         """End it at once."""
         process = self._process()

@@ -1,0 +1,88 @@
+"""Command line of the chaos runs."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from integration_tests.chaos import log as logs
+from integration_tests.chaos.arena import possible_kinds, stack
+from integration_tests.chaos.plan import KINDS, round_of
+from integration_tests.chaos.round import fight
+from integration_tests.services import obtain
+from integration_tests.services.postgres_native import Postgres
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    minutes: Annotated[float, typer.Option(help="begin no round after this time")] = 10.0,
+    seed: Annotated[int | None, typer.Option(help="of the faults and their order; without it a new one")] = None,
+    faults: Annotated[int, typer.Option(help="in each round")] = 12,
+    rate: Annotated[float, typer.Option(help="records a second")] = 1500.0,
+    kind: Annotated[str, typer.Option(help="where MySQL comes from: docker, native (MariaDB) or auto")] = "auto",
+    log: Annotated[
+        Path, typer.Option(help="a line for each round; with the seed's rounds in it, goes on after them")
+    ] = (Path("chaos.jsonl")),
+    only: Annotated[list[str] | None, typer.Option(help="a kind of fault, again and again for several")] = None,
+) -> None:
+    """Run rounds until the time is over. Ends with one JSON line; exit code 1 if anything is lost or doubled."""
+    chosen = seed if seed is not None else secrets.randbelow(1_000_000)
+    until_s = time.monotonic() + 60 * minutes
+    postgres = Postgres()
+    services = obtain(kind, _tell)
+    postgres.up()
+    folder = Path(tempfile.mkdtemp(prefix="eos-chaos-"))
+    folder.chmod(0o755)
+    possible = possible_kinds(folder)
+    if missing := set(KINDS) - possible:
+        _tell(f"not possible on this machine, and left out: {', '.join(sorted(missing))}")
+    number = logs.next_round(logs.read(log), chosen)
+    _tell(f"seed {chosen}, from round {number}; logs of the pipeline and its servers in {folder}")
+    mine: list[logs.Line] = []
+    with stack(folder, services, postgres) as held:
+        while not mine or time.monotonic() < until_s:
+            fought = round_of(chosen, number, faults, possible & set(only) if only else possible)
+            _tell(f"round {number}: {fought.count} faults; {dict(fought.variants)}")
+            outcome = fight(held, fought, rate, _tell)
+            mine.append(outcome.facts())
+            logs.append(log, mine[-1])
+            _tell(json.dumps(mine[-1]))
+            if not outcome.is_exact:
+                break  # what is there is to be looked at
+            number += 1
+    found = logs.summed(mine)
+    print(json.dumps(found), flush=True)
+    raise typer.Exit(0 if found["verdict"] == "exactly once" else 1)
+
+
+@app.command("sum")
+def sum_up(files: Annotated[list[Path], typer.Argument(help="logs of runs")]) -> None:
+    """Sum up logs of several runs into one JSON object. Exit code 1 if a round was broken."""
+    found = logs.summed([line for file in files for line in logs.read(file)])
+    print(json.dumps(found, indent=2))
+    raise typer.Exit(0 if found["verdict"] == "exactly once" else 1)
+
+
+@app.command()
+def kinds() -> None:
+    """Show the kinds of fault, with their weights and how long they last."""
+    for name, each in KINDS.items():
+        lasts = f"{each.hold_s[0]:g} to {each.hold_s[1]:g} s" if each.hold_s[1] else "at once"
+        print(f"{name:26} weight {each.weight:g}, {lasts:12} {', '.join(filter(None, each.targets))}")
+
+
+def _tell(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,198 @@
+"""Where a round is fought: servers and a Spark cluster, which last, and what is its own: topic, tables, pipeline."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from integration_tests import databases
+from integration_tests.chaos import chain
+from integration_tests.chaos.brokers import Brokers
+from integration_tests.chaos.clock import Clock
+from integration_tests.chaos.disk import Disk
+from integration_tests.chaos.load import Load
+from integration_tests.chaos.plan import KINDS, Round
+from integration_tests.chaos.servers import DatabaseServer, MySqlServer, PostgresServer, link_to, through
+from integration_tests.chaos.supervised import Supervised
+from integration_tests.cluster.pipeline import cluster_conf
+from integration_tests.cluster.standalone import Cluster
+from integration_tests.harness.fast_start import fast_start
+from integration_tests.harness.link import Link
+from integration_tests.harness.oracle import PostgresTable, SinkTable
+from integration_tests.services import Services
+from integration_tests.services.postgres_native import Postgres
+from twophase.codec import decode_head
+from twophase.errors import HeadError
+from twophase.head_value import HeadValue
+from twophase.local_head import LocalHead
+
+PARTITIONS: Final = 4
+TABLE: Final = "records"
+_CORES: Final = 2
+"""Of each worker: two drivers find room at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """What lasts from round to round."""
+
+    folder: Path
+    brokers: Brokers
+    servers: Mapping[str, DatabaseServer]  # by kind
+    links: Mapping[str, Link]  # by name of a broker or kind of a database
+    cluster: Cluster
+    services: Services
+    postgres: Postgres
+
+
+@contextmanager
+def stack(folder: Path, services: Services, postgres: Postgres) -> Iterator[Stack]:
+    """Start what a run needs besides the databases."""
+    with ExitStack() as held:
+        brokers = held.enter_context(Brokers(folder / "kafka"))
+        servers: dict[str, DatabaseServer] = {"mysql": MySqlServer(services), "postgresql": PostgresServer(postgres)}
+        links = {kind: held.enter_context(link_to(server.url)) for kind, server in servers.items()}
+        links |= {f"broker-{number}": link for number, link in enumerate(brokers.links)}
+        (folder / "cluster").mkdir()
+        cluster = held.enter_context(Cluster(folder / "cluster", _CORES))
+        yield Stack(folder, brokers, servers, links, cluster, services, postgres)
+
+
+@dataclass(slots=True)
+class Arena:
+    """One round's own."""
+
+    stack: Stack
+    folder: Path
+    topic: str
+    written: str  # the topic of the Kafka sink
+    partitions: int
+    tables: Mapping[str, SinkTable | PostgresTable]  # by kind of database
+    commits: Mapping[str, str]
+    disk: Disk
+    clock: Clock
+    load: Load
+    supervised: Supervised
+
+    @property
+    def location(self) -> Path:
+        """Where the pipeline keeps its memory."""
+        return self.disk.folder
+
+    def head(self) -> HeadValue | None:
+        """As it is now; None: it cannot be read at this moment."""
+        try:
+            found = LocalHead(self.location).read()
+        except HeadError:
+            return None
+        return decode_head(found.value) if found is not None else None
+
+    def left(self) -> list[str]:
+        """What the pipeline has left prepared, or in its log."""
+        head = self.head()
+        assert head is not None
+        prepared = [each for table in self.tables.values() for each in table.prepared(head.incarnation)]
+        log = self.location / "log"
+        return prepared + [str(path) for path in log.rglob("*") if path.is_file()]
+
+
+def possible_kinds(folder: Path) -> set[str]:
+    """What this machine can do: some faults take the right to mount, or a library."""
+    impossible = set()
+    if not Disk(folder / "probe").is_real:
+        impossible |= {kind for kind in KINDS if kind.startswith("disk")}
+    if not Clock(folder).is_real:
+        impossible |= {kind for kind in KINDS if kind.startswith("clock")}
+    return set(KINDS) - impossible
+
+
+@contextmanager
+def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
+    """Make what a round needs, and start its load and its pipeline; at the end only its logs are left."""
+    name = f"eos_chaos_{fought.number}_{secrets.token_hex(3)}"
+    folder = stack.folder / f"round-{fought.number}"
+    folder.mkdir()
+    with ExitStack() as held:
+        urls = {"mysql": held.enter_context(_database(stack.services, name)), "postgresql": _postgres(stack, name)}
+        tables: dict[str, SinkTable | PostgresTable] = {
+            "mysql": SinkTable(urls["mysql"], TABLE),
+            "postgresql": PostgresTable(urls["postgresql"], TABLE),
+        }
+        for kind, table in tables.items():
+            key = "PRIMARY KEY" if fought.variants[kind] == "upsert" else "NOT NULL"
+            table.execute(f"CREATE TABLE {TABLE} (id BIGINT, k BIGINT {key}, n BIGINT, previous BIGINT)")
+        for topic in (name, f"{name}-written"):
+            stack.brokers.create(topic, PARTITIONS)
+        disk = held.enter_context(Disk(folder / "checkpoints"))
+        clock = Clock(folder)
+        shutil.copy(Path(str(chain.__file__)), folder / "chain.py")
+        linked = {kind: through(url, stack.links[kind]) for kind, url in urls.items()}
+        spec = _spec(name, stack, linked, fought.variants)
+        jumps = any(fault.kind == "clock jumped" for each in fought.faults for fault in each)
+        supervised = Supervised(folder, spec, {**fast_start(), **(clock.environment if jumps else {})})
+        load = Load(stack.brokers.bootstrap, name, PARTITIONS, records_per_s)
+        made = Arena(
+            stack, folder, name, f"{name}-written", PARTITIONS, tables, fought.variants, disk, clock, load, supervised
+        )
+        with supervised.watching():
+            load.start()
+            yield made
+        for table in tables.values():
+            if (head := made.head()) is not None:
+                table.roll_back(head.incarnation)
+
+
+@contextmanager
+def _database(services: Services, name: str) -> Iterator[str]:
+    databases.create(services, name)
+    yield f"{services.database_url.rstrip('/')}/{name}"
+    databases.drop(services, name)
+
+
+def _postgres(stack: Stack, name: str) -> str:
+    """Stays until the server is stopped: a database of PostgreSQL's with something prepared cannot be dropped."""
+    table = PostgresTable(f"{stack.postgres.url}postgres", "")
+    table.execute(f"CREATE DATABASE {name}")
+    return f"{stack.postgres.url}{name}"
+
+
+def _spec(name: str, stack: Stack, urls: Mapping[str, str], commits: Mapping[str, str]) -> dict[str, Any]:
+    brokers = stack.brokers.linked
+    source = {
+        "name": "incoming",
+        "connector": "kafka",
+        "bootstrap_servers": brokers,
+        "topics": [name],
+        "format": {"type": "json", "schema": "id BIGINT, k BIGINT, n BIGINT"},
+    }
+    sinks: list[dict[str, Any]] = [
+        {"name": kind, "from": "chained", "connector": kind, "url": url, "table": TABLE, "commit": commits[kind]}
+        for kind, url in urls.items()
+    ]
+    for each in sinks:
+        if each["commit"] == "upsert":
+            each["key"] = ["k"]
+    written = {"bootstrap_servers": brokers, "topic": f"{name}-written", "key": ["k"], "commit": "write-ahead-log"}
+    sinks.append({"name": "written", "from": "chained", "connector": "kafka", **written})
+    return {
+        "pipeline": name,
+        "checkpoint": {
+            "location": "./checkpoints",
+            "interval": "500ms",
+            "timeout": "60s",
+            "max_records_per_checkpoint": 20_000,
+        },
+        "restart": {"strategy": "exponential-delay", "initial_delay": "200ms", "max_delay": "2s"},
+        "spark": {
+            "master": stack.cluster.master,
+            "conf": {**cluster_conf(stack.cluster), "spark.cores.max": "2", "spark.task.maxFailures": "4"},
+        },
+        "sources": [source],
+        "transforms": [{"name": "chained", "from": "incoming", "python": "chain:chained"}],
+        "sinks": sinks,
+    }

@@ -1,0 +1,82 @@
+"""The load of a round: records that never repeat, in order by key, at an even rate, from begin to end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from array import array
+from typing import Final
+
+from confluent_kafka import KafkaError, Message, Producer
+
+KEYS: Final = 12
+"""Of each partition: a record's key never changes its partition, so that its order is defined."""
+
+_PULSE_S: Final = 0.05
+_FLUSH_S: Final = 180.0
+
+
+class Load(threading.Thread):
+    """Produces until it is stopped: `id`, from 0 without a gap; `k`, the key; `n`, the number within it."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, records_per_s: float) -> None:
+        super().__init__(name="load", daemon=True)
+        # Idempotent, without giving up: what is measured is the pipeline, not the producer.
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "request.timeout.ms": 5000,
+                "delivery.timeout.ms": 600_000,
+                "queue.buffering.max.messages": 1_000_000,
+                "log_level": 0,
+            }
+        )
+        self._topic = topic
+        self._per_pulse = max(1, round(records_per_s * _PULSE_S))
+        self._ending = threading.Event()
+        self._partition_of = [partition for _ in range(KEYS) for partition in range(partitions)]  # by key
+        self._numbers = [0] * len(self._partition_of)
+        self.produced = 0
+        self.acknowledged = array("q")  # ids
+        self.errors: list[str] = []
+
+    def grow(self, partition: int) -> None:
+        """Give a new partition keys of its own. Called when it has a leader."""
+        self._numbers += [0] * KEYS
+        self._partition_of += [partition] * KEYS
+
+    def run(self) -> None:
+        """See threading.Thread."""
+        due_s = time.monotonic()
+        while not self._ending.is_set():
+            for _ in range(self._per_pulse):
+                self._send()
+            self._producer.poll(0)
+            due_s = max(
+                due_s + _PULSE_S, time.monotonic() - 1.0
+            )  # what a busy machine missed is made up for, a second's
+            self._ending.wait(max(due_s - time.monotonic(), 0.0))
+
+    def end(self) -> None:
+        """Produce no more; returns when the brokers have everything."""
+        self._ending.set()
+        self.join()
+        if left := self._producer.flush(_FLUSH_S):
+            self.errors.append(f"{left} records were not taken within {_FLUSH_S:g} s")
+
+    def _send(self) -> None:
+        key = self.produced % len(self._partition_of)
+        value = json.dumps({"id": self.produced, "k": key, "n": self._numbers[key]})
+        partition = self._partition_of[key]
+        self._producer.produce(self._topic, value.encode(), partition=partition, on_delivery=self._delivered)
+        self._numbers[key] += 1
+        self.produced += 1
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.acknowledged.append(json.loads(message.value() or b"{}")["id"])
+        else:
+            self.errors.append(error.str())

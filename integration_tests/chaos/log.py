@@ -1,0 +1,69 @@
+"""The log of a run: a JSON line for each round. It tells where a run that was cut off goes on, and can be summed up."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+Line = dict[str, Any]
+
+_FATES: Final = ("lost", "duplicated", "unexpected", "recovered", "out_of_order")
+
+
+def append(log: Path, line: Line) -> None:
+    """Add a round."""
+    with log.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def read(log: Path) -> list[Line]:
+    """All rounds of a log; none where there is no log. A line that a kill has cut off is left out: its round is new."""
+    if not log.exists():
+        return []
+    lines = []
+    for text in log.read_text().splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            continue
+    return lines
+
+
+def next_round(lines: Iterable[Line], seed: int) -> int:
+    """The number of the first round of this seed that is not in the log."""
+    return 1 + max((line["round"] for line in lines if line["seed"] == seed), default=-1)
+
+
+def summed(lines: Sequence[Line]) -> Line:
+    """All rounds as one: what they did and what came of it."""
+    faults: Counter[str] = Counter()
+    exits: Counter[str] = Counter()
+    for line in lines:
+        faults.update(line["faults"])
+        exits.update(line["driver_exits"])
+    recoveries = sorted(each for line in lines for each in line["recoveries_s"])
+    counts = [count for line in lines for count in line["counts"].values()]
+    broken = [f"seed {line['seed']}, round {line['round']}" for line in lines if line["verdict"] != "exactly once"]
+    return {
+        "verdict": "BROKEN" if broken or not lines else "exactly once",
+        "rounds": len(lines),
+        "seeds": sorted({line["seed"] for line in lines}),
+        "hours": round(sum(line["duration_s"] for line in lines) / 3600, 2),
+        "records": sum(line["records"] for line in lines),
+        "ok": sum(line["counts"].get("the topic", {}).get("ok", 0) for line in lines),
+        **{fate: sum(count[fate] for count in counts) for fate in _FATES},
+        "left": sum(len(line["left"]) for line in lines),
+        "faults": faults.total(),
+        "faults_by_kind": dict(faults.most_common()),
+        "recovery_s": {
+            "p50": round(statistics.median(recoveries), 2) if recoveries else None,
+            "p99": round(recoveries[int(0.99 * (len(recoveries) - 1))], 2) if recoveries else None,
+            "max": recoveries[-1] if recoveries else None,
+        },
+        "driver_exits": dict(exits),
+        **({"broken": broken} if broken else {}),
+    }

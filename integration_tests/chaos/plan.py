@@ -1,0 +1,116 @@
+"""What a round does: which variants of commit, and which faults in which order. The same for the same seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_OVERLAPPING: Final = 0.3
+"""Of the faults that may, so many begin while the one before lasts."""
+
+VARIANTS: Final = (
+    {"mysql": "two-phase", "postgresql": "upsert"},
+    {"mysql": "two-phase", "postgresql": "two-phase"},
+    {"mysql": "write-ahead-log", "postgresql": "two-phase"},
+    {"mysql": "upsert", "postgresql": "write-ahead-log"},
+)
+"""Of the two databases; the topic is written by a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of fault."""
+
+    weight: float  # how often, beside others
+    hold_s: tuple[float, float] = (0.0, 0.0)  # how long, at least and at most; nothing: it is over at once
+    targets: tuple[str, ...] = ("",)
+    alone: bool = False  # it looks at what comes of it, so that no other fault may come between
+
+
+_BROKERS: Final = ("broker-0", "broker-1", "broker-2")
+_DATABASES: Final = ("mysql", "postgresql")
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "driver killed": Kind(6),
+    "driver's JVM killed": Kind(2),
+    "driver stopped": Kind(2, (2, 15)),
+    "driver superseded": Kind(1, alone=True),
+    "two drivers": Kind(1, alone=True),
+    "executor killed": Kind(4),
+    "executor stopped": Kind(2, (2, 10)),
+    "Python worker killed": Kind(4),
+    "Python worker stopped": Kind(2, (2, 10)),
+    "machine of a worker lost": Kind(2, (2, 6)),
+    "broker killed": Kind(4, (1, 8), _BROKERS),
+    "broker stopped": Kind(3, (4, 8), _BROKERS),
+    "database killed": Kind(4, (0, 4), _DATABASES),
+    "database stopped": Kind(3, (2, 8), _DATABASES),
+    "connections cut": Kind(4, (0, 4), (*_BROKERS, *_DATABASES)),
+    "connections slow": Kind(3, (3, 8), (*_BROKERS, *_DATABASES)),
+    "connections half open": Kind(2, (1, 4), (*_BROKERS, *_DATABASES)),
+    "disk full": Kind(2, (2, 8)),
+    "disk read-only": Kind(2, (2, 8), ("head", "spark")),
+    "topic grown": Kind(1, alone=True),
+    "transaction rolled back": Kind(1, alone=True),
+    "clock jumped": Kind(2, (2, 8), ("+3600", "-3600", "+40", "-40")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One that is done to the pipeline."""
+
+    kind: str
+    hold_s: float  # from its begin to its end, where it does not end by itself
+    target: str  # what it is done to; empty where there is but one
+    pause_s: float  # before it, from the recovery of the one before, or from its begin
+    seed: int  # for what it chooses at the moment
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round does."""
+
+    seed: int
+    number: int
+    variants: Mapping[str, str]  # by kind of database
+    faults: Sequence[Sequence[Fault]]  # one, or two that overlap
+
+    @property
+    def count(self) -> int:
+        """Of all its faults."""
+        return sum(map(len, self.faults))
+
+
+def round_of(seed: int, number: int, count: int, possible: Collection[str] = tuple(KINDS)) -> Round:
+    """The round of this number, with so many faults; `possible`: the kinds that this machine can do."""
+    chance = random.Random(f"{seed} {number}")
+    variants = VARIANTS[(seed + number) % len(VARIANTS)]
+    kinds = [kind for kind in KINDS if kind in possible and _fits(kind, variants)]
+    weights = [KINDS[kind].weight for kind in kinds]
+    faults: list[list[Fault]] = []
+    for fault in (_fault(chance, kind) for kind in chance.choices(kinds, weights, k=count)):
+        if faults and len(faults[-1]) == 1 and _may_overlap(faults[-1][0], fault) and chance.random() < _OVERLAPPING:
+            faults[-1].append(fault)
+        else:
+            faults.append([fault])
+    return Round(seed, number, variants, faults)
+
+
+def _fault(chance: random.Random, kind: str) -> Fault:
+    settings = KINDS[kind]
+    hold_s = round(chance.uniform(*settings.hold_s), 2)
+    return Fault(kind, hold_s, chance.choice(settings.targets), round(chance.uniform(0, 2), 2), chance.getrandbits(32))
+
+
+def _may_overlap(first: Fault, second: Fault) -> bool:
+    """Two of three brokers must not be away at once: then nobody may acknowledge a record."""
+    if KINDS[first.kind].alone or KINDS[second.kind].alone or first.kind == second.kind:
+        return False
+    return not (first.target and first.target.split("-")[0] == second.target.split("-")[0])
+
+
+def _fits(kind: str, variants: Mapping[str, str]) -> bool:
+    return kind != "transaction rolled back" or "two-phase" in variants.values()

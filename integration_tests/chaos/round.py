@@ -1,0 +1,144 @@
+"""One round, from the first record to the verdict."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from integration_tests.chaos import oracle
+from integration_tests.chaos.arena import Arena, Stack, arena
+from integration_tests.chaos.nemesis import ChaosError, Done, attack
+from integration_tests.chaos.oracle import Count
+from integration_tests.chaos.plan import Round
+from integration_tests.harness.drain import drain
+
+_CAUGHT_UP_S: Final = 300.0
+_FEWEST: Final = 0.3
+"""Of the records that the load would produce on an idle machine, so many must have been moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a round has shown."""
+
+    fought: Round
+    done: tuple[Done, ...]
+    records: int
+    duration_s: float
+    exits: Mapping[int, int]  # of drivers, by code
+    counts: Mapping[str, Count]  # by place: the topic, each sink
+    left: tuple[str, ...]  # prepared, or in the log
+    problem: str = ""  # that ended it early
+
+    @property
+    def is_exact(self) -> bool:
+        """Nothing was lost, nothing came twice, nothing is left."""
+        return not self.problem and not self.left and all(count.exact for count in self.counts.values())
+
+    def facts(self) -> dict[str, Any]:
+        """One line of the log."""
+        faults = Counter(fault.kind for each in self.done for fault in each.faults)
+        return {
+            "seed": self.fought.seed,
+            "round": self.fought.number,
+            "verdict": "exactly once" if self.is_exact else "BROKEN",
+            "variants": dict(self.fought.variants),
+            "records": self.records,
+            "duration_s": round(self.duration_s, 1),
+            "faults": dict(sorted(faults.items())),
+            "recoveries_s": [round(each.recovery_s, 2) for each in self.done],
+            "driver_exits": {str(code): count for code, count in sorted(self.exits.items())},
+            "counts": {
+                place: {name: getattr(count, name) for name in Count.__slots__} for place, count in self.counts.items()
+            },
+            "left": list(self.left),
+            **({"problem": self.problem} if self.problem else {}),
+        }
+
+
+def fight(stack: Stack, fought: Round, records_per_s: float, tell: Callable[[str], None]) -> Outcome:
+    """Blocks for minutes. What the pipeline does wrong is in the outcome; raises where the servers cannot go on."""
+    began_s = time.monotonic()
+    done: list[Done] = []
+    counts: dict[str, Count] = {}
+    left: tuple[str, ...] = ()
+    problem = ""
+    with arena(stack, fought, records_per_s) as place:
+        try:
+            for each in attack(place, fought.faults, tell):
+                done.append(each)
+                tell(f"  recovered in {each.recovery_s:.1f} s; {_so_far(place)}")
+            moved_s = time.monotonic() - began_s
+            place.load.end()
+            _await_caught_up(place)
+            if (code := place.supervised.finish()) != 0:
+                problem = f"the last driver ended with {code}: see {place.supervised.current.log}"
+            else:
+                counts, left = _counted(place), tuple(place.left())
+            if place.load.errors:
+                problem = f"the load was not taken: {place.load.errors[:3]}"
+            elif place.load.produced < _FEWEST * moved_s * records_per_s:
+                problem = f"only {place.load.produced:,} records were produced in {moved_s:.0f} s"
+        except ChaosError as error:
+            problem = str(error)
+        return Outcome(
+            fought,
+            tuple(done),
+            place.load.produced,
+            time.monotonic() - began_s,
+            dict(place.supervised.exits),
+            counts,
+            left,
+            problem,
+        )
+
+
+def _so_far(place: Arena) -> str:
+    head = place.head()
+    committed = f"committed up to checkpoint {head.committed}" if head is not None else "head is away"
+    return f"{place.load.produced:,} records; {committed}; epoch {head.epoch if head is not None else '?'}"
+
+
+def _await_caught_up(place: Arena) -> None:
+    """Until everything that is in the topic is committed everywhere."""
+    deadline = time.monotonic() + _CAUGHT_UP_S
+    ends = _ends(place.stack.brokers.bootstrap, place.topic, place.partitions)
+    while True:
+        head = place.head()
+        if head is not None and head.committed == head.completed:
+            at = head.positions.get("incoming", {})
+            if all(at.get(split, 0) >= end for split, end in ends.items()):
+                return
+        if time.monotonic() > deadline:
+            message = f"it has not caught up within {_CAUGHT_UP_S:g} s: see {place.folder}"
+            raise ChaosError(message)
+        time.sleep(0.1)
+
+
+def _ends(bootstrap: str, topic: str, partitions: int) -> dict[str, int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "chaos-ends"})
+    try:
+        found = {}
+        for number in range(partitions):
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=60)
+            found[f"{topic}/{number}"] = int(end)
+        return found
+    finally:
+        consumer.close()
+
+
+def _counted(place: Arena) -> dict[str, Count]:
+    bootstrap = place.stack.brokers.bootstrap
+    topic = oracle.produced(drain(bootstrap, place.topic))
+    counts = {"the topic": oracle.of_source(topic, place.load.acknowledged)}
+    for kind, table in place.tables.items():
+        rows = oracle.frame_of(table.execute(f"SELECT id, k, n, previous FROM {table.name}"))
+        judge = oracle.of_merged if place.commits[kind] == "upsert" else oracle.of_rows
+        counts[f"{kind}, {place.commits[kind]}"] = judge(topic, rows)
+    counts["kafka, write-ahead-log"] = oracle.of_messages(topic, drain(bootstrap, place.written))
+    return counts

@@ -1,0 +1,90 @@
+"""A driver under supervision, as systemd would have it: ended for whatever reason, it is started again."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from integration_tests.harness.faults import Faults
+from integration_tests.harness.pipeline_process import PipelineProcess
+
+_AGAIN_S: Final = 0.5
+_POLL_S: Final = 0.1
+
+
+class Supervised:
+    """Use `watching` around the time in which it is to run. `exits`: how often it ended by itself, by exit code."""
+
+    def __init__(self, folder: Path, spec: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.exits: Counter[int] = Counter()
+        self._environment = environment
+        self._started: list[PipelineProcess] = []
+        self._watches = threading.Lock()
+        self._over = threading.Event()
+        self._current: PipelineProcess | None = None
+        self.spec = folder / "pipeline.yaml"
+        self.spec.write_text(json.dumps(spec, indent=2))
+
+    @property
+    def current(self) -> PipelineProcess:
+        """The newest driver."""
+        assert self._current is not None
+        return self._current
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Start it, and see to it that it runs; at the end nothing of it lives."""
+        self.start()
+        thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+            for each in self._started:
+                each.kill()
+
+    @contextmanager
+    def by_hand(self) -> Iterator[None]:
+        """Nothing is started but what the caller starts."""
+        with self._watches:
+            yield
+
+    def start(self, command: str = "run", *options: str, arm: Sequence[str] = ()) -> PipelineProcess:
+        """Start `eos <command>`; with `run` that is the one that is watched from now on."""
+        number = len(self._started)
+        faults = Faults(self.folder / f"faults-{number}")
+        for stem in arm:
+            faults.arm(stem)
+        log = self.folder / f"{command}-{number}.log"
+        arguments = [command, str(self.spec), *options]
+        process = PipelineProcess(arguments, self.folder, log, faults, self._environment)
+        self._started.append(process)
+        if command == "run":
+            self._current = process
+        return process
+
+    def finish(self) -> int:
+        """Stop it cleanly; returns its exit code."""
+        self._over.set()
+        with self._watches:
+            self.current.terminate()
+            return self.current.wait()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_POLL_S):
+            with self._watches:
+                code = self.current.exit_code
+                if code is not None and not self._over.is_set():
+                    self.exits[code] += 1
+                    self.current.kill()  # what it has left behind, as a container's end does
+                    time.sleep(_AGAIN_S)
+                    self.start()

@@ -1,0 +1,133 @@
+"""A TCP link to a server that can be slow, cut, or half open; honest otherwise."""
+
+from __future__ import annotations
+
+import math
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Literal, Self
+
+_CHUNK: Final = 16_384  # bytes
+_AT_ONCE: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST, as a firewall or a dead host's successor does
+
+
+@dataclass(eq=False, slots=True)
+class _Connection:
+    client: socket.socket
+    server: socket.socket | None  # None: of a link that stalls, which never gets so far
+    stalled: bool = False
+
+    def close(self, *, at_once: bool = False) -> None:
+        for each in (self.client, self.server):
+            if each is not None:
+                if at_once:
+                    each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+                with suppress(OSError):  # it is closed already
+                    each.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads from it
+                each.close()
+
+
+class Link:
+    """Used as a context manager; `port` is where it listens, on the loopback address.
+
+    `bytes_per_s` is the rate towards the server, which all connections share; it may be changed at any time.
+    """
+
+    def __init__(self, host: str, port: int, bytes_per_s: float = math.inf) -> None:
+        self.bytes_per_s = bytes_per_s
+        self._target = host, port
+        self._state: Literal["open", "cut", "stalled"] = "open"
+        self._connections: set[_Connection] = set()
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._free_at_s = 0.0
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+
+    def cut(self) -> None:
+        """End every connection at once, and each new one, until `restore`."""
+        self._change("cut", end=True)
+
+    def stall(self) -> None:
+        """Carry nothing more, on the connections of now also after `restore`; neither side hears of it."""
+        self._change("stalled", end=False)
+
+    def restore(self) -> None:
+        """New connections are carried again."""
+        with self._lock:
+            self._state = "open"
+        self.bytes_per_s = math.inf
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.close()
+        self.cut()
+
+    def _change(self, state: Literal["cut", "stalled"], *, end: bool) -> None:
+        with self._lock:
+            self._state = state
+            connections, self._connections = self._connections, set() if end else self._connections
+            for each in connections:
+                each.stalled = True
+        if end:
+            for each in connections:
+                each.close(at_once=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:  # closed
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        connection = _Connection(client, None)
+        if self._state == "open":
+            try:
+                connection.server = socket.create_connection(self._target)
+            except OSError:  # the server is away
+                connection.close(at_once=True)
+                return
+        with self._lock:
+            connection.stalled = self._state != "open" or connection.server is None
+            if self._state != "cut":
+                self._connections.add(connection)
+        if self._state == "cut":
+            connection.close(at_once=True)
+        elif connection.server is not None:
+            back = threading.Thread(target=self._carry, args=(connection, connection.server, client), daemon=True)
+            back.start()
+            self._carry(connection, client, connection.server, slow=True)
+
+    def _carry(
+        self, connection: _Connection, source: socket.socket, target: socket.socket, *, slow: bool = False
+    ) -> None:
+        try:
+            while (content := source.recv(_CHUNK)) and not connection.stalled:
+                if slow:
+                    self._wait(len(content))
+                target.sendall(content)
+        except OSError:
+            pass  # one side is gone: so is the other
+        if not connection.stalled:
+            with self._lock:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _wait(self, size: int) -> None:
+        with self._turn:
+            now = time.monotonic()
+            self._free_at_s = max(self._free_at_s, now) + size / self.bytes_per_s
+            until_s = self._free_at_s
+        time.sleep(max(until_s - now, 0))
