@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
 
 from connectors.spec import Spec
 from spark_jobs.history import entries
@@ -20,7 +19,6 @@ from spark_jobs.history.model import (
     Event,
     Run,
     SinkCommit,
-    SplitLag,
     acknowledgements_of,
     failure,
     of_record,
@@ -33,10 +31,6 @@ from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
-_SAMPLED_S: Final = 1.0
-_SPLITS_PER_S: Final = 100
-"""Lag is sampled at most so often, and of very many splits less often."""
-
 
 class Recorder(Listener):
     """Of one run. Everything it is told is given to `filing` at once."""
@@ -46,9 +40,8 @@ class Recorder(Listener):
         self._filing = filing
         self._run_id = run_id
         self._variants = variants
-        self._mask = mask
+        self._mask = lambda text: _storable(mask(text))
         self._incarnation = ""
-        self._sample_at = 0.0
         self._told = ("", "")  # error and message of the newest failure
 
     def begun(self, at: float) -> None:
@@ -108,9 +101,8 @@ class Recorder(Listener):
         committed_at = report.at if is_whole else None
         tasks = report.acknowledgements or acknowledgements_of(record)
         seconds = phases(record.started_at, record.decided_at, committed_at, report.durations_s, tasks)
-        lag = report.splits
         at = scope.incarnation, scope.checkpoint_id
-        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, lag), *self._sample(lag or ()))
+        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits))
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
         """See Listener."""
@@ -125,12 +117,10 @@ class Recorder(Listener):
     def _with_variant(self, of: SinkCommit, *, direct: bool) -> SinkCommit:
         return replace(of, variant="at-least-once" if direct else self._variants.get(of.sink, ""))
 
-    def _sample(self, lag: tuple[SplitLag, ...]) -> tuple[SplitLag, ...]:
-        now = time.time()
-        if now < self._sample_at:
-            return ()
-        self._sample_at = now + max(_SAMPLED_S, len(lag) / _SPLITS_PER_S)
-        return lag
+
+def _storable(text: str) -> str:
+    """What is no Unicode, such as half of a pair in somebody's name for a file, as its escape: SQLite takes none."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 @contextmanager
