@@ -143,6 +143,13 @@ def test_what_is_old_or_too_much_goes(path: Path) -> None:
             assert database.execute(f"SELECT COUNT(DISTINCT seq) FROM {table}").fetchone() == (100,)
 
 
+def test_a_state_is_known_for_as_long_as_it_lasts(path: Path) -> None:
+    """A pipeline that runs for months tells that it does only once."""
+    write(path, Event(AT, "state", "starting"), Event(AT + 1, "failure", "no space"), Event(AT + 2, "state", "running"))
+    write(path, Event(AT + 99, "request", "a checkpoint"), retention=Retention(age_s=10.0))
+    assert [each.message for each in History(path).events()] == ["a checkpoint", "running"]
+
+
 def test_a_pipeline_that_stood_still_for_long_has_its_history_on(path: Path) -> None:
     """Its start tells again what head knows, however old: each counts once, and the history goes on behind it."""
     write(path, RUN, *whole(0), *whole(1))

@@ -6,7 +6,8 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Final
 
-_MOST: Final = {"event": 10_000, "detail": 1_000}  # rows
+_DETAILS: Final = 1_000
+_EVENTS: Final = 10_000
 _NEWEST: Final = 100
 """So many checkpoints stay at any age: as many as a start tells again (driving.tell_found), which must count once."""
 _RUNS: Final = 1_000
@@ -27,10 +28,12 @@ def prune(connection: sqlite3.Connection, retention: Retention, now: float) -> N
     run, oldest = connection.execute, now - retention.age_s
     newest = "SELECT seq FROM checkpoint ORDER BY seq DESC LIMIT ?"
     run(f"DELETE FROM checkpoint WHERE decided_at < ? AND seq NOT IN ({newest})", (oldest, _NEWEST))
-    run("DELETE FROM event WHERE at < ?", (oldest,))
-    for table, most in {"checkpoint": retention.checkpoints, **_MOST}.items():
+    for table, most in {"checkpoint": retention.checkpoints, "detail": _DETAILS}.items():
         last = f"SELECT seq FROM {table} ORDER BY seq DESC LIMIT 1 OFFSET ?"
         run(f"DELETE FROM {table} WHERE seq <= ({last})", (most,))
+    last = "SELECT seq FROM event ORDER BY seq DESC LIMIT 1 OFFSET ?"
+    state = "SELECT seq FROM event WHERE kind = 'state' ORDER BY seq DESC LIMIT 1"  # it holds until the next one
+    run(f"DELETE FROM event WHERE (at < ? OR seq <= ({last})) AND seq NOT IN ({state})", (oldest, _EVENTS))
     (first,) = run("SELECT COALESCE(MIN(seq), 0) FROM checkpoint").fetchone()
     for table in ("sink", "detail", "aborted"):
         run(f"DELETE FROM {table} WHERE seq < ?", (first,))
