@@ -40,7 +40,7 @@ class Recorder(Listener):
         self._filing = filing
         self._run_id = run_id
         self._variants = variants
-        self._mask = lambda text: _storable(mask(text))
+        self._mask = mask
         self._incarnation = ""
         self._told = ("", "")  # error and message of the newest failure
 
@@ -63,7 +63,7 @@ class Recorder(Listener):
         """See Listener."""
         if event.error:
             self._told = event.error, event.message
-        message, remedy = self._mask(event.message), self._mask(event.remedy)
+        message, remedy = self._text(event.message), self._text(event.remedy)
         self._filing.add(replace(event, message=message, remedy=remedy, run_id=self._run_id))
 
     def found(self, status: Status) -> None:
@@ -84,7 +84,7 @@ class Recorder(Listener):
                 self._complete(record, self._run_id)
             case Aborted(scope, error):
                 names = scope.incarnation, scope.checkpoint_id, scope.epoch, scope.attempt
-                self._filing.add(AbortedTry(*names, now, type(error).__name__, self._mask(error.message)))
+                self._filing.add(AbortedTry(*names, now, type(error).__name__, self._text(error.message)))
             case SinkCommitted():
                 at = news.incarnation, news.checkpoint_id, news.sink
                 self._filing.add(entries.SinkCommitted(*at, now, news.commit_s))
@@ -114,13 +114,12 @@ class Recorder(Listener):
         found = replace(found, sinks=sinks, session=session)
         self._filing.add(entries.Completed(found, record.ranges, acknowledgements_of(record)))
 
+    def _text(self, text: str) -> str:
+        """Without secrets; what is no Unicode, such as bytes of a file's name, by its escape: SQLite takes none."""
+        return self._mask(text).encode(errors="backslashreplace").decode()
+
     def _with_variant(self, of: SinkCommit, *, direct: bool) -> SinkCommit:
         return replace(of, variant="at-least-once" if direct else self._variants.get(of.sink, ""))
-
-
-def _storable(text: str) -> str:
-    """What is no Unicode, such as half of a pair in somebody's name for a file, as its escape: SQLite takes none."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 @contextmanager

@@ -13,8 +13,12 @@ router: Final = APIRouter()
 
 
 @router.get("/healthz", responses={503: {"description": "Of a pipeline, the thread that hears requests has died."}})
-def healthz(request: Request) -> Response:
-    """Whether the process lives, and hears what is asked of it: if not, it is to be started anew."""
+async def healthz(request: Request) -> Response:
+    """Whether the process lives, and hears what is asked of it: if not, it is to be started anew.
+
+    Needs nothing but memory, and none of the threads that other answers may wait in: a head that is away is not cured
+    by a new process.
+    """
     lives = [each.live for each in all_of(request).values() if each.live is not None]
     return _told(all(live.is_steered() for live in lives))
 
