@@ -23,7 +23,8 @@ let series = null;
 
 export async function load(key) {
   const since = Math.floor(Date.now() / 1000) - range;
-  series = await get(`pipelines/${key}/series?metric=rate&metric=lag&metric=duration&since=${since}&buckets=72`);
+  const found = await get(`pipelines/${key}/series?metric=rate&metric=lag&metric=duration&since=${since}&buckets=72`);
+  return () => (series = found);
 }
 
 export function render({ overview, refresh }) {
@@ -59,6 +60,7 @@ export function rendered(root) {
 
 export function left() {
   Object.values(charts).forEach((chart) => chart.unmount());
+  series = null;
 }
 
 function choose(seconds, refresh) {
