@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from spark_jobs.page import facts
+from spark_jobs.page import state
 from spark_jobs.page.chosen import all_of
 
 router: Final = APIRouter()
@@ -26,7 +26,7 @@ async def healthz(request: Request) -> Response:
 @router.get("/readyz", responses={503: {"description": "A pipeline starts, restarts, or is run by nobody."}})
 def readyz(request: Request) -> Response:
     """Whether every pipeline's query runs."""
-    return _told(all(facts.is_ready(each) for each in all_of(request).values()))
+    return _told(all(state.is_ready(each) for each in all_of(request).values()))
 
 
 def _told(is_well: bool) -> Response:
