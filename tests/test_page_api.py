@@ -326,6 +326,16 @@ def test_a_pipeline_that_never_ran_and_looking_makes_nothing(tmp_path: Path, sin
     assert [path.name for path in tmp_path.iterdir()] == ["pipeline.yaml"]
 
 
+def test_where_no_history_is_kept_it_says_so(tmp_path: Path, sinks: Sinks) -> None:
+    spec = spec_of(tmp_path)
+    live_through(spec, time.time(), 3)
+    (spec.checkpoint.location / NAME).unlink()
+    with opened([spec], OPTIONS, sinks) as page:
+        found = Client(page.url).api("orders")
+    assert (found["head"]["completed"], found["last"]) == (2, None)
+    assert ["no history is kept here" in each["message"] for each in found["problems"]] == [True]
+
+
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path, sinks: Sinks) -> None:
     spec = spec_of(tmp_path)
     live_through(spec, time.time(), 3)

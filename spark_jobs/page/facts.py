@@ -10,6 +10,7 @@ from connectors.spec import guarantees, promise
 from spark_jobs.history.model import PHASES, Bucket, Run
 from spark_jobs.history.model import Detail as KeptDetail
 from spark_jobs.history.shares import SinkShare, shares, waiting
+from spark_jobs.overview import NO_HISTORY
 from spark_jobs.page import answers
 from spark_jobs.page.state import can_steer, newest_run, state_of
 from spark_jobs.page.watched import Watched
@@ -40,6 +41,8 @@ def overview(watched: Watched) -> answers.Overview:
     run = read(lambda: newest_run(watched))
     head = read(watched.head)
     totals = read(history.totals)
+    if head is not None and totals is not None and totals.since is None:
+        problems.append(answers.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read(history.lag)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)

@@ -35,11 +35,11 @@ function notThere(error, id) {
   return { missing: { id, text: error.message } };
 }
 
-export function render({ key, rest: [id], refresh, go }) {
+export function render({ key, rest: [id], overview, refresh, go }) {
   const { shown } = pages;
   if (!shown) return [waiting()];
   if (id) return [one(key, id)];
-  if (!shown.length) return [quiet("No checkpoint is completed yet.")];
+  if (!shown.length) return [quiet(overview?.head?.completed >= 0 ? "Its history has none." : "No checkpoint is completed yet.")];
   const longest = Math.max(...shown.map((each) => total(each.phases)), 0.001);
   const columns = [
     ["checkpoint", "number tight"], ["decided", "tight"], ["duration", "number"], ["phases", ""], ["records", "number wide"],
