@@ -165,6 +165,13 @@ def test_who_runs_it(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["running"]["pid"] == os.getpid()
 
 
+def test_who_runs_it_by_a_later_version(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with present(load_spec(spec, {}), "run9"):
+        (path,) = (spec.parent / "state" / "run").glob("*.json")
+        path.write_text(json.dumps({**json.loads(path.read_text()), "later": 1}))  # its lock stays
+        assert f"pid {os.getpid()}" in shown(spec, capsys)
+
+
 def test_a_damaged_history_is_told_and_head_still_speaks(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = spec.parent / "state" / NAME
     path.write_bytes(b"not a database" * 1000)

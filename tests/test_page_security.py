@@ -211,6 +211,16 @@ def test_a_head_that_is_away_holds_up_no_probe(client: Client, spec: Spec, monke
             each.join()
 
 
+def test_nonsense_is_refused_and_fills_no_log(client: Client, capfd: pytest.CaptureFixture[str]) -> None:
+    host, port = urlsplit(client.url).netloc.split(":")
+    for nonsense in (b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n\r\n", b"GET /" + b"x" * 100_000):
+        with socket.create_connection((host, int(port)), timeout=10) as connection, suppress(ConnectionError):
+            connection.sendall(nonsense + b"\r\n\r\n")
+            assert b" 400 " in connection.recv(100)
+    assert client.get("/healthz").status == 200
+    assert capfd.readouterr().err == ""
+
+
 def test_too_much_is_not_read(client: Client) -> None:
     assert client.post(STOP, {"now": False, "x": "x" * MAX_BODY_BYTES}).status == 413
     assert client.ask("POST", STOP, b"", {"Content-Length": "-1"}).status in {400, 413}

@@ -92,7 +92,7 @@ def sinks(chosen: Chosen) -> answers.Sinks:
 
 @router.get(f"{OF_ONE}/transactions", responses={429: {"model": answers.Refused, "description": "Ask again later."}})
 def transactions(chosen: Chosen) -> answers.Transactions:
-    """What sinks hold prepared, and what becomes of it. Connects to every sink, at most every 10 seconds."""
+    """What sinks hold prepared, and what becomes of it. Connects to every sink; what they said holds for 10 seconds."""
     asked_at, found = chosen.prepared()
     return answers.Transactions(asked_at=asked_at, transactions=[facts.transaction(each) for each in found])
 

@@ -84,7 +84,7 @@ def serving(application: ASGIApp, address: Address) -> Iterator[threading.Thread
 
 
 def _log_as_ours() -> None:
-    """What the server has to say goes where our own log goes, without secrets."""
+    """What goes wrong in the server is told where our own log goes, without secrets; what clients do wrong, to them."""
     theirs = logging.getLogger("uvicorn")
     theirs.parent = logging.getLogger("eos.page")
-    theirs.setLevel(logging.WARNING)
+    theirs.setLevel(logging.ERROR)
