@@ -64,7 +64,7 @@ class Checkpoints(Answer):
 
 
 class SplitLag(Answer):
-    """One split when the newest checkpoint was planned."""
+    """One split after the newest checkpoint, against the end that the plan before its own has seen."""
 
     at: float
     source: str

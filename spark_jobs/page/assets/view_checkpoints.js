@@ -117,7 +117,7 @@ function one(key, id) {
     ["records", format.count(found.records)],
     ["rows", format.count(found.rows)],
     ["size", format.bytes(found.bytes)],
-    ["lag when it was planned", format.count(found.lag)],
+    ["lag", format.count(found.lag)],
     ["incarnation", h("code", null, found.incarnation)],
   ];
   return h(

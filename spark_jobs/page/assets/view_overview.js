@@ -72,7 +72,7 @@ function figures({ throughput, lag_records, last, last_duration_s, head, totals,
   const behind = head?.waiting ?? 0;
   return [
     figure("Throughput", format.short(throughput.records_per_s), "records/s", `${format.short(throughput.rows_per_s)} rows/s, ${format.bytes(throughput.bytes_per_s)}/s`),
-    figure("Lag", format.short(lag_records), "records", "at the last plan"),
+    figure("Lag", format.short(lag_records), "records", "after the newest checkpoint"),
     figure("Checkpoint", last ? `${last.checkpoint_id}` : format.none, "", last ? `decided ${format.span(now - last.decided_at)} ago` : "none yet"),
     figure("Duration", format.seconds(last_duration_s), "", "of the last one"),
     figure("Waiting", format.count(behind), "", behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),
