@@ -50,6 +50,7 @@ class Asked:
             end = Answer.refused(error)
             raise
         finally:
+            self._steering.stop_listening()  # what is begun after this would be answered by nobody
             self.on_demand.give_up("the run has ended")
             self._savepoints.close()
             for request in self._stops:

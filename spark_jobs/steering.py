@@ -52,11 +52,15 @@ class Steering:
         self._answers[request.id] = request, answer
         self.told(request, answer)
 
-    def close(self) -> None:
-        """Blocks until the request under way is done and what is answered is stored, where head can be reached."""
+    def stop_listening(self) -> None:
+        """Blocks until the request under way is done: nothing more is begun."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
+
+    def close(self) -> None:
+        """Stop listening, and block until what is answered is stored, where head can be reached."""
+        self.stop_listening()
         self._look(self._handle)
 
     def _listen(self) -> None:
