@@ -91,6 +91,17 @@ def test_a_request_of_another_version_is_refused_and_others_are_heard(channel: C
     assert "format 2" in answer.message
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"format": 1}', b'{"format": 1, "id": 7, "wish": "stop"}'])
+def test_a_damaged_request_is_refused_and_others_are_heard(channel: Channel, content: bytes) -> None:
+    ours = _ask(channel)
+    damaged = Request("1700000000000-00000000", "stop", {}, 0.0, time.time() + 60, "")
+    channel.shelf.put(f"{damaged.id}.request.json", content)
+    assert channel.pending() == (ours,)
+    answer = channel.answer_of(damaged)
+    assert answer is not None
+    assert "is damaged" in answer.message
+
+
 def test_what_was_asked_weeks_ago_is_forgotten(channel: Channel) -> None:
     old = _ask(Channel(channel.shelf, clock=lambda: time.time() - 8 * 24 * 3600))
     channel.answer(old, Answer(ok=True, message="long ago"))

@@ -63,10 +63,10 @@ def test_in_client_mode(tmp_path: Path) -> None:
 
 def test_a_packed_environment(tmp_path: Path) -> None:
     """Where the driver starts, the path that workers have leads to its own Python."""
-    archive = tmp_path / "environment.tar.gz"
+    archive = tmp_path / "my environment.tar.gz"
     archive.touch()
     made = _submission(tmp_path, master="yarn", environment=str(archive))
-    assert made.command[made.command.index("--archives") + 1] == f"{archive}#environment"
+    assert made.command[made.command.index("--archives") + 1] == f"file://{tmp_path}/my%20environment.tar.gz#environment"
     assert "spark.pyspark.python=environment/bin/python" in made.command
     made.prepare()
     assert made.folder == tmp_path / "checkpoints" / "submit"

@@ -62,7 +62,7 @@ def submission(
     sent: dict[str, list[str]] = {"--archives": [], "--files": [], "--py-files": []}
     if request.environment is not None:
         conf["spark.pyspark.python"] = _PYTHON
-        sent["--archives"].append(f"{_absolute(request.environment)}#{_UNPACKED}")
+        sent["--archives"].append(f"{_url(request.environment)}#{_UNPACKED}")
     if request.in_cluster:
         if request.environment is not None:
             conf["spark.pyspark.driver.python"] = _PYTHON
@@ -94,8 +94,9 @@ def _for_java(spec: Spec, master: str, environ: Mapping[str, str], *, debug: boo
     )
 
 
-def _absolute(place: str) -> str:
-    return place if "://" in place else str(Path(place).absolute())
+def _url(place: str) -> str:
+    """With a blank in it, Spark would take what stands behind `#` for a part of the path."""
+    return place if "://" in place else Path(place).absolute().as_uri()
 
 
 def _program(environ: Mapping[str, str]) -> str:
