@@ -58,10 +58,13 @@ class Steering:
         if self._thread is not None:
             self._thread.join()
 
-    def close(self) -> None:
-        """Stop listening, and block until what is answered is stored, where head can be reached."""
+    def close(self, late: Callable[[Request], Answer]) -> None:
+        """Stop listening, answer what has come since by `late`, and block until all that is stored.
+
+        Where head cannot be reached it is not.
+        """
         self.stop_listening()
-        self._look(self._handle)
+        self._look(late)
 
     def _listen(self) -> None:
         took_s = 0.0
@@ -89,8 +92,6 @@ class Steering:
             self._is_away = False
 
     def _handle(self, request: Request) -> Answer | None:
-        if self._over.is_set():
-            return Answer(ok=False, message="the run has ended")
         _log.info("request=%s kind=%s by=%s", request.id, request.kind, request.asked_by)
         handler = self.handlers.get(request.kind)
         if handler is None:

@@ -79,7 +79,7 @@ def test_the_life_that_a_supervisor_starts_meanwhile_stays(tmp_path: Path, monke
 
 
 def test_state_on_another_disk_goes_and_what_others_keep_in_the_log_stays(tmp_path: Path) -> None:
-    spec, life = _born(tmp_path)
+    spec, _ = _born(tmp_path)
     location, disk = spec.checkpoint.location, tmp_path / "disk"
     (location / "spark").rename(disk)
     (location / "spark").symlink_to(disk)
