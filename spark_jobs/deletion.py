@@ -17,12 +17,14 @@ from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
 from twophase.errors import ConnectorError
 from twophase.local_shelf import naming
+from twophase.reset import Begun
 
 _OF_LIVES: Final = ("spark", "plans")
 """Folders at the checkpoint location, whose parts are named by the life that they are of."""
 _LOG: Final = "log"
 _FILES: Final = (
     "pins/*",
+    "submit",
     "spark.log*",
     "spark.stderr.log",
     "log4j2.properties",
@@ -65,9 +67,9 @@ def delete(spec: Spec) -> Deleted | None:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
     with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
-        begun = driver.reset().head.incarnation
+        reset = driver.reset()
     with naming(spec.checkpoint.location):
-        for path in _left(spec.checkpoint.location, head.incarnation, begun):
+        for path in _left(spec.checkpoint.location, reset):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -78,11 +80,11 @@ def delete(spec: Spec) -> Deleted | None:
     return Deleted(head.completed, head.incarnation)
 
 
-def _left(location: Path, ended: str, begun: str) -> Iterator[Path]:
+def _left(location: Path, reset: Begun) -> Iterator[Path]:
     """What is to go. A supervisor may have started the next life already: its own stays."""
     for folder in _OF_LIVES:
-        yield from (path for path in location.glob(f"{folder}/*") if not path.name.startswith(begun))
-    for pattern in (f"{ended}*", f".{ended}*"):  # others may keep theirs there
+        yield from (path for path in location.glob(f"{folder}/*") if not path.name.startswith(reset.head.incarnation))
+    for pattern in (f"{reset.ended}*", f".{reset.ended}*"):  # others may keep theirs there
         yield from (location / _LOG).glob(pattern)
     for pattern in _FILES:
         yield from location.glob(pattern)

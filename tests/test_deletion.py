@@ -37,7 +37,8 @@ def _born(folder: Path, more: str = "") -> tuple[Spec, str]:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     with driver_of(spec, sinks, LocalSparkLog(spec.checkpoint.location), session=secrets.token_hex(8)) as driver:
         life = driver.reset().head.incarnation
-    for name in (f"spark/{life}/offsets/0", f"plans/{life}.json", f"log/{life}-1.segment", "admission.json"):
+    of_life = (f"spark/{life}/offsets/0", f"plans/{life}.json", f"log/{life}-1.segment")
+    for name in (*of_life, "admission.json", "submit/environment/bin/python"):
         _write(spec.checkpoint.location / name)
     return spec, life
 
