@@ -7,7 +7,7 @@ until then every start is refused, so that nothing is planned on what may still 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from twophase import messages
@@ -39,6 +39,7 @@ def rescale(
     incarnation: str,
     retained: int,
     partitions: int,
+    late: Collection[str] = (),
     *,
     direct: bool = False,
 ) -> Steps[Rescaled]:
@@ -50,7 +51,7 @@ def rescale(
     Raises what a start raises; IdentityError where a batch is under way that must come to its end first, or another
     rescale; SpecError where there is no state; what Spark failed with, after which all is as before.
     """
-    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, rescales=True)
+    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, late=late, rescales=True)
     yield from recover(owned, retained, newest)
     inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {})
     before = _check_at_rest(owned.head, inspected.spark)
@@ -61,11 +62,14 @@ def rescale(
         return Rescaled(owned.head, before, before)
     if before == partitions:
         return Rescaled(owned.head, before, before)
+    scope = Scope(owned.head.incarnation, owned.head.epoch, number, owned.head.next_attempt(number))
+    if not direct:
+        yield messages.Permit(scope)  # slots of a log that no checkpoint of this life has used yet begin here
     answer: Rewritten | Failed = yield messages.Rewrite(owned.head.incarnation, number, partitions)
     if isinstance(answer, Failed):
         yield from _take_back(owned, number)
         raise answer.error
-    record = yield from _decide(owned, sinks, retained, answer, partitions, direct=direct)
+    record = yield from _decide(owned, scope, sinks, retained, answer, partitions, direct=direct)
     return Rescaled(owned.head, before, partitions, record)
 
 
@@ -105,14 +109,20 @@ def _take_back(owned: Ownership, number: int) -> Steps[None]:
 
 
 def _decide(
-    owned: Ownership, sinks: Sequence[str], retained: int, done: Rewritten, partitions: int, *, direct: bool
+    owned: Ownership,
+    scope: Scope,
+    sinks: Sequence[str],
+    retained: int,
+    done: Rewritten,
+    partitions: int,
+    *,
+    direct: bool,
 ) -> Steps[CheckpointRecord]:
     """As R6, R7 and R9 for a checkpoint of no tasks: no split moves, and slots count it."""
-    head, before = owned.head, owned.head.records
-    number = head.completed + 1
+    before = owned.head.records
     record = CheckpointRecord(
-        scope=Scope(head.incarnation, head.epoch, number, head.next_attempt(number)),
-        ranges=dict.fromkeys(head.positions, ()),
+        scope=scope,
+        ranges=dict.fromkeys(owned.head.positions, ()),
         offsets_log=done.offsets_log,
         committables=dict.fromkeys(sinks, ()),
         started_at=done.started_at,

@@ -18,11 +18,13 @@ from spark_jobs.driving import driver_of
 from spark_jobs.pipeline import trunk_rows
 from spark_jobs.presence import check_stopped
 from spark_jobs.savepoint import manifest as manifests
+from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint import rewriting
 from spark_jobs.savepoint.changes import Changes, compare
 from spark_jobs.savepoint.folders import LOCK, locked, sweep
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.query import plan_of
+from spark_jobs.savepoint.readable import check_readable
 from spark_jobs.savepoint.repeated import Repeated, is_of, repeated
 from spark_jobs.savepoint.spark_files import state_ids
 from spark_jobs.spark_log import LocalSparkLog
@@ -32,7 +34,7 @@ from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_life
-from twophase.values import SinkState, StartingPoint
+from twophase.values import SinkState, SparkState, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
             manifest,
             changes,
             repeated(at, manifest.id, status, states, {each.name: each for each in sources}),
-            _goes_on(manifest, changes, plan.sources, head, states),
+            head is not None and _goes_on(manifest, changes, plan.sources, head, log.state(head.incarnation), states),
             foreign_claims(head, states),
             spec.pipeline != manifest.pipeline,
         )
@@ -95,8 +97,10 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         if beginning.goes_on:
             return
         seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
+        check_readable(sources, seed)
         with _spark_folder(log, driver.incarnation, head) as folder:
             _fill(folder, manifest, changes, allowed.folder, plan.sources)
+            plans.keep(log.location, driver.incarnation, plan)
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
         for ended in _ended(begun):
             log.forget(ended)
@@ -114,11 +118,14 @@ def _goes_on(
     manifest: Manifest,
     changes: Changes,
     sources: Sequence[str],
-    head: HeadValue | None,
+    head: HeadValue,
+    spark: SparkState,
     states: Mapping[str, SinkState],
 ) -> bool:
-    if head is None or head.completed != manifest.checkpoint_id or not is_of(head, manifest.incarnation, manifest.id):
+    if head.completed != manifest.checkpoint_id or not is_of(head, manifest.incarnation, manifest.id):
         return False
+    if spark.query_id != head.query_id or spark.newest_planned < head.completed:
+        return False  # Spark's checkpoint is lost: what the savepoint has of it takes its place
     same = manifest.plan is None or manifest.plan.sources == tuple(sources)
     ours = all(each.claim_incarnation == head.incarnation for each in states.values())
     return same and ours and changes.keeps_numbers and not changes.not_restored
