@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.savepoints import facts, keep_ids, run, succeed, take
+from spark_jobs.history.store import History
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -62,6 +64,16 @@ def test_from_a_savepoint_rows_are_as_announced(pipeline: Pipeline, eos: Command
     assert pipeline.head.incarnation != life
     assert pipeline.head.completed > 1
     assert not (pipeline.location / "spark" / life).exists()
+    (begun,) = (each for each in History.at(pipeline.location).events() if each.message.startswith("begun from"))
+    assert found["id"] in begun.message
+
+    # What it would read next is gone: the life that is there is not ended for one that could not go on.
+    before = pipeline.head
+    topics.delete_records(pipeline.source["bootstrap_servers"], {f"{topic}/0": half, f"{topic}/1": half + 1})
+    refused = run(pipeline, eos, "--from-savepoint", str(folder), "--accept-duplicates")
+    assert (refused.code, f"goes on in {topic}/1 at {half}, and has [{half + 1}, " in refused.output) == (1, True)
+    assert pipeline.head == before
+    succeed(pipeline, eos)
 
 
 @pytest.mark.timeout(900)
@@ -189,16 +201,30 @@ def test_state_and_positions_follow_their_names(
     pipeline.spec["sinks"][0]["from"] = "twice"
     pipeline.workload.produce(_FIRST)
     succeed(pipeline, eos)
+
+    # A run by other steps is refused, by their places here and by the types of their state in Spark.
+    once = pipeline.spec["transforms"][1]
+    pipeline.spec["transforms"][1:] = [{**twice, "from": "rows"}, {**once, "from": "twice"}]
+    pipeline.spec["sinks"][0]["from"] = "once"
+    refused = run(pipeline, eos)
+    assert (refused.code, "steps that keep state stand in another order than before" in refused.output) == (1, True)
+    pipeline.spec["transforms"][1:] = [once, {**twice, "options": {"column": "id"}}]
+    pipeline.spec["sinks"][0]["from"] = "twice"
+    pipeline.workload.repeat(1)
+    refused = run(pipeline, eos)
+    assert (refused.code, "the state that there is was kept by other steps" in refused.output) == (1, True)
+
+    # A savepoint knows the state by the steps that made it.
     folder = take(pipeline, eos, tmp_path / "kept")
     found = facts(pipeline, eos, "inspect", str(folder))
-    assert [each["step"] for each in found["operators"]] == ["twice", "once"]
+    assert [(each["step"], each["state"]) for each in found["operators"]] == [("twice", "string"), ("once", "bigint")]
 
     other = topic(partitions=1)
     pipeline.spec["sources"].insert(0, {**pipeline.source, "name": "other", "topics": [other]})
     columns = "SELECT id, word, payload FROM"
     pipeline.spec["transforms"] = [
         {"name": "rows", "sql": f"{columns} other UNION ALL {columns} incoming"},
-        pipeline.spec["transforms"][1],
+        once,
     ]
     pipeline.spec["sinks"][0]["from"] = "once"
     pipeline.workload.repeat(_FIRST)

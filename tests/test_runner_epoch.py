@@ -55,7 +55,7 @@ class _Started(Epoch):
 
 def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
     control = StopControl("SIGTERM received" if stopping else "")
-    rest: Any = (Listener(), driver, None, [], None, _Pacing(), _OnDemand(), None)
+    rest: Any = (Listener(), driver, None, [], None, _Pacing(), _OnDemand(), None, None)
     _Started(cast(Any, None), control, *rest, failure=failure).run(until_caught_up=False)
 
 

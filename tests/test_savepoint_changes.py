@@ -9,11 +9,12 @@ import pytest
 
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import rewriting
-from spark_jobs.savepoint.changes import compare
+from spark_jobs.savepoint.changes import check_in_place, compare
 from spark_jobs.savepoint.plan import Operator, Plan
 from spark_jobs.savepoint.repeated import repeated
 from spark_jobs.savepoint.take import take
 from tests import savepoint_files as files
+from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin
 from twophase.status import Status
 from twophase.values import CheckpointRecord, SinkState
@@ -43,6 +44,23 @@ def test_state_and_positions_are_found_by_their_names(
 ) -> None:
     changes = compare(THEN, now, kept=2)
     assert (changes.operators, changes.not_restored) == (operators, not_restored)
+
+
+@pytest.mark.parametrize("now", [plan(ONCE, TWICE), plan(JOIN, TWICE, ONCE), plan(ONCE)])
+def test_without_a_savepoint_steps_with_state_keep_their_places(now: Plan) -> None:
+    """Spark knows them by their places alone, and gives each the state that it finds there."""
+    with pytest.raises(
+        IdentityError, match=r"steps that keep state stand in another order than before: .*once"
+    ) as caught:
+        check_in_place(THEN, now)
+    assert "eos savepoint" in caught.value.remedy
+
+
+@pytest.mark.parametrize("then", [THEN, None])
+def test_a_step_that_is_renamed_or_changed_where_it_stands_is_left_to_spark(then: Plan | None) -> None:
+    check_in_place(then, plan(TWICE, ONCE, sources=("users",)))
+    check_in_place(then, plan(TWICE, Operator("uniq", "Deduplicate", "int")))
+    check_in_place(then, plan())
 
 
 def test_state_of_another_type_is_other_state() -> None:

@@ -144,3 +144,25 @@ def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> N
         NEWEST,
     )
     assert (answers["1"].ok, "orders.yaml" in answers["1"].message) == (False, True)
+
+
+def test_one_that_fails_by_what_nobody_foresaw_is_answered_as_well(tmp_path: Path, spark: Path) -> None:
+    answers: list[Answer] = []
+    savepoints = Savepoints(files.spec_in(tmp_path), lambda _, answer: answers.append(answer))
+    savepoints.begin(Request("0", "savepoint", {"into": "no\0folder"}, 0.0, "somebody", 1.0))
+    savepoints.close()
+    ((unique,), _) = IDS["0"]
+    (spark / "state" / "0" / "0" / f"{NEWEST + 1}_{unique}.zip").write_bytes(b"damaged")
+    savepoints = Savepoints(files.spec_in(tmp_path), lambda _, answer: answers.append(answer))
+    savepoints.begin(Request("1", "savepoint", {}, 0.0, "somebody", 1.0))
+    savepoints.close()
+    assert [each.ok for each in answers] == [False, False]
+    assert ("null byte" in answers[0].message, f"{unique}.zip is damaged" in answers[1].message) == (True, True)
+
+
+@pytest.mark.usefixtures("spark")
+def test_names_that_cannot_be_read_are_not_known(tmp_path: Path) -> None:
+    taken_in(tmp_path)
+    (path,) = (tmp_path / "state" / "plans").iterdir()
+    path.write_text("{half")
+    assert take(files.spec_in(tmp_path)).manifest.plan is None

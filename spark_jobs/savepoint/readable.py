@@ -27,7 +27,9 @@ def check_readable(sources: Sequence[Source], seed: Seed) -> None:
         unreadable = [each.split for each in gone if each.split not in left_out]
         unreadable += [split for split, at in known.items() if at > ends[split]]
         if unreadable:
-            said = ", ".join(f"{split} at {known[split]}, and has [{first[split]}, {ends[split]})" for split in unreadable)
+            said = ", ".join(
+                f"{split} at {known[split]}, and has [{first[split]}, {ends[split]})" for split in unreadable
+            )
             message = f"source {source.name} goes on in {said}"
             remedy = "the records in between are gone: begin from a newer savepoint, or without one by `eos reset --to`"
             raise SavepointError(message, remedy=remedy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from connectors.contracts import Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from spark_jobs.driving import driver_of
+from spark_jobs.history import recorder
+from spark_jobs.history.model import Event
 from spark_jobs.pipeline import trunk_rows
 from spark_jobs.presence import check_stopped
 from spark_jobs.savepoint import manifest as manifests
@@ -104,6 +107,9 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
         for ended in _ended(begun):
             log.forget(ended)
+    message = f"begun from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"
+    facts = {"id": manifest.id, "folder": str(allowed.folder), "ended": begun.ended}
+    recorder.tell(spec, Event(time.time(), "savepoint", message, facts=facts))
 
 
 def _ended(begun: Begun) -> Iterator[str]:
