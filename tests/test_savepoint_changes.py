@@ -156,6 +156,9 @@ def test_of_another_life_only_what_that_one_has_read() -> None:
     other = HeadValue("p", "k" * 20, 2, (), completed=1, initial={"s": {"t/0": 60}}, positions={"s": {"t/0": 70}})
     found = repeated(AT, "id", status(other), {}, {"s": None})
     assert ([(each.start, each.end) for each in found.splits], found.other_life) == ([(60, 70)], True)
+    reset = repeated(AT, "id", status(HeadValue("p", "k" * 20, 2, ())), {}, {"s": None})
+    assert (reset.any, reset.splits) == (True, ()), "it has read nothing, and nobody knows what the first life has"
+    assert "is not known any more" in str(reset)
     born = HeadValue("p", "k" * 20, 2, (), completed=4, positions=AT.positions, origin=Origin("id", 4, None))
     assert repeated(AT, "id", status(born), {}, {"s": None}).other_life is False
 
@@ -163,4 +166,8 @@ def test_of_another_life_only_what_that_one_has_read() -> None:
 def test_without_a_head_the_sinks_tell_how_far_they_are() -> None:
     sinks = {"a": SinkState("i" * 20, 1, 4), "b": SinkState("i" * 20, 1, 6), "c": SinkState("k" * 20, 1, 9)}
     found = repeated(AT, "id", None, sinks, {"s": None})
-    assert (dict(found.beyond), found.any) == ({"b": 6}, True)
+    assert (dict(found.beyond), found.any, found.other_life) == ({"b": 6}, True, True)
+    del sinks["b"]
+    assert repeated(AT, "id", None, sinks, {"s": None}).any, "another life has come after it: c is of that one"
+    del sinks["c"]
+    assert not repeated(AT, "id", None, sinks, {"s": None}).any

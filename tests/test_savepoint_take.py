@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from connectors.spec import load_spec
 from spark_jobs.presence import present
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import spark_files
 from spark_jobs.savepoint.asked import Savepoints
+from spark_jobs.savepoint.plan import describe
 from spark_jobs.savepoint.take import Taken, take
 from tests import savepoint_files as files
 from tests.savepoint_files import IDS, INCARNATION, NEWEST
@@ -158,6 +160,20 @@ def test_one_that_fails_by_what_nobody_foresaw_is_answered_as_well(tmp_path: Pat
     savepoints.close()
     assert [each.ok for each in answers] == [False, False]
     assert ("null byte" in answers[0].message, f"{unique}.zip is damaged" in answers[1].message) == (True, True)
+
+
+def test_what_is_kept_of_the_spec_names_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    step = "{name: s2, python: 'm:f', from: s, options: {key: '${env:KEY}', deep: [{key: '${env:KEY}'}]}}"
+    sql = "SELECT count(*) AS value, '${env:KEY}' AS k FROM s2"
+    path.write_text(
+        files.SPEC.replace("[{name: counted", f"[{step}, {{name: counted").replace(
+            "SELECT count(*) AS value FROM s", sql
+        )
+    )
+    key = 'quite "secret" ü'
+    described = str(describe(load_spec(path, {"KEY": key})))
+    assert ("secret" in described, "***" in described, "count(*)" in described) == (False, True, True)
 
 
 @pytest.mark.usefixtures("spark")

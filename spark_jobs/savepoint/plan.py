@@ -72,11 +72,12 @@ class Plan:
 
 def describe(spec: Spec) -> dict[str, Described]:
     """What a spec says of its sources, steps and sinks. No secret is in it."""
-    return {
+    said = {
         "sources": {each.name: _source(each) for each in spec.sources},
         "transforms": {each.name: _step(each) for each in spec.transforms},
         "sinks": {each.name: _sink(each) for each in spec.outputs},
     }
+    return {kind: {name: _shown(spec, each) for name, each in of_kind.items()} for kind, of_kind in said.items()}
 
 
 def keep(location: Path, incarnation: str, plan: Plan) -> None:
@@ -125,7 +126,7 @@ def _step(step: TransformStep) -> dict[str, str]:
     made = f"{step.python} of {', '.join(step.from_)}" if isinstance(step, PythonStep) else step.sql
     options = json.dumps(step.options, sort_keys=True) if isinstance(step, PythonStep) and step.options else ""
     late = f"{step.watermark.column}, {step.watermark.delay_s:g} s" if step.watermark is not None else ""
-    return {"made by": _flat(made), "options": options, "watermark": late, "output_mode": step.output_mode}
+    return {"made by": made, "options": options, "watermark": late, "output_mode": step.output_mode}
 
 
 def _sink(entry: SinkEntry) -> dict[str, str]:
@@ -136,8 +137,8 @@ def _sink(entry: SinkEntry) -> dict[str, str]:
     return said
 
 
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+def _shown(spec: Spec, said: Mapping[str, str]) -> dict[str, str]:
+    return {key: " ".join(spec.mask(text).split()) for key, text in said.items()}
 
 
 def names(operators: Iterable[Operator]) -> str:

@@ -145,15 +145,15 @@ def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
         raise SavepointError(message, remedy="change the spec back, or leave it behind by --allow-non-restored-state")
     if beginning.foreign and not allowed.take_over:
         raise of_another_life(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
+    if beginning.repeated.other_life and not allowed.take_over:
+        message = "the pipeline has begun another life since the savepoint was taken"
+        raise IdentityError(message, remedy="end that life, and begin from the savepoint, by --take-over")
     if beginning.repeated.any and not allowed.duplicates:
-        message = f"{beginning.repeated}: the sinks hold rows of them already"
+        message = f"{beginning.repeated}: the sinks hold rows of that already"
         raise IdentityError(
             message,
             remedy="go on without the savepoint (`eos run`), or have them written again by --accept-duplicates",
         )
-    if beginning.repeated.other_life and not allowed.take_over:
-        message = "the pipeline has begun another life at this location since the savepoint was taken"
-        raise IdentityError(message, remedy="end that life, and begin from the savepoint, by --take-over")
 
 
 def _seed(
