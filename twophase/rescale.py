@@ -62,14 +62,11 @@ def rescale(
         return Rescaled(owned.head, before, before)
     if before == partitions:
         return Rescaled(owned.head, before, before)
-    scope = Scope(owned.head.incarnation, owned.head.epoch, number, owned.head.next_attempt(number))
-    if not direct:
-        yield messages.Permit(scope)  # slots of a log that no checkpoint of this life has used yet begin here
     answer: Rewritten | Failed = yield messages.Rewrite(owned.head.incarnation, number, partitions)
     if isinstance(answer, Failed):
         yield from _take_back(owned, number)
         raise answer.error
-    record = yield from _decide(owned, scope, sinks, retained, answer, partitions, direct=direct)
+    record = yield from _decide(owned, sinks, retained, answer, partitions, direct=direct)
     return Rescaled(owned.head, before, partitions, record)
 
 
@@ -109,20 +106,17 @@ def _take_back(owned: Ownership, number: int) -> Steps[None]:
 
 
 def _decide(
-    owned: Ownership,
-    scope: Scope,
-    sinks: Sequence[str],
-    retained: int,
-    done: Rewritten,
-    partitions: int,
-    *,
-    direct: bool,
+    owned: Ownership, sinks: Sequence[str], retained: int, done: Rewritten, partitions: int, *, direct: bool
 ) -> Steps[CheckpointRecord]:
-    """As R6, R7 and R9 for a checkpoint of no tasks: no split moves, and slots count it."""
-    before = owned.head.records
+    """As R5 to R9 for a checkpoint of no tasks: no split moves, and slots count it."""
+    head, before = owned.head, owned.head.records
+    number = head.completed + 1
+    scope = Scope(head.incarnation, head.epoch, number, head.next_attempt(number))
+    if not direct:
+        yield messages.Permit(scope)  # slots of a log that no checkpoint of this life has used yet begin here
     record = CheckpointRecord(
         scope=scope,
-        ranges=dict.fromkeys(owned.head.positions, ()),
+        ranges=dict.fromkeys(head.positions, ()),
         offsets_log=done.offsets_log,
         committables=dict.fromkeys(sinks, ()),
         started_at=done.started_at,
