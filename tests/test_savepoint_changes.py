@@ -102,7 +102,7 @@ def test_sources_stand_where_the_new_query_has_them() -> None:
 
 def test_state_lies_under_its_new_number(tmp_path: Path) -> None:
     folder = files.run_until(tmp_path / "state")
-    schema = f"file:{folder}/state/0/_stateSchema/default/0_x"
+    schema = f'file:{folder}/of "quotes"/state/0/_stateSchema/default/0_x'
     told = {
         "operatorInfo": {"operatorId": 0, "operatorName": "x"},
         "stateStoreInfo": [{"stateSchemaFilePaths": [schema]}],
