@@ -12,8 +12,8 @@ import pytest
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
-from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.savepoints import facts, keep_ids, run, succeed, take
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
+from integration_tests.savepoints import facts, keep_ids, rescale, run, succeed, take
 from spark_jobs.history.store import History
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -255,3 +255,59 @@ def _await_rows(pipeline: Pipeline, count: int, timeout_s: float = 240.0) -> Non
     while pipeline.table.count() < count or pipeline.head.waiting:
         assert time.monotonic() < deadline, f"{pipeline.table.count()} rows of {count}"
         time.sleep(0.2)
+
+
+_COUNT = '''
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor
+
+
+class Count(StatefulProcessor):
+    """Of each word the ids that are new, with how many there were so far."""
+
+    def init(self, handle):
+        self.count = handle.getValueState("count", "n long")
+        self.seen = handle.getMapState("seen", "id long", "n long")
+
+    def handleInputRows(self, key, rows, timers):
+        count = self.count.get()[0] if self.count.exists() else 0
+        for number in (int(each) for row in rows for each in row["id"]):
+            if not self.seen.containsKey((number,)):
+                count += 1
+                self.seen.updateValue((number,), (count,))
+                yield pd.DataFrame({"id": [number], "word": [key[0]], "payload": [str(count)]})
+        self.count.update((count,))
+
+    def close(self):
+        pass
+
+
+def counted(rows):
+    columns = "id long, word string, payload string"
+    return rows.groupBy("word").transformWithStateInPandas(Count(), columns, "append", "none")
+'''
+
+
+@pytest.mark.timeout(900)
+def test_variables_of_a_state_machine_are_divided_and_moved(
+    pipeline: Pipeline, eos: CommandLine, tmp_path: Path
+) -> None:
+    """`transformWithState` keeps several variables, and says with its full path where each one's form is told."""
+    (pipeline.folder / "machine.py").write_text(_COUNT)
+    pipeline.spec["transforms"] = [{"name": "rows", "python": "machine:counted", "from": "incoming"}]
+    pipeline.workload.produce(_FIRST)
+    succeed(pipeline, eos)
+    rescale(pipeline, eos, 3)
+    folder = take(pipeline, eos, tmp_path / "kept")
+    shutil.rmtree(pipeline.location)
+    pipeline.workload.repeat(_FIRST)
+    pipeline.workload.produce(_NEW)
+    pipeline.spec["checkpoint"]["location"] = "./checkpoints/döcs"
+    succeed(pipeline, eos, "--from-savepoint", str(folder), "--take-over")
+    rescale(pipeline, eos, 5)
+    pipeline.workload.repeat(_FIRST)
+    succeed(pipeline, eos)
+    counts = "COUNT(*), COUNT(DISTINCT id), MIN(CAST(payload AS INT)), MAX(CAST(payload AS INT))"
+    found = pipeline.table.execute(f"SELECT {counts} FROM `{TABLE}` GROUP BY word")
+    each = (_FIRST + _NEW) // 10
+    assert found == [(each, each, 1, each)] * 10

@@ -15,7 +15,7 @@ from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.drain import drained_rows
 from integration_tests.harness.oracle import PostgresTable, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, TABLE, Pipeline
-from integration_tests.savepoints import facts, keep_ids, run, succeed, take
+from integration_tests.savepoints import facts, keep_ids, rescale, run, succeed, take
 from integration_tests.services import Services
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.codec import decode_head
@@ -95,7 +95,7 @@ def test_a_lost_location_and_state_that_is_divided_before_and_after(
 ) -> None:
     spread.workload.produce(_FIRST)
     succeed(spread, eos)
-    _rescale(spread, eos, 5)
+    rescale(spread, eos, 5)
     folder = take(spread, eos, tmp_path / "kept")
     assert facts(spread, eos, "inspect", str(folder))["checkpoint_id"] == 2, "the one that has no rows"
     shutil.rmtree(spread.location)
@@ -107,7 +107,7 @@ def test_a_lost_location_and_state_that_is_divided_before_and_after(
     begun = succeed(spread, eos, "--from-savepoint", str(folder))
     assert "goes on as it is" not in begun.output
     assert (spread.head.incarnation != life, spread.head.completed) == (True, 2)
-    _rescale(spread, eos, 3)  # nothing was read yet: neither a marker nor a witness is there of this life
+    rescale(spread, eos, 3)  # nothing was read yet: neither a marker nor a witness is there of this life
     spread.workload.repeat(_FIRST)
     spread.workload.produce(_NEW)
     succeed(spread, eos)
@@ -115,7 +115,7 @@ def test_a_lost_location_and_state_that_is_divided_before_and_after(
 
     # And back, from a savepoint of that.
     folder = take(spread, eos, tmp_path / "kept")
-    _rescale(spread, eos, 2)
+    rescale(spread, eos, 2)
     spread.workload.produce(_NEW)
     succeed(spread, eos)
     spread.assert_exact(at_least=_FIRST + 2 * _NEW)
@@ -126,10 +126,3 @@ def test_a_lost_location_and_state_that_is_divided_before_and_after(
     assert spread.head.completed < completed, "counted on from the savepoint, without the rescale"
     twice = spread.shown.rows() - spread.workload.expected
     assert (twice.total(), twice) == (_NEW, drained_rows(spread.brokers, spread.target) - spread.workload.expected)
-
-
-def _rescale(pipeline: Pipeline, eos: CommandLine, partitions: int) -> None:
-    arguments = ["rescale", str(pipeline.write_spec()), "--state-partitions", str(partitions), "--yes"]
-    ended = eos.run(arguments, pipeline.environment)
-    assert ended.code == 0, ended.output
-    assert f"has divided the state into {partitions} partitions" in ended.output
