@@ -90,6 +90,7 @@ class Epoch:
                     self._tell_plan(query)
                 self.on_demand.look()
                 if self.control.is_stopping():
+                    self.listener.state("stopping")
                     self.control.wait_until_idle()
                     break
             self._tell_plan(query)

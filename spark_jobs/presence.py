@@ -105,7 +105,8 @@ def _living(path: Path) -> Presence | None:
         with path.open() as file:
             if _is_free(file.fileno()):
                 return None
-            return Presence(**json.load(file))
+            found = json.load(file)
+            return Presence(**{name: found[name] for name in Presence.__slots__ if name in found})  # of any version
     except FileNotFoundError:  # ended meanwhile
         return None
 

@@ -47,7 +47,7 @@ class Listener:
     """
 
     def state(self, text: str) -> None:
-        """The pipeline is in another state: starting, running, restarting, stopping."""
+        """The pipeline is in another state: starting, running, restarting, stopping; or at its end (Ending)."""
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""

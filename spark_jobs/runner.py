@@ -20,7 +20,7 @@ from spark_jobs.control import StopControl, pause
 from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
-from spark_jobs.history.model import Event, failure
+from spark_jobs.history.model import Ending, Event, failure
 from spark_jobs.kept_partitions import tell_kept_partitions
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.admission import Admission
@@ -76,10 +76,15 @@ class Runner:
         Meanwhile others see that it runs, and may ask things of it (`twophase.requests`).
         """
         sources = [build_source(entry) for entry in self.spec.sources]
-        with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
-            asked = self._asked = Asked(self.spec, sources, self.control, channel, self.listener)
-            with asked.heard(self._stopped):
-                self._run(self._lasting(sources, asked.on_demand))
+        ending: Ending = "failed"
+        try:
+            with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
+                asked = self._asked = Asked(self.spec, sources, self.control, channel, self.listener)
+                with asked.heard(self._stopped):
+                    self._run(self._lasting(sources, asked.on_demand))
+            ending = self.control.ending()
+        finally:
+            self.listener.state(ending)  # other pipelines of this process may go on
 
     def is_steered(self) -> bool:
         """Whether requests are heard, once it has begun. May be called from any thread."""
@@ -178,8 +183,6 @@ class Runner:
                 lasting.on_demand.follow(None)
                 self._held, self._hit = driver.owned, epoch.hit
                 self.listener.behind(driver.owned.waiting)
-            if self.control.is_stopping():
-                self.listener.state("stopped")
 
     def _build(self, lasting: Lasting, driver: Driver, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
         """Spark's query, not yet started. Raises SparkUnavailableError, SpecError, SourceError."""
