@@ -50,11 +50,13 @@ class Asked:
             end = Answer.refused(error)
             raise
         finally:
+            self._steering.stop_listening()  # what is begun after this would be answered by nobody
             self.on_demand.give_up("the run has ended")
             self._savepoints.close()
             for request in self._stops:
                 self._reply(request, end)
-            self._steering.close()
+            late = Answer(ok=False, message="the run has ended")
+            self._steering.close(lambda request: end if request.kind == "stop" else late)
 
     def _reply(self, request: Request, answer: Answer) -> None:
         self._steering.answer(request, answer)

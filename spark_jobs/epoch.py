@@ -38,6 +38,8 @@ _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
 _IDLE_S = 1.0
+_SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+"""What a call into the JVM raises, also of one that has ended."""
 
 
 @dataclass(slots=True)
@@ -72,7 +74,7 @@ class Epoch:
         self.query = self._start(until_caught_up=until_caught_up)
         try:
             self._wait(self.query)
-        except (PySparkException, Py4JError, ConnectionError) as error:
+        except _SPARK_ERRORS as error:
             self.failure = self.failure or translate(error, "the query")
         finally:
             self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
@@ -110,7 +112,7 @@ class Epoch:
             if until_caught_up:
                 return writer.trigger(availableNow=True).start()
             return writer.trigger(processingTime="0 seconds").start()  # `pacing` says when
-        except PySparkException as error:
+        except _SPARK_ERRORS as error:
             raise translate(error, "the start of the query") from error
 
     def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:
@@ -134,9 +136,11 @@ class Epoch:
                     self.pacing.took(report.records, report.duration_s)
                 self.tolerance.succeeded()
         except BaseException as error:
-            self.failure, self.hit = error, checkpoint_id
+            foreign = isinstance(error, _SPARK_ERRORS)
+            self.failure = translate(error, f"checkpoint {checkpoint_id}") if foreign else error
+            self.hit = checkpoint_id
             if self.driver.owned.completed < checkpoint_id:
-                self.tolerance.aborted(error)
+                self.tolerance.aborted(self.failure)
             raise
         if not report.replayed:
             self._unplanned, self._decided_at_s = checkpoint_id, time.monotonic()

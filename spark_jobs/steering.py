@@ -52,12 +52,19 @@ class Steering:
         self._answers[request.id] = request, answer
         self.told(request, answer)
 
-    def close(self) -> None:
-        """Blocks until the request under way is done and what is answered is stored, where head can be reached."""
+    def stop_listening(self) -> None:
+        """Blocks until the request under way is done: nothing more is begun."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        self._look(self._handle)
+
+    def close(self, late: Callable[[Request], Answer]) -> None:
+        """Stop listening, answer what has come since by `late`, and block until all that is stored.
+
+        Where head cannot be reached it is not.
+        """
+        self.stop_listening()
+        self._look(late)
 
     def _listen(self) -> None:
         took_s = 0.0
@@ -85,8 +92,6 @@ class Steering:
             self._is_away = False
 
     def _handle(self, request: Request) -> Answer | None:
-        if self._over.is_set():
-            return Answer(ok=False, message="the run has ended")
         _log.info("request=%s kind=%s by=%s", request.id, request.kind, request.asked_by)
         handler = self.handlers.get(request.kind)
         if handler is None:

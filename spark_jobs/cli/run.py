@@ -76,7 +76,7 @@ def run_pipelines(
     if is_submitted(os.environ):
         given = given_settings()
         specs = [settle(spec, given, Path.cwd()) for spec in specs]
-        signals.in_jvm()
+        signals.in_jvm()  # which runs already
     for spec in specs:
         console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     runs = [
@@ -89,6 +89,7 @@ def run_pipelines(
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             spark = starter.submit(start).result()
         try:
+            signals.in_jvm()
             if savepoint is not None:
                 (spec,) = specs
                 begin(spec, spark, savepoint, partial(tell, spec, console))

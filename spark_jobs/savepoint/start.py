@@ -16,6 +16,7 @@ from connectors.contracts import Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from spark_jobs.driving import driver_of
+from spark_jobs.held_folders import LOCK, locked, sweep
 from spark_jobs.history import recorder
 from spark_jobs.history.model import Event
 from spark_jobs.pipeline import trunk_rows
@@ -24,7 +25,6 @@ from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint import rewriting
 from spark_jobs.savepoint.changes import Changes, compare
-from spark_jobs.savepoint.folders import LOCK, locked, sweep
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.query import plan_of
 from spark_jobs.savepoint.readable import check_readable
