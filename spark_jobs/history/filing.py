@@ -57,7 +57,7 @@ class Filing:
         self._queue.put(None)
         self._thread.join(_CLOSE_S)
         if self._thread.is_alive() or self._waiting:
-            _log.warning("the end of this run is not in the history %s, which could not be written", self._path)
+            _log.warning("what was told last is not in the history %s, which could not be written", self._path)
 
     def _work(self) -> None:
         is_open = True
