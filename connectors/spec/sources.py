@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from connectors.spec.fields import AtLeastOne, BootstrapServers, NonEmpty, StepName, Topic, as_written, without
 from connectors.spec.model import Strict, wrong
+from connectors.spec.security import Secured
 from connectors.spec.starting import StartingOffsets
 from twophase.errors import SpecError
 
@@ -76,7 +77,7 @@ class RawFormat(Strict):
 Format = Annotated[JsonFormat | StringFormat | RawFormat, Field(discriminator="type")]
 
 
-class KafkaEntry(Strict):
+class KafkaEntry(Secured):
     """`connector: kafka`."""
 
     name: StepName
@@ -104,7 +105,7 @@ class KafkaEntry(Strict):
     split_above: AtLeastOne | None = None
     """A partition's share of a checkpoint above this is read by several tasks, in no order."""
     properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)
-    """librdkafka's own settings, such as `security.protocol` and `sasl.password`."""
+    """librdkafka's own settings, such as `client.rack`."""
 
     @model_validator(mode="after")
     def _topics_or_pattern(self) -> KafkaEntry:
@@ -146,7 +147,7 @@ class KafkaEntry(Strict):
             "topics_pattern": self.topics_pattern,
             "starting_offsets": starting if isinstance(starting, str) else starting.resolvable(),
             "format": format_of(self.format.type, schema),
-            "properties": dict(self.properties),
+            "properties": self.client_properties,
             "on_bad_record": self.on_bad_record or "fail",
             "group_id": self.group_id,
             "isolation_level": self.isolation_level,
