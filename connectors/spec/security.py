@@ -8,6 +8,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from connectors import tls_files
 from connectors.spec.fields import NonEmpty
 from connectors.spec.model import Strict, wrong
 from connectors.spec.settings import LocalPath
@@ -16,7 +17,6 @@ _OURS: Final = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "https.")
 """Settings that `security` writes, by how they begin."""
 
 _WITHOUT_TLS: Final = ("", "plaintext", "sasl_plaintext")
-_FILES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location")
 
 
 class Tls(Strict):
@@ -125,7 +125,8 @@ class Secured(Strict):
     def security_files(self) -> list[Path]:
         """Files that the client reads wherever it runs: here and on each worker."""
         settings = self.client_properties
-        return [Path(settings[name]) for name in _FILES if name in settings and settings[name] != "probe"]
+        named = [settings[name] for name in tls_files.KAFKA if name in settings]
+        return [Path(name) for name in named if name not in tls_files.NO_FILES]
 
     @property
     def exposed(self) -> list[str]:
