@@ -28,7 +28,9 @@ _CUT: Final = re.compile(r"Local: (Broker transport failure|Timed out)|Request t
 """In the words for a login that was not answered: brokers that are just going down or coming up."""
 
 _GRANT: Final = "grant the rights to the principal of this client: docs/security.md has the commands"
-_LOG_IN: Final = "correct security.sasl: username, password, and a mechanism that the listener has and the user is known to"
+_LOG_IN: Final = (
+    "correct security.sasl: username, password, and a mechanism that the listener has and the user is known to"
+)
 _OWN_CERTIFICATE: Final = (
     "the brokers do not take this client's certificate, or ask for one: give security.tls.certificate and key, of an "
     "authority that they know"

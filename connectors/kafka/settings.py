@@ -80,7 +80,6 @@ class Connection:
                 text = text.replace(value, "***")
         return text
 
-
     def refused(self, told: str) -> tuple[str, str]:
         """What is wrong with the settings, and what to do, where the client refuses them with these words."""
         for name, value in self.properties:

@@ -8,13 +8,14 @@ import os
 import sys
 from typing import Final
 
+from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS, obtain, provider
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.values import ServiceError, Services
 
-_STOPPABLE: Final = ("docker", "native", Postgres.kind, ObjectStore.kind)
-"""PostgreSQL and an object store are processes of this machine beside either, started by tests that ask for them."""
+_STOPPABLE: Final = ("docker", "native", Postgres.kind, ObjectStore.kind, SecuredKafka.kind)
+"""The last ones are processes of this machine beside either of the first two, started by tests that ask for them."""
 
 
 def main() -> int:
@@ -30,6 +31,8 @@ def main() -> int:
             _show(_running(), arguments.json)
             if not arguments.json and Postgres().running():
                 print(f"{Postgres.kind}: {Postgres().server} at {Postgres().url}")
+            if not arguments.json and SecuredKafka().running():
+                print(f"{SecuredKafka.kind}: Apache Kafka at {SecuredKafka().bootstrap}")
             if not arguments.json and ObjectStore().running():
                 print(f"{ObjectStore.kind}: moto at http://127.0.0.1:{ObjectStore().port}")
     except ServiceError as error:
@@ -56,7 +59,9 @@ def _running() -> list[Services]:
 
 
 def _down(kind: str) -> None:
-    beside: dict[str, Postgres | ObjectStore] = {Postgres.kind: Postgres(), ObjectStore.kind: ObjectStore()}
+    beside: dict[str, Postgres | ObjectStore | SecuredKafka] = {
+        each.kind: each for each in (Postgres(), ObjectStore(), SecuredKafka())
+    }
     for each in _STOPPABLE if kind == "all" else (kind,):
         stopped = beside[each].down() if each in beside else provider(each).down()
         print(f"{each}: {'stopped' if stopped else 'nothing was up'}")

@@ -61,9 +61,7 @@ class Authority:
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName(list(map(_host, hosts))), critical=False)
         signed = builder.sign(self._key, hashes.SHA256())
-        locked = (
-            serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
-        )
+        locked = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
         pair = Pair(*(self._folder / f"{name}{'-expired' if expired else ''}.{end}" for end in ("crt", "key", "pem")))
         certificate = signed.public_bytes(serialization.Encoding.PEM)
         private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked)
