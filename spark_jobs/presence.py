@@ -19,6 +19,7 @@ from pathlib import Path
 
 from connectors.spec import Spec
 from twophase.errors import HeadError, IdentityError
+from wal.private import make_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def present(spec: Spec, session: str, page: str | None = None) -> Iterator[Prese
     folder = folder_of(spec)
     path = folder / f"{session}.json"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         _sweep(folder)
         partial = folder / f".{secrets.token_hex(8)}.partial"
         file = partial.open("x")
@@ -70,7 +71,7 @@ def alone(spec: Spec, doing: str) -> Iterator[None]:
     """
     path = folder_of(spec) / f"{doing}.lock"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         file = path.open("a")
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror}"

@@ -21,6 +21,7 @@ from spark_jobs.shipping import pack
 from spark_jobs.spark_home import spark_home
 from spark_jobs.submitted import is_submitted
 from twophase.errors import SparkUnavailableError
+from wal.private import make_private
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -98,7 +99,7 @@ def _start_fast(archive_classes: bool) -> list[str]:
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
     """Let the JVM and its workers inherit a file as stderr: their words belong beside Spark's log."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     terminal = os.dup(2)
     with path.open("ab") as file:
         os.dup2(file.fileno(), 2)

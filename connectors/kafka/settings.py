@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connectors import tls_files
+from connectors import tls_options
 from twophase.errors import SpecError
 
 _POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
@@ -83,7 +83,7 @@ class Connection:
     def refused(self, told: str) -> tuple[str, str]:
         """What is wrong with the settings, and what to do, where the client refuses them with these words."""
         for name, value in self.properties:
-            if name in tls_files.KAFKA and (reason := _why_unreadable(value)):
+            if name in tls_options.KAFKA_FILES and (reason := _why_unreadable(value)):
                 message = f"{name} {value} cannot be read on {socket.gethostname()}: {reason}"
                 return message, "the file must lie under this path wherever tasks run, readable by who runs them"
         remedy = "see librdkafka's CONFIGURATION.md for names and values; of certificates: PEM, with the key's password"
@@ -91,7 +91,7 @@ class Connection:
 
 
 def _why_unreadable(path: str) -> str:
-    if path in tls_files.NO_FILES:
+    if path in tls_options.NO_FILES:
         return ""
     try:
         Path(path).open("rb").close()

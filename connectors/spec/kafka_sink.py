@@ -9,7 +9,6 @@ from pydantic import AfterValidator, Field, model_validator
 from connectors.log.place import LogPlace
 from connectors.spec.fields import (
     SLOTS,
-    BootstrapServers,
     NonEmpty,
     PositiveDuration,
     Slots,
@@ -56,8 +55,6 @@ class KafkaSinkEntry(Secured):
     connector: Literal["kafka"]
     from_: NonEmpty | None = Field(None, alias="from")
     """The step or source whose rows are written."""
-    bootstrap_servers: BootstrapServers
-    """`host:port`, or several with commas."""
     topic: Topic | None = None
     """Where all messages go; exists beforehand. Or give `topic_column`."""
     topic_column: NonEmpty | None = None

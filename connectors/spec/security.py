@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from connectors import tls_files
-from connectors.spec.fields import NonEmpty
+from connectors.spec.fields import BootstrapServers, NonEmpty
 from connectors.spec.model import Strict, wrong
 from connectors.spec.settings import LocalPath
+from connectors.tls_options import KAFKA_FILES, NO_FILES, Protection, of_kafka
 
 _OURS: Final = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "https.")
 """Settings that `security` writes, by how they begin."""
-
-_WITHOUT_TLS: Final = ("", "plaintext", "sasl_plaintext")
 
 
 class Tls(Strict):
@@ -105,6 +102,8 @@ class KafkaSecurity(Strict):
 class Secured(Strict):
     """What entries of a cluster have in common: how its clients are secured, and librdkafka's settings."""
 
+    bootstrap_servers: BootstrapServers
+    """`host:port`, or several with commas."""
     security: KafkaSecurity | None = None
     """TLS and SASL. Without it the client speaks as `properties` say, in plain text if they say nothing."""
     properties: dict[str, str] = Field(default_factory=dict)
@@ -125,25 +124,10 @@ class Secured(Strict):
     def security_files(self) -> list[Path]:
         """Files that the client reads wherever it runs: here and on each worker."""
         settings = self.client_properties
-        named = [settings[name] for name in tls_files.KAFKA if name in settings]
-        return [Path(name) for name in named if name not in tls_files.NO_FILES]
+        named = [settings[name] for name in KAFKA_FILES if name in settings]
+        return [Path(name) for name in named if name not in NO_FILES]
 
     @property
-    def exposed(self) -> list[str]:
-        """What is not protected on the way to the brokers, in words; of the entry, whichever way it says so."""
-        return exposed(self.client_properties)
-
-
-def exposed(settings: Mapping[str, str]) -> list[str]:
-    """What librdkafka's settings leave open on the way to the brokers. Pure."""
-    protocol = settings.get("security.protocol", "").lower()
-    found = []
-    if protocol in _WITHOUT_TLS:
-        found.append("records travel in plain text, and nobody proves to be the broker")
-        if protocol == "sasl_plaintext" and settings.get("sasl.mechanism", "").upper() == "PLAIN":
-            found.append("the password travels in plain text")
-    elif settings.get("enable.ssl.certificate.verification", "true").lower() in ("false", "0", "f"):
-        found.append("the brokers' certificates are not verified: anybody may pose as a broker")
-    elif settings.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
-        found.append("host names are not verified: whoever has a certificate of the authority may pose as a broker")
-    return found
+    def protection(self) -> Protection:
+        """Of the way to the brokers, whichever of the two says it."""
+        return of_kafka(self.bootstrap_servers, self.client_properties)

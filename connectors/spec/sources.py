@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from connectors.spec.fields import AtLeastOne, BootstrapServers, NonEmpty, StepName, Topic, as_written, without
+from connectors.spec.fields import AtLeastOne, NonEmpty, StepName, Topic, as_written, without
 from connectors.spec.model import Strict, wrong
 from connectors.spec.security import Secured
 from connectors.spec.starting import StartingOffsets
@@ -83,8 +83,6 @@ class KafkaEntry(Secured):
     name: StepName
     """The view under which steps read it. Positions are kept by it: do not change it while the pipeline lives."""
     connector: Literal["kafka"]
-    bootstrap_servers: BootstrapServers
-    """`host:port`, or several with commas."""
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
     """Names of topics; or give `topics_pattern`."""
     topics_pattern: Annotated[NonEmpty, AfterValidator(_pattern)] | None = None
