@@ -25,7 +25,7 @@ from twophase.errors import (
 )
 
 _MARGIN_S: Final = 5.0  # the client ends a question by itself; this is for the case that it does not
-_AWAY: Final = frozenset(
+AWAY: Final = frozenset(
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -35,6 +35,7 @@ _AWAY: Final = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
+"""Of a cluster that does not answer."""
 _UNKNOWN: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
@@ -82,10 +83,10 @@ class Client:
         """The error to raise for an error of the client. `doing` says what was tried, with topic or split."""
         code = error.code()
         text = self.connection.hide(error.str())
-        if code in _AWAY:
+        if code in AWAY:
             return self.no_answer(doing, self.connection.connect_timeout_s)
         if is_refusal(error):
-            return self._refused(error, doing)
+            return _access_error(doing, explained(self.connection, error))
         if code in _UNKNOWN:
             return UnknownTopicError(
                 f"{doing}: the topic or the partition does not exist (any more)",
@@ -102,9 +103,9 @@ class Client:
         self.handle.poll(0)  # serves the callback that gathers the complaints
         told = [c for c in self.complaints.since(waited_s + _MARGIN_S) if c.code() != KafkaError._ALL_BROKERS_DOWN]
         if refused := next(filter(is_refusal, told), None):
-            return self._refused(refused, doing)
+            return _access_error(doing, explained(self.connection, refused))
         if seen := handshake.look(self.connection):
-            return SourceAccessError(f"{doing}: {seen.problem}", remedy=seen.remedy)
+            return _access_error(doing, seen)
         reason = f" ({self.connection.hide(told[-1].str())})" if told else ""
         return SourceError(
             f"{doing}: no answer from Kafka at {self.connection.bootstrap_servers} within {waited_s:g} s{reason}",
@@ -121,11 +122,17 @@ class Client:
         except TimeoutError:
             raise self.no_answer(doing, timeout_s) from None
 
-    def _refused(self, error: KafkaError, doing: str) -> SourceAccessError:
-        text = self.connection.hide(error.str())
-        if error.code() == KafkaError._SSL and (seen := handshake.look(self.connection, text)):
-            return SourceAccessError(f"{doing}: {seen.problem}", remedy=seen.remedy)
-        return SourceAccessError(f"{doing}: Kafka refused: {text}", remedy=remedy_of(error))
+
+def explained(connection: Connection, refused: KafkaError) -> handshake.Seen:
+    """A refusal in words. Blocks for some seconds at most, where it is about a certificate."""
+    text = connection.hide(refused.str())
+    if refused.code() == KafkaError._SSL and (seen := handshake.look(connection, text)):
+        return seen
+    return handshake.Seen(f"Kafka refused: {text}", remedy_of(refused))
+
+
+def _access_error(doing: str, seen: handshake.Seen) -> SourceAccessError:
+    return SourceAccessError(f"{doing}: {seen.problem}", remedy=seen.remedy)
 
 
 def open_consumer(connection: Connection) -> Client:

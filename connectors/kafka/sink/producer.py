@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from connectors.kafka.client import Complaints, QuietLogger
-from connectors.kafka.refusals import is_refusal, remedy_of
+from connectors.kafka.client import AWAY, Complaints, QuietLogger, explained
+from connectors.kafka.handshake import look
+from connectors.kafka.refusals import is_refusal
 from connectors.kafka.sink.place import Place
 from twophase.errors import SinkUnavailableError, TargetError
 
@@ -83,14 +84,18 @@ class _AnyProducer:
             raise self._failure(error.args[0], doing) from None
 
     def _failure(self, error: KafkaError, doing: str) -> Exception:
-        lately_s = max(self._place.connection.connect_timeout_s, self._place.transaction_timeout_s)
+        connection = self._place.connection
+        self._handle.poll(0)  # serves the callback that gathers the complaints
+        lately_s = max(connection.connect_timeout_s, self._place.transaction_timeout_s)
         reasons = [error, *self._complaints.since(lately_s)]
         worst = next((each for each in reasons if _is_final(each)), error)
-        servers = self._place.connection.bootstrap_servers
-        text = self._place.connection.hide(worst.str())
-        message = f"{doing}, {self._who} at {servers}: {text}"
-        if is_refusal(worst):
-            return TargetError(message, remedy=remedy_of(worst))
+        place = f"{doing}, {self._who} at {connection.bootstrap_servers}"
+        message = f"{place}: {connection.hide(worst.str())}"
+        seen = explained(connection, worst) if is_refusal(worst) else None
+        if seen is None and worst.code() in AWAY:
+            seen = look(connection)
+        if seen is not None:
+            return TargetError(f"{place}: {seen.problem}", remedy=seen.remedy)
         if _is_final(worst):
             return TargetError(message, remedy="set right what Kafka says: the topic, its limits")
         return SinkUnavailableError(message, remedy="see that the brokers run and can be reached; it is tried again")
