@@ -6,17 +6,18 @@ import json
 import os
 import secrets
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors.formats import RawFormat
+from connectors.kafka.pool import shared_admin
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
-from connectors.kafka.sink.target import BATCH
+from connectors.kafka.sink.target import BATCH, Topics, check_markers, check_timeout, in_sink_words
 from connectors.kafka.source import KafkaSource
 from connectors.spec.security import KafkaSecurity
 from integration_tests import topics
@@ -26,16 +27,17 @@ from integration_tests.harness.cut_link import CutLink
 from integration_tests.harness.drain import drain
 from integration_tests.harness.pipeline import PARTITIONS
 from integration_tests.harness.pipeline_process import child_environment
+from integration_tests.harness.workload import Workload
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.test_kafka_sink import KafkaPipeline
 from twophase.errors import SourceAccessError, SourceError, SpecError, TargetError
-from twophase.values import StartingPoint
+from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = [pytest.mark.any_server]
 
 _SECRET = "sesame-7-street"
 _RECORDS = 1_200
-_PATIENCE_S = 3.0
+_PATIENCE_S = 2.0
 _SASL_HANDSHAKE = 17  # Kafka's number of the request
 
 
@@ -68,6 +70,10 @@ class Tenant:
             check=False,
         )
         assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+
+    def grant(self, title: str) -> None:
+        """A block of the docs."""
+        self.type_in(typed.block("security.md", "Rights in Kafka", title))
 
 
 @pytest.fixture
@@ -184,10 +190,54 @@ def test_a_login_that_is_cut_off_is_an_outage(secured_kafka: SecuredKafka) -> No
     assert failure.value.retriable, failure.value
 
 
+def test_rights_one_after_another(tenant: Tenant) -> None:
+    """Each that is missing is told as such, and not tried again; with those of the docs none is."""
+    tenant.grant("the administrator")
+    broker, name = tenant.broker, tenant.name
+    own = replace(source(broker, name, broker.listener("TLS"), **sasl(name)), group_id=f"{name}-lag")
+    place = Place(own.connection, f"{name}.big", markers=f"{name}.markers")
+    lines = typed.block("security.md", "Rights in Kafka", "a sink, or dead_letter").splitlines(keepends=True)[1:]
+    describe = typed.block("security.md", "Rights in Kafka", "a source").replace("--operation Read ", "")
+    Workload(broker.bootstrap, name, PARTITIONS).produce(10)
+
+    def produce() -> None:
+        producer = TransactionalProducer(place, f"eos.{name}.out.0", BATCH)
+        producer.begin()
+        producer.produce(lambda handle: handle.produce(f"{name}.big", b"{}"), 1, 2)
+        producer.commit("marker", 1, {})
+        producer.close()
+
+    def markers() -> bool:
+        with in_sink_words("markers"), shared_admin(own.connection) as admin:
+            return check_markers(admin, place.markers)
+
+    def timeout() -> None:
+        with in_sink_words("timeout"), shared_admin(own.connection) as admin:
+            check_timeout(admin, place)
+
+    steps: list[tuple[Callable[[], object], Callable[[], None]]] = [
+        (lambda: own.starting_point(StartingPoint()), lambda: tenant.type_in(describe)),
+        (lambda: list(own.read(OffsetRange(f"{name}/0", 0, 5))), lambda: tenant.grant("a source")),
+        (lambda: own.commit_back({f"{name}/0": 5}), lambda: tenant.grant("a source with group_id")),
+        (lambda: Topics.of_sink("out", place), lambda: tenant.type_in(lines[0])),
+        (markers, lambda: tenant.type_in(lines[1])),
+        (produce, lambda: tenant.type_in(lines[2])),
+        (timeout, lambda: tenant.type_in(lines[3])),
+    ]
+    for number, (call, grant) in enumerate(steps):
+        with pytest.raises((SourceAccessError, TargetError)) as failure:
+            call()
+        assert "authorization failed" in failure.value.message, number
+        assert "docs/security.md" in failure.value.remedy, number
+        grant()
+        call()
+
+
 @pytest.mark.timeout(600)
 def test_a_pipeline_through_tls_with_the_rights_of_the_docs_and_no_others(tenant: Tenant, eos: CommandLine) -> None:
     """Source, sink and dead letters as one user; `eos doctor` finds all well, and nothing shows the password."""
-    tenant.type_in(*typed.blocks("security.md", "Kafka's rights"))
+    for title in ("the administrator", "a source", "a sink, or dead_letter"):
+        tenant.grant(title)
     folder = tenant.folder / "pipeline"
     folder.mkdir()
     with KafkaPipeline(folder, tenant.broker.bootstrap, tenant.name, f"{tenant.name}.big") as pipeline:
@@ -211,10 +261,19 @@ def test_a_pipeline_through_tls_with_the_rights_of_the_docs_and_no_others(tenant
         pipeline.assert_exact(at_least=_RECORDS)
         letters = drain(tenant.broker.bootstrap, f"{tenant.name}.bad")
         assert [letter.value for letter in letters] == [b"no JSON"]
+        refused = eos.run(["dead-letters", "list", spec], pipeline.environment)
+        assert refused.code == 1
+        assert "Topic authorization failed" in refused.output
+        tenant.grant("eos dead-letters list")
         listed = eos.run(["dead-letters", "list", spec, "--json"], pipeline.environment)
         assert len(json.loads(listed.output)["dead_letters"]) == 1, listed.output
+        tenant.grant("eos dead-letters replay")
+        again = eos.run(["dead-letters", "replay", spec, "--all"], pipeline.environment)
+        assert again.code == 0, again.output
+        assert [each.value for each in drain(tenant.broker.bootstrap, tenant.name)].count(b"no JSON") == 2
         shown = eos.run(["preview", spec], pipeline.environment)
         assert shown.code == 0, shown.output
-        said = [found.output, listed.output, shown.output, *(each.output() for each in pipeline.processes)]
+        outputs = [each.output for each in (found, refused, listed, again, shown)]
+        said = [*outputs, *(each.output() for each in pipeline.processes)]
         kept = [path.read_text(errors="replace") for path in pipeline.location.rglob("*") if path.is_file()]
         assert not [text for text in [*said, *kept] if _SECRET in text]

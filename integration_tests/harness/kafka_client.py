@@ -85,11 +85,15 @@ def _topics(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser("kafka-topics")
     parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--create", action="store_true", required=True)
+    parser.add_argument("--if-not-exists", action="store_true")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--config", action="append", default=[])
     given = parser.parse_args(arguments)
     settings = dict(each.split("=", 1) for each in given.config)
+    there = AdminClient({"bootstrap.servers": given.bootstrap_server}).list_topics(timeout=_SECONDS).topics
+    if given.if_not_exists and given.topic in there:
+        return
     topics.create(given.bootstrap_server, given.topic, given.partitions, settings)
 
 

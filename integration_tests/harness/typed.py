@@ -24,6 +24,12 @@ def blocks(page: str, heading: str = "", kind: str = "sh") -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
 
 
+def block(page: str, heading: str, title: str, kind: str = "sh") -> str:
+    """The one in that paragraph whose first line is a comment with this title."""
+    (found,) = (each for each in blocks(page, heading, kind) if each.splitlines()[0].lstrip("#- ") == title)
+    return found
+
+
 def type_in(pipeline: Pipeline, *typed: str) -> str:
     """Type these into one shell in the pipeline's folder; returns what they print. A run ends when it has caught up.
 

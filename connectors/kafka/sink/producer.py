@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -60,7 +61,7 @@ class _AnyProducer:
         self._call("writing", lambda: send(self._handle))
         most = min(_QUEUE, _QUEUE_BYTES * count // max(count_bytes, 1))
         while len(self._handle) > most:
-            self._handle.poll(0.01)
+            self._call("writing", lambda: self._handle.poll(0.01))
 
     def _refuse(self, error: KafkaError, message: Message) -> None:
         """Why a message was not taken; the transaction's own error does not say it. Of others nothing is told."""
@@ -85,7 +86,8 @@ class _AnyProducer:
 
     def _failure(self, error: KafkaError, doing: str) -> Exception:
         connection = self._place.connection
-        self._handle.poll(0)  # serves the callback that gathers the complaints
+        with suppress(KafkaException):  # a fatal one, which `error` is already
+            self._handle.poll(0)  # serves the callback that gathers the complaints
         lately_s = max(connection.connect_timeout_s, self._place.transaction_timeout_s)
         reasons = [error, *self._complaints.since(lately_s)]
         worst = next((each for each in reasons if _is_final(each)), error)
