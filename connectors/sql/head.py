@@ -159,11 +159,16 @@ class SqlHead:
                     raise
         self._created = True
 
-    def _refusal(self, error: BaseException | None) -> TargetError | None:
-        """What the server will say again; None: a restart may cure it."""
+    def _refusal(self, error: BaseException | None) -> str:
+        """What to do where the server will say this again; empty: a restart may cure it."""
         translated = _TRANSLATED.get(self._engine.dialect.name)
-        found = translated(error).connector_error("head") if translated is not None else None
-        return found if isinstance(found, TargetError) else None
+        if translated is None:
+            return ""
+        found = translated(error)
+        if found.access_denied:
+            return f"grant the rights on {', '.join(METADATA.tables)}: docs/security.md has the statements"
+        meaning = found.connector_error("head")
+        return meaning.remedy if isinstance(meaning, TargetError) else ""
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[Connection]:
@@ -178,7 +183,7 @@ class SqlHead:
         except SQLAlchemyError as error:
             reason = getattr(error, "orig", None) or type(error).__name__
             message = f"head: cannot {doing} in {self.describe()}: {reason}"
-            if isinstance(error, DBAPIError) and (refused := self._refusal(error.orig)):
-                raise HeadAccessError(message, remedy=refused.remedy) from None
+            if isinstance(error, DBAPIError) and (refusal := self._refusal(error.orig)):
+                raise HeadAccessError(message, remedy=refusal) from None
             remedy = "see that the database answers, and that the user may create and change tables"
             raise HeadError(message, remedy=remedy) from None

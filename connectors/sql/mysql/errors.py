@@ -113,6 +113,7 @@ _TARGET: Final = frozenset(
         3948,  # LOCAL not allowed
     }
 )
+_LOGIN: Final = frozenset({1045, 1130, 1251, 1524, 1698, 1820, 1862, 2054, 2059, 3118, 3159})  # of _TARGET
 _ROLLED_BACK: Final = frozenset({1402, 1613, 1614})  # XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK
 _XA: Final = frozenset({1397, 1398, 1399, 1400, 1440}) | _ROLLED_BACK
 
@@ -189,6 +190,8 @@ def connector_error(doing: str, error: ServerError) -> ConnectorError:
         return SinkUnavailableError(message, remedy=_remedy_of_waiting(error.number))
     if error.number in _ROW:
         return BadRowError(message, remedy="correct the row in a transform, or widen the column")
+    if error.number in _LOGIN:
+        return TargetError(message, remedy="correct user name and password in the url, and what the user must show")
     if error.number in _TARGET:
         return TargetError(message, remedy="`eos doctor` shows what the user may do and what the table looks like")
     if error.number in _XA:

@@ -100,6 +100,8 @@ class ServerError(StatementError):
         message = f"{doing}: {self.text}" + (f" (SQLSTATE {self.code})" if self.code else "")
         if self.code == _REFUSED and any(words in self.text for words in _TLS):
             return TargetError(message, remedy=_remedy_of_tls(self.text))
+        if self.code.startswith("28"):
+            return TargetError(message, remedy="correct user name and password in the url; see what pg_hba.conf asks")
         if _SWITCHED_OFF in self.text:
             return TargetError(message, remedy="set max_prepared_transactions and restart the server; see `eos doctor`")
         if self.code in _BUSY or self.code.startswith(_BUSY_CLASSES):
@@ -121,7 +123,9 @@ def _remedy_of_tls(text: str) -> str:
     if "does not support SSL" in text:
         return "switch TLS on at the server: towards another machine it is wanted, unless the url gives another sslmode"
     if "verify failed" in text or "root certificate" in text:
-        return "give the authority of the server's certificate as sslrootcert in the url (docs/security.md)"
+        return (
+            "give the authority of the server's certificate as sslrootcert in the url, or have an expired one renewed"
+        )
     return "the server asks for another certificate of this client: see sslcert and sslkey"
 
 
