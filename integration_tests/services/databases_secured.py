@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,6 @@ class Certificates:
         self.ca = folder / "authority.pem"
         self.foreign_ca = folder / "foreign.pem"
         self.certificate, self.key = folder / "server.crt", folder / "server.key"
-        self.used: Callable[[], None] = lambda: None  # called when they have changed
         self.client, self.client_key = folder / f"{CLIENT}.crt", folder / f"{CLIENT}.key"
 
     def make(self, owner: str | None) -> None:
@@ -55,7 +54,6 @@ class Certificates:
             other = self.folder / (f"server-expired.{end}" if expired else f"valid-server.{end}")
             with (self.folder / f"server.{end}").open("wb") as file:  # the file stays its owner's
                 file.write(other.read_bytes())
-        self.used()
 
 
 class SecuredMariadb:

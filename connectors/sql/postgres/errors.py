@@ -123,9 +123,7 @@ def _remedy_of_tls(text: str) -> str:
     if "does not support SSL" in text:
         return "switch TLS on at the server: towards another machine it is wanted, unless the url gives another sslmode"
     if "verify failed" in text or "root certificate" in text:
-        return (
-            "give the authority of the server's certificate as sslrootcert in the url, or have an expired one renewed"
-        )
+        return "give the authority of the server's certificate as sslrootcert in the url, or have it renewed if expired"
     return "the server asks for another certificate of this client: see sslcert and sslkey"
 
 
