@@ -27,7 +27,9 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 """Settings of librdkafka that are not the user's to set, each with what to do instead."""
 
-_CALLBACK: Final = re.compile(r"_cb$|^on_|^logger$|^plugin\.library\.paths$|^partitioner|^default\.topic\.config$")
+_CALLBACK: Final = re.compile(
+    r"_cb$|^on_|^logger$|^plugin\.library\.paths$|^ssl\.(engine|providers)|^partitioner|^default\.topic\.config$"
+)
 _SECRET: Final = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config", re.IGNORECASE)
 
 _TUNING: Final[Mapping[str, str | int]] = {
