@@ -273,7 +273,11 @@ def test_a_pipeline_through_tls_with_the_rights_of_the_docs_and_no_others(tenant
         assert [each.value for each in drain(tenant.broker.bootstrap, tenant.name)].count(b"no JSON") == 2
         shown = eos.run(["preview", spec], pipeline.environment)
         assert shown.code == 0, shown.output
-        outputs = [each.output for each in (found, refused, listed, again, shown)]
+        pipeline.spec["transforms"][0]["sql"] = f"SELECT 1 AS id, value AS word, '' AS payload FROM text.`{spec}`"
+        peeked = eos.run(["preview", str(pipeline.write_spec())], pipeline.environment)
+        assert peeked.code != 0, "SQL has read a file of this machine"
+        outputs = [each.output for each in (found, refused, listed, again, shown, peeked)]
         said = [*outputs, *(each.output() for each in pipeline.processes)]
         kept = [path.read_text(errors="replace") for path in pipeline.location.rglob("*") if path.is_file()]
         assert not [text for text in [*said, *kept] if _SECRET in text]
+        assert pipeline.location.stat().st_mode & 0o077 == 0, "others may look into the checkpoint location"

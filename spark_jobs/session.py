@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.spec import Spec
 from spark_jobs.class_archive import archive_options
 from spark_jobs.java import collector_options, logging_options
+from spark_jobs.local_dir import local_dir
 from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
 from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED
 from spark_jobs.shipping import pack
@@ -48,7 +49,8 @@ def spark_session(
     os.environ["PYSPARK_PYTHON"] = worker_python(spec, os.environ)
     shipped = [] if is_local(master) else [str(pack(spec))]
     modules = [str(spec.folder), *shipped]
-    conf = {**DEFAULTS, **more, **(LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **REQUIRED}
+    own = {} if runs else local_dir(master, os.environ)
+    conf = {**DEFAULTS, **own, **more, **(LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **REQUIRED}
     if not runs:
         _inherit(modules, loopback=is_loopback(master))
         conf["spark.driver.extraJavaOptions"] = _java_options(spec, debug=debug, archive_classes=archive_classes)
