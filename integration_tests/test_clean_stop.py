@@ -37,6 +37,12 @@ def test_a_signal_lets_the_checkpoint_finish_and_a_second_one_aborts_it(pipeline
     process.interrupt()  # another signal, since two equal ones may arrive as one
     _assert_stopped(pipeline, process, checkpoints=5)
 
+    process = pipeline.start(arm=["before-decide@5"], until_caught_up=False)
+    process.await_point("before-decide@5")
+    process.terminate_all()
+    process.release("before-decide@5")
+    _assert_stopped(pipeline, process, checkpoints=6)
+
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_RECORDS)
 

@@ -13,14 +13,20 @@ import pytest
 import sqlalchemy
 
 from connectors.contracts import Sink
+from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.life import Life
-from connectors.testing.rows import Row, rows
-from twophase.errors import ConnectorError
+from connectors.testing.rows import SCHEMA, Row, rows
+from connectors.testing.target import Target
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.drain import drain
+from integration_tests.services import Services
+from twophase.errors import ConnectorError, TargetError
 
 _NAMES = {
     "quotes": "qu\"o'te`",
@@ -103,8 +109,8 @@ _KINDS = [
 ]
 
 
-def _live(named: Named) -> None:
-    life = Life(named, pipeline=named.hostile, name=named.hostile)
+def _live(target: Target, name: str) -> None:
+    life = Life(target, pipeline=name, name=name)
     life.start()
     try:
         life.checkpoint(0, rows(0, 3), rows(3, 5))
@@ -113,7 +119,7 @@ def _live(named: Named) -> None:
         life.checkpoint(1, rows(5, 7))
     finally:
         life.close()
-    assert named.rows() == Counter(rows(0, 7))
+    assert target.rows() == Counter(rows(0, 7))
 
 
 @pytest.mark.parametrize("name", [*_NAMES.values(), _EMOJI], ids=[*_NAMES, "emoji"])
@@ -124,9 +130,9 @@ def test_any_name_through_a_whole_life(
     named = _named(kind, commit, name, request, tmp_path)
     if kind == "mysql" and name == _EMOJI:
         with pytest.raises(ConnectorError):
-            _live(named)
+            _live(named, name)
     else:
-        _live(named)
+        _live(named, name)
 
 
 _ONE_OF_EACH = [each for each in _KINDS if each.id in ("mysql two-phase", "postgresql upsert", "sqlite upsert")]
@@ -140,7 +146,45 @@ def test_a_name_that_a_server_does_not_take_is_refused_whole(
     """Never cut off, which would be another table, or another column."""
     errors: list[ConnectorError] = []
     try:
-        _live(_named(kind, commit, name, request, tmp_path))
+        _live(_named(kind, commit, name, request, tmp_path), name)
     except ConnectorError as error:
         errors.append(error)
     assert not any(error.retriable for error in errors), errors
+
+
+@pytest.mark.any_server
+@pytest.mark.parametrize("name", [*_NAMES.values(), _EMOJI, "a.b_c", "a_b.c"], ids=[*_NAMES, "emoji", "dots", "dashes"])
+def test_any_name_of_a_pipeline_a_sink_and_a_header(
+    name: str, services: Services, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """In Kafka they stand in transactional ids, in the keys of markers, and in messages."""
+    markers, target = topic(8, **{"cleanup.policy": "compact"}), topic(2)
+    layout = Layout(target, key=("n",), headers={name: "text"})
+    log = LogPlace(tmp_path / "log", slots=2)
+
+    @dataclass
+    class Messages:
+        keyed: bool = False
+
+        def sink(self, of: str) -> Sink:
+            return KafkaSink(of, services.kafka_bootstrap, layout, log, markers=markers)
+
+        def rows(self) -> Counter[Row]:
+            found = drain(services.kafka_bootstrap, target)
+            return Counter((each.json["n"], (each.headers[name] or b"").decode()) for each in found)
+
+        def leave_foreign(self) -> None:
+            """See Target."""
+
+    _live(Messages(), name)
+
+
+@pytest.mark.any_server
+def test_a_header_whose_name_cannot_be_written_is_refused(
+    services: Services, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """librdkafka ends it at the NUL: it would be another header."""
+    layout = Layout(topic(1), key=("n",), headers={"a\0b": "text"})
+    sink = KafkaSink("out", services.kafka_bootstrap, layout, LogPlace(tmp_path / "log", slots=1))
+    with pytest.raises(TargetError, match="NUL"):
+        sink.open(SCHEMA)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,9 +19,13 @@ from connectors.registry import open_requests
 from connectors.spec import Spec
 from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium, logged, resize
+from spark_jobs.history.database import NAME
+from spark_jobs.history.retention import Retention
+from spark_jobs.history.writer import HistoryWriter
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.presence import present
-from tests.page_history import RUN, Names, live_through, spec_of
+from tests.history_values import completed
+from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from twophase.in_doubt import Doubt
 from twophase.requests import Answer
 
@@ -96,6 +101,13 @@ def main(browser: Chrome) -> str:
     return str(browser.find_element(By.TAG_NAME, "body").text)
 
 
+def add(spec: Spec, numbers: range) -> None:
+    """More checkpoints in the history."""
+    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), 0.0)
+    writer.write([completed(number, incarnation=INCARNATION) for number in numbers], 0.0)
+    writer.close()
+
+
 def press(browser: Chrome, *keys: str) -> None:
     ActionChains(browser).send_keys(*keys).perform()
 
@@ -145,15 +157,20 @@ def test_by_keyboard_alone(browser: Chrome, entry: str) -> None:
     browser.get(entry)
     shows(browser, ".state", "running")
     reached = []
-    for _ in range(14):
+    for _ in range(15):
         press(browser, Keys.TAB)
         element = browser.switch_to.active_element
         reached.append(element.text or element.get_attribute("aria-label"))
         assert browser.execute_script("return getComputedStyle(document.activeElement).outlineStyle") == "solid", (
             reached
         )
-    assert reached[:7] == ["eos, all pipelines", "Checkpoint", "Savepoint", "Stop", "Dark", "?", "Overview"]
-    assert reached[11:] == ["15 min", "1 h", "6 h"]
+    assert reached[0] == "Skip to the content"
+    assert reached[1:8] == ["eos, all pipelines", "Checkpoint", "Savepoint", "Stop", "Dark", "?", "Overview"]
+    assert reached[12:] == ["15 min", "1 h", "6 h"]
+    browser.execute_script("document.getElementById('skip').focus()")
+    press(browser, Keys.ENTER, Keys.TAB)
+    assert browser.switch_to.active_element.text == "15 min", "past the header"
+    assert browser.current_url.endswith("#/orders/overview")
     press(browser, "2")
     shows(browser, "h2", "History")
     browser.execute_script("document.querySelector('tbody a').focus()")
@@ -165,14 +182,53 @@ def test_by_keyboard_alone(browser: Chrome, entry: str) -> None:
     press(browser, "?")
     shows(browser, "dialog[open]", "Keyboard")
     press(browser, "3")  # a dialog takes the keys
+    browser.find_element(By.CSS_SELECTOR, "dialog input").click()
     press(browser, Keys.ESCAPE)
     WebDriverWait(browser, 5).until(lambda _: not browser.find_elements(By.TAG_NAME, "dialog"))
-    shows(browser, "h2", "History")
+    press(browser, "1")
+    time.sleep(0.3)
+    shows(browser, "h2", "History")  # single keys were switched off
+    browser.execute_script("localStorage.clear()")
     press(browser, "1")
     shows(browser, "[data-key='chart-rate'] svg")
     browser.execute_script("document.querySelector('.chart svg').focus()")
     press(browser, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
     assert browser.find_element(By.CSS_SELECTOR, ".tip").is_displayed()
+
+
+OUTLINE = "return [...document.querySelectorAll('h1, h2, h3, h4')].map(e => Number(e.tagName[1]))"
+
+
+def test_headings_and_names_tell_the_same_as_the_picture(browser: Chrome, entry: str) -> None:
+    browser.get(entry)
+    for view in VIEWS:
+        go(browser, view)
+        levels = browser.execute_script(OUTLINE)
+        assert levels.count(1) == 1
+        assert levels[0] == 1
+        assert all(after <= before + 1 for before, after in pairwise(levels)), (view, levels)
+        tree = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        acting = [each for each in tree if each["role"]["value"] in {"button", "link", "textbox", "checkbox", "image"}]
+        assert len(acting) > 8
+        assert [each for each in acting if not each["name"]["value"]] == [], view
+
+
+def test_older_ones_stay_and_are_there_once_while_new_ones_come(browser: Chrome, entry: str, tmp_path: Path) -> None:
+    spec, now = spec_of(tmp_path), time.time()
+    numbers = "return [...document.querySelectorAll('tbody tr.link')].map(e => Number(e.cells[0].textContent))"
+    last = live_through(spec, now - 200, 200)
+    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
+        browser.get(page.entry)
+        go(browser, "checkpoints")
+        more = "const b = document.querySelector('.older button'); b.click(); b.click()"
+        browser.execute_script(more)
+        WebDriverWait(browser, 10).until(lambda _: len(browser.execute_script(numbers)) == 125)
+        for end in (last + 21, last + 41):
+            add(spec, range(end - 20, end))
+            shows(browser, "tbody a", str(end - 1))
+        assert browser.execute_script(numbers) == list(range(last + 40, 74, -1))
+        assert browser.find_elements(By.CSS_SELECTOR, ".older button")
+    browser.get("about:blank")
 
 
 CONTRAST = """
@@ -276,7 +332,7 @@ def test_hostile_names_are_shown_and_not_run(browser: Chrome, entry: str, tmp_pa
         for view in VIEWS:
             go(browser, view, key)
         go(browser, "sinks", key)
-        shows(browser, "h2", HOSTILE.sink)
+        shows(browser, "h3", HOSTILE.sink)
         shows(browser, "code", HOSTILE.table)
         browser.find_element(By.CSS_SELECTOR, "[data-key=stop]").click()
         shows(browser, "dialog h2", HOSTILE.pipeline)

@@ -14,6 +14,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium
+from spark_jobs.savepoint.manifest import checked
 from tests.page_http import Client
 
 pytestmark = pytest.mark.any_server
@@ -92,6 +93,15 @@ def test_a_run_with_its_page(pipeline: Pipeline, tmp_path: Path) -> None:
 
             shows(".state", "running")
             shows("main", f"{_RECORDS:,}")
+            pipeline.workload.produce(CHECKPOINT_RECORDS)
+            browser.find_element(By.CSS_SELECTOR, "[data-key=checkpoint]").click()
+            shows(".note:not(.bad)", " committed")
+            assert pipeline.table.count() == _RECORDS + CHECKPOINT_RECORDS, "all that was there when it was pressed"
+            browser.find_element(By.CSS_SELECTOR, "[data-key=savepoint]").click()
+            newest = pipeline.head.committed
+            shows(".note:not(.bad)", f"savepoint: savepoint of checkpoint {newest}")
+            (savepoint,) = (pipeline.location / "savepoints").iterdir()
+            assert checked(savepoint).checkpoint_id == newest
             browser.find_element(By.CSS_SELECTOR, "[data-key=stop]").click()
             browser.find_element(By.CSS_SELECTOR, "dialog button.primary").click()
             process.succeed()
@@ -102,4 +112,4 @@ def test_a_run_with_its_page(pipeline: Pipeline, tmp_path: Path) -> None:
         pytest.skip(f"no browser: {error}")
     assert process.left_behind() == []
     assert "by=the page at " in process.output()
-    pipeline.assert_exact(at_least=_RECORDS)
+    pipeline.assert_exact(at_least=_RECORDS + CHECKPOINT_RECORDS)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy
+from prometheus_client.parser import text_string_to_metric_families
 
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.oracle import SinkTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.services import Services
+from tests.page_http import Client
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -69,9 +72,35 @@ def test_one_that_cannot_write_restarts_by_itself_and_one_that_fails_for_good_en
     pipeline.assert_exact(at_least=2 * _RECORDS)
     other.table.execute("RENAME TABLE elsewhere TO others")
 
-    process = pipeline.command("run", str(other.write_spec()))
+    process = pipeline.command("run", str(other.write_spec()), "--ui", "--ui-port", "0")
     _await("both run", lambda: process.output().count("state=running") == 2)
+    found = re.search(r"page: (http://\S+)#token=(\S+)", process.output())
+    assert found is not None
+    client = Client(*found.groups())
+    names = [str(each.spec["pipeline"]) for each in (pipeline, other)]
+
+    def states() -> dict[str, str]:
+        return {each["name"]: each["state"] for each in client.get("/api/v1/pipelines").json["pipelines"]}
+
+    def figures(name: str) -> dict[str, float]:
+        families = text_string_to_metric_families(client.get("/metrics").body.decode())
+        return {each.labels["pipeline"]: each.value for of in families for each in of.samples if each.name == name}
+
+    assert states() == dict.fromkeys(names, "running")
+    other.workload.produce(CHECKPOINT_RECORDS)
+    _await(
+        "the page tells each one's", lambda: figures("eos_records_total") == {names[0]: 0, names[1]: CHECKPOINT_RECORDS}
+    )
+    assert [client.api(each)["totals"]["records"] for each in names] == [2 * _RECORDS, _RECORDS + CHECKPOINT_RECORDS]
+    assert client.post(f"/api/v1/pipelines/{names[1]}/stop").status == 202
+    _await("one of them is stopped", lambda: states() == {names[0]: "running", names[1]: "stopped"})
+    assert figures("eos_up") == {names[0]: 1, names[1]: 0}
+    assert (client.get("/readyz").status, client.get("/healthz").status) == (503, 200)
+    assert client.post(f"/api/v1/pipelines/{names[1]}/stop").status == 409
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    _await("the other one goes on", lambda: pipeline.table.count() == 2 * _RECORDS + CHECKPOINT_RECORDS)
     process.terminate()
     process.succeed()
     assert process.left_behind() == []
-    other.assert_exact(at_least=_RECORDS)
+    other.assert_exact(at_least=_RECORDS + CHECKPOINT_RECORDS)
+    pipeline.assert_exact(at_least=2 * _RECORDS + CHECKPOINT_RECORDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,7 +34,7 @@ class Checkpoints:
 
     driver: Driver
     log: LocalSparkLog
-    listeners: Sequence[Listener]
+    listener: Listener
     # Of the content of `offsets/N`; empty where sources are not ours, of which nothing more is known:
     plan: Callable[[str], Mapping[str, SourceOffset]] = lambda _log: {}
     tell_lost: Callable[[Mapping[str, SourceOffset]], None] = lambda _plan: None  # before a batch is read
@@ -68,6 +68,5 @@ class Checkpoints:
             at=now,
             acknowledgements=batch.acknowledgements,
         )
-        for listener in self.listeners:
-            listener.checkpoint(report)
+        self.listener.checkpoint(report)
         return report

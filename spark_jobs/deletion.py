@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from connectors.registry import build_sink
@@ -13,19 +16,22 @@ from spark_jobs.driving import driver_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
 from twophase.errors import ConnectorError
+from twophase.local_shelf import naming
+from twophase.reset import Begun
 
+_OF_LIVES: Final = ("spark", "plans")
+"""Folders at the checkpoint location, whose parts are named by the life that they are of."""
+_LOG: Final = "log"
 _FILES: Final = (
-    "spark",
-    "log",
-    "plans",
-    "pins",
+    "pins/*",
+    "submit",
     "spark.log*",
     "spark.stderr.log",
     "log4j2.properties",
     "admission.json",
     "history.sqlite*",
 )
-"""At the checkpoint location. Savepoints stay, which are whole by themselves. Head stays, which is small: with the
+"""Others. Savepoints stay, which are whole by themselves. Head stays, which is small: with the
 claims in the sinks it keeps a driver that was frozen meanwhile from writing, and lets the pipeline begin anew under its
 name."""
 
@@ -61,11 +67,24 @@ def delete(spec: Spec) -> Deleted | None:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
     with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
-        driver.reset()
-    for pattern in _FILES:
-        for path in spec.checkpoint.location.glob(pattern):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
+        reset = driver.reset()
+    with naming(spec.checkpoint.location):
+        for path in _left(spec.checkpoint.location, reset):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+    for folder in (*_OF_LIVES, _LOG, "pins"):
+        with suppress(OSError):  # it is used, it is on a disk of its own, or there is none
+            (spec.checkpoint.location / folder).rmdir()
     return Deleted(head.completed, head.incarnation)
+
+
+def _left(location: Path, reset: Begun) -> Iterator[Path]:
+    """What is to go. A supervisor may have started the next life already: its own stays."""
+    for folder in _OF_LIVES:
+        yield from (path for path in location.glob(f"{folder}/*") if not path.name.startswith(reset.head.incarnation))
+    for pattern in (f"{reset.ended}*", f".{reset.ended}*"):  # others may keep theirs there
+        yield from (location / _LOG).glob(pattern)
+    for pattern in _FILES:
+        yield from location.glob(pattern)

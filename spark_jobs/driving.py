@@ -76,12 +76,11 @@ def driver_of(
         yield driver
 
 
-def tell_found(driver: Driver, listeners: Sequence[Listener]) -> None:
+def tell_found(driver: Driver, listener: Listener) -> None:
     """What head holds before the driver starts: one that was killed told nobody of its last checkpoint."""
     with suppress(HeadError):  # the start will say so, if it is in its way
         if (status := read_status(driver.head, _FOUND)) is not None:
-            for listener in listeners:
-                listener.found(status)
+            listener.found(status)
 
 
 def _needs_gate(sink: Sink, committers: Mapping[str, Committer], limits: Mapping[str, Limit]) -> bool:

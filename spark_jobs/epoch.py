@@ -36,6 +36,8 @@ _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
 _IDLE_S = 1.0
+_SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+"""What a call into the JVM raises, also of one that has ended."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class Epoch:
 
     spec: Spec
     control: StopControl
-    listeners: Sequence[Listener]
+    listener: Listener
     driver: Driver
     log: LocalSparkLog
     sources: Sequence[Source]
@@ -61,14 +63,14 @@ class Epoch:
 
     def __post_init__(self) -> None:
         """One object for all batches."""
-        self._checkpoints = Checkpoints(self.driver, self.log, self.listeners, self._plan, self._tell_lost, self._lag)
+        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self._plan, self._tell_lost, self._lag)
 
     def run(self, *, until_caught_up: bool) -> None:
         """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
         self.query = self._start(until_caught_up=until_caught_up)
         try:
             self._wait(self.query)
-        except (PySparkException, Py4JError, ConnectionError) as error:
+        except _SPARK_ERRORS as error:
             self.failure = self.failure or translate(error, "the query")
         finally:
             self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
@@ -86,6 +88,7 @@ class Epoch:
                     self._tell_plan(query)
                 self.on_demand.look()
                 if self.control.is_stopping():
+                    self.listener.state("stopping")
                     self.control.wait_until_idle()
                     break
             self._tell_plan(query)
@@ -105,7 +108,7 @@ class Epoch:
             if until_caught_up:
                 return writer.trigger(availableNow=True).start()
             return writer.trigger(processingTime="0 seconds").start()  # `pacing` says when
-        except PySparkException as error:
+        except _SPARK_ERRORS as error:
             raise translate(error, "the start of the query") from error
 
     def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:
@@ -128,9 +131,11 @@ class Epoch:
                     self.pacing.took(report.records, report.duration_s)
                 self.tolerance.succeeded()
         except BaseException as error:
-            self.failure, self.hit = error, checkpoint_id
+            foreign = isinstance(error, _SPARK_ERRORS)
+            self.failure = translate(error, f"checkpoint {checkpoint_id}") if foreign else error
+            self.hit = checkpoint_id
             if self.driver.owned.completed < checkpoint_id:
-                self.tolerance.aborted(error)
+                self.tolerance.aborted(self.failure)
             raise
         if not report.replayed:
             self._unplanned, self._decided_at_s = checkpoint_id, time.monotonic()
@@ -161,6 +166,5 @@ class Epoch:
         progress, known = query.lastProgress, self._unplanned
         if progress is not None and progress.batchId == known and (plan_s := progress_of.plan_s(progress)) is not None:
             self._unplanned = None
-            for listener in self.listeners:
-                listener.planned(progress.batchId, plan_s)
+            self.listener.planned(progress.batchId, plan_s)
         return progress

@@ -20,7 +20,7 @@ from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.history.model import Ending, failure
 from spark_jobs.history.recorder import recorded
 from spark_jobs.query import Query, asked_to_stop, query_of, run_of
-from spark_jobs.report import LogListener
+from spark_jobs.report import Listeners, LogListener
 from spark_jobs.shipping import ship
 from spark_jobs.sink_spec import load_sink_spec, masked
 from spark_jobs.spark_log import JobSparkLog
@@ -92,18 +92,18 @@ class _Run:
             session = f"{run_id}.0"
             limits, stopping = limits_of(spec), self._is_stopping
             self._recorder = stack.enter_context(recorded(spec, run_id, self._ending))
-            listeners, watcher = [LogListener(spec.pipeline), self._recorder], self._recorder.news
+            listener, watcher = Listeners([LogListener(spec.pipeline), self._recorder]), self._recorder.news
             driver = stack.enter_context(
                 driver_of(spec, sinks, log, session=session, limits=limits, is_stopping=stopping, watcher=watcher)
             )
             self._driver = driver
-            tell_found(driver, listeners)
+            tell_found(driver, listener)
             driver.start()  # before a sink is opened, which may change its table: nothing older is prepared then (R3)
             self._flow = Flow(spec, tuple(branches_of("", frame, sinks)))
             if self.query.stateful:
                 for branch in self._flow.branches:
                     check_hashable(branch.of(frame))
-            self._checkpoints = Checkpoints(driver, log, listeners)
+            self._checkpoints = Checkpoints(driver, log, listener)
             self._close = stack.pop_all()
 
     def complete(self, frame: DataFrame, checkpoint_id: int) -> None:

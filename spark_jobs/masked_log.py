@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from connectors.spec import mask
+from spark_jobs.printable import printable
 
 
 class Masking(logging.Handler):
@@ -16,10 +17,14 @@ class Masking(logging.Handler):
         self.secrets: frozenset[str] = frozenset()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Mask the text, with what an argument or a stack trace brought into it."""
-        record.msg, record.args = mask(record.getMessage(), self.secrets), ()
+        """Mask the text, with what an argument or a stack trace brought into it.
+
+        Its further lines are set in: nobody's text looks like a line of ours.
+        """
+        text = printable(mask(record.getMessage(), self.secrets))
+        record.msg, record.args = text.replace("\n", "\n    "), ()
         if record.exc_info:
-            record.exc_text = mask(_PLAIN.formatException(record.exc_info), self.secrets)
+            record.exc_text = printable(mask(_PLAIN.formatException(record.exc_info), self.secrets))
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and self._is_alone(record.name):
             last.handle(record)  # as Python would, were this no handler

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from connectors.contracts import Source
@@ -61,15 +62,17 @@ class OnDemand(Listener):
 
         Raises SourceError if a source does not answer.
         """
-        if self._head is None:
+        head_of = self._head  # another thread says when the query has ended
+        if head_of is None:
             return Answer(ok=False, message="no query is running at this moment: ask again")
         demand = _Demand(request)
         self._demands.append(demand)  # what ends from now on, it hears of
-        head = self._head()
+        head = head_of()
         try:
             wanted = {source.name: _ends(source, head) for source in self.sources}
         except SourceError:
-            self._demands.remove(demand)
+            with suppress(ValueError):  # out of date meanwhile, or the run has ended
+                self._demands.remove(demand)
             raise
         if _has(head, wanted):
             demand.decided = head.completed
@@ -89,13 +92,13 @@ class OnDemand(Listener):
 
     def give_up(self, why: str) -> None:
         """The run has ended."""
-        for demand in self._demands:
+        for demand in list(self._demands):
             self.reply(demand.request, Answer(ok=False, message=f"{why} before the checkpoint was committed"))
         self._demands.clear()
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """See Listener. What was planned too early does not count: the next one begins at once, too."""
-        for demand in self._demands:
+        for demand in list(self._demands):
             demand.reports.append(report)
             self._begin()
 

@@ -34,6 +34,12 @@ INCIDENTS: Final[tuple[EventKind, ...]] = ("failure", "fenced", "restart", "save
 """Kinds of events that are worth a line to whoever asks how a pipeline does."""
 
 
+NO_HISTORY: Final = (
+    'no history is kept here: queries by format("eos") write none, or it was moved away; '
+    "`eos status` shows what head retains"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
     """Of one moment."""

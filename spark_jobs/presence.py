@@ -9,16 +9,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from connectors.spec import Spec
-from twophase.errors import HeadError, IdentityError
+from twophase.errors import IdentityError
+from twophase.local_shelf import naming, open_partial, sweep, write_whole
 from wal.private import make_private
 
 
@@ -44,19 +44,14 @@ def present(spec: Spec, session: str, page: str | None = None) -> Iterator[Prese
     presence = Presence(session, os.getpid(), socket.gethostname(), time.time(), page)
     folder = folder_of(spec)
     path = folder / f"{session}.json"
-    try:
-        make_private(folder)
-        _sweep(folder)
-        partial = folder / f".{secrets.token_hex(8)}.partial"
-        file = partial.open("x")
-    except OSError as error:
-        message = f"{folder} cannot be written: {error.strerror}"
-        raise HeadError(message, remedy="see that the checkpoint location is writable and not full") from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # before anybody can find it
-        json.dump(asdict(presence), file)
-        file.flush()
-        partial.rename(path)
+    with ExitStack() as held:
+        with naming(folder):
+            make_private(folder)
+            _sweep(folder)
+            partial, file = open_partial(folder)
+            held.enter_context(file)  # it is locked before anybody can find it
+            write_whole(file, json.dumps(asdict(presence)).encode())
+            partial.rename(path)
         try:
             yield presence
         finally:
@@ -70,12 +65,9 @@ def alone(spec: Spec, doing: str) -> Iterator[None]:
     A process that is frozen holds it as well. Raises IdentityError if another one does it; HeadError.
     """
     path = folder_of(spec) / f"{doing}.lock"
-    try:
+    with naming(path):
         make_private(path.parent)
         file = path.open("a")
-    except OSError as error:
-        message = f"{path} cannot be written: {error.strerror}"
-        raise HeadError(message, remedy="see that the checkpoint location is writable and not full") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,9 +80,11 @@ def alone(spec: Spec, doing: str) -> Iterator[None]:
 def running(spec: Spec) -> Presence | None:
     """Who runs this pipeline on this machine, the newest if there are several; None: nobody.
 
-    A driver on another machine that has the pipeline's head in a database is not seen.
+    A driver on another machine that has the pipeline's head in a database is not seen. Raises HeadError where presences
+    cannot be read.
     """
-    found = [presence for path in folder_of(spec).glob("*.json") if (presence := _living(path)) is not None]
+    with naming(folder_of(spec)):
+        found = [presence for path in folder_of(spec).glob("*.json") if (presence := _living(path)) is not None]
     return max(found, key=lambda each: each.started_at, default=None)
 
 
@@ -106,7 +100,8 @@ def _living(path: Path) -> Presence | None:
         with path.open() as file:
             if _is_free(file.fileno()):
                 return None
-            return Presence(**json.load(file))
+            found = json.load(file)
+            return Presence(**{name: found[name] for name in Presence.__slots__ if name in found})  # of any version
     except FileNotFoundError:  # ended meanwhile
         return None
 
@@ -122,7 +117,8 @@ def _is_free(descriptor: int) -> bool:
 
 def _sweep(folder: Path) -> None:
     """Forget processes that were killed."""
-    for path in (*folder.glob("*.json"), *folder.glob(".*.partial")):
+    sweep(folder)
+    for path in folder.glob("*.json"):
         with suppress(FileNotFoundError), path.open() as file:
             if _is_free(file.fileno()):
                 path.unlink()

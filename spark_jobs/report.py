@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_jobs.history.model import Acknowledgement, Event, SplitLag
@@ -47,7 +47,7 @@ class Listener:
     """
 
     def state(self, text: str) -> None:
-        """The pipeline is in another state: starting, running, restarting, stopping."""
+        """The pipeline is in another state: starting, running, restarting, stopping; or at its end (Ending)."""
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
@@ -66,6 +66,48 @@ class Listener:
 
     def behind(self, waiting: int) -> None:
         """So many checkpoints are decided and not committed: none after a start, and at the end what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners(Listener):
+    """Several, told one after another."""
+
+    each: Sequence[Listener]
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.state(text)
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.checkpoint(report)
+
+    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.planned(checkpoint_id, plan_s)
+
+    def news(self, news: News) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.news(news)
+
+    def found(self, status: Status) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.found(status)
+
+    def happened(self, event: Event) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.happened(event)
+
+    def behind(self, waiting: int) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.behind(waiting)
 
 
 @dataclass(slots=True)

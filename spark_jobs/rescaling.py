@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from dataclasses import dataclass
 from typing import Final
@@ -28,10 +28,10 @@ _log: Final = logging.getLogger("eos.rescale")
 _TELL_S: Final = 2.0
 
 
-def bring_to_rest(spec: Spec, spark: SparkSession, listeners: Sequence[Listener]) -> None:
+def bring_to_rest(spec: Spec, spark: SparkSession, listener: Listener) -> None:
     """Run what Spark has begun to its end, and read nothing new. Raises what a run raises."""
     checkpoint = spec.checkpoint.model_copy(update={"max_records_per_checkpoint": 0})
-    Runner(spec.model_copy(update={"checkpoint": checkpoint}), spark, listeners, until_caught_up=True).run()
+    Runner(spec.model_copy(update={"checkpoint": checkpoint}), spark, listener, until_caught_up=True).run()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -15,31 +15,29 @@ from pyspark.sql import SparkSession
 from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
+from spark_jobs.asked import Asked
 from spark_jobs.control import StopControl, pause
 from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
-from spark_jobs.history.model import Event, answered, failure
+from spark_jobs.history.model import Ending, Event, failure
 from spark_jobs.kept_partitions import tell_kept_partitions
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.admission import Admission
-from spark_jobs.pacing.pacing import paced
+from spark_jobs.pacing.pacing import Pacing, paced
 from spark_jobs.pacing.remembered import admission_of
-from spark_jobs.pipeline import build
+from spark_jobs.pipeline import Pipeline, build
 from spark_jobs.presence import present
-from spark_jobs.report import Listener
+from spark_jobs.report import Listener, Listeners
 from spark_jobs.savepoint import plan as plans
-from spark_jobs.savepoint.asked import Savepoints
 from spark_jobs.savepoint.query import plan_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.starting_points import commit_back, starting_points
-from spark_jobs.steering import Steering
 from spark_jobs.tolerance import Tolerance
 from twophase.driver import Driver
 from twophase.errors import ConnectorError, PrepareError
 from twophase.head_value import HeadValue
-from twophase.news import News
-from twophase.requests import Answer, Request
+from twophase.requests import Answer
 
 _log = logging.getLogger("eos.runner")
 
@@ -61,53 +59,45 @@ class Runner:
 
     spec: Spec
     spark: SparkSession
-    listeners: Sequence[Listener]
+    listener: Listener
     until_caught_up: bool = False
     control: StopControl = field(default_factory=StopControl)
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
     page: str | None = None  # URL of the page that shows it
+    _asked: Asked | None = field(default=None, init=False)
     _epochs: int = field(default=0, init=False)  # that this run has started
-    _asked_to_stop: list[Request] = field(default_factory=list, init=False)
-    _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
-    _steering: Steering | None = field(default=None, init=False)
     _held: HeadValue | None = field(default=None, init=False)  # head as the newest epoch of this run held it
+    _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
 
     def run(self) -> None:
         """Block until the pipeline ends. Raises the error that no restart cures, or that used up the strategy.
 
         Meanwhile others see that it runs, and may ask things of it (`twophase.requests`).
         """
-        with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
-            channel.sweep()
-            lasting = self._lasting(lambda request, answer: steering.answer(request, answer))
-            savepoints = Savepoints(self.spec)
-            handlers = {"stop": self._stop, "checkpoint": lasting.on_demand.ask, "savepoint": savepoints.begin}
-            steering = self._steering = Steering(channel, handlers, self._tell_answer)
-            savepoints.answer = steering.answer
-            steering.start()
-            ended = Answer(ok=False, message="the run ended unexpectedly")
-            try:
-                self._run(lasting)
-                ended = self._stopped()
-            except ConnectorError as error:
-                ended = Answer.refused(error)
-                raise
-            finally:
-                lasting.on_demand.give_up("the run has ended")
-                savepoints.close()
-                for request in self._asked_to_stop:
-                    steering.answer(request, ended)
-                steering.close()
+        sources = [build_source(entry) for entry in self.spec.sources]
+        ending: Ending = "failed"
+        try:
+            with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
+                asked = self._asked = Asked(self.spec, sources, self.control, channel, self.listener)
+                with asked.heard(self._stopped):
+                    self._run(self._lasting(sources, asked.on_demand))
+            ending = self.control.ending()
+        finally:
+            self.listener.state(ending)  # other pipelines of this process may go on
 
     def is_steered(self) -> bool:
         """Whether requests are heard, once it has begun. May be called from any thread."""
-        return self._steering is None or self._steering.is_alive()
+        return self._asked is None or self._asked.is_heard()
 
-    def _stop(self, request: Request) -> None:
-        """Answered when the run has ended."""
-        self._asked_to_stop.append(request)
-        self.control.abort_running = self.control.abort_running or request.arguments.get("now") == "true"
-        self.control.requested = self.control.requested or f"asked to stop by {request.asked_by}"
+    def _lasting(self, sources: Sequence[Source], on_demand: OnDemand) -> Lasting:
+        behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
+        return Lasting(
+            sources,
+            [build_sink(self.spec, entry) for entry in self.spec.outputs],
+            admission_of(self.spec.checkpoint, behind=behind),
+            Tolerance.of(self.spec.checkpoint, self.control.is_stopping),
+            on_demand,
+        )
 
     def _stopped(self) -> Answer:
         head = self._held
@@ -115,17 +105,6 @@ class Runner:
             return Answer(ok=True, message="stopped before it had started")
         facts = {"completed": head.completed, "committed": head.committed, "epoch": head.epoch}
         return Answer(ok=True, message="stopped", facts=facts)
-
-    def _lasting(self, reply: Callable[[Request, Answer], None]) -> Lasting:
-        sources = [build_source(entry) for entry in self.spec.sources]
-        behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
-        return Lasting(
-            sources,
-            [build_sink(self.spec, entry) for entry in self.spec.outputs],
-            admission_of(self.spec.checkpoint, behind=behind),
-            Tolerance.of(self.spec.checkpoint, self.control.is_stopping),
-            OnDemand(sources, reply),
-        )
 
     def _run(self, lasting: Lasting) -> None:
         strategy = self.spec.restart.strategy()
@@ -143,75 +122,48 @@ class Runner:
                         _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
                 now = time.time()
-                self._tell_event(failure(error, now, self._hit))
+                self.listener.happened(failure(error, now, self._hit))
                 if lasting.tolerance.forgives(error):
                     lasting.tolerance.pause()
                     continue
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
                     raise
-                _log.warning("%s; restarting in %.1f s", error.message, delay_s)
-                self._tell_event(Event(now, "restart", f"in {delay_s:.1f} s", checkpoint_id=self._hit, delay_s=delay_s))
-                self._tell(f"restarting in {delay_s:.1f} s")
+                said = f"in {delay_s:.1f} s"
+                _log.warning("%s; restarting %s", error.message, said)
+                self.listener.happened(Event(now, "restart", said, checkpoint_id=self._hit, delay_s=delay_s))
+                self.listener.state(f"restarting {said}")
                 pause(delay_s, self.control.is_stopping)
-
-    def _tell(self, state: str) -> None:
-        for listener in self.listeners:
-            listener.state(state)
-
-    def _tell_event(self, event: Event) -> None:
-        for listener in self.listeners:
-            listener.happened(event)
-
-    def _tell_answer(self, request: Request, answer: Answer) -> None:
-        self._tell_event(answered(request, answer))
-
-    def _tell_news(self, news: News) -> None:
-        for listener in self.listeners:
-            listener.news(news)
-
-    def _tell_behind(self, driver: Driver) -> None:
-        for listener in self.listeners:
-            listener.behind(driver.owned.waiting)
 
     def _run_epoch(self, lasting: Lasting) -> None:
         self._hit = None
-        self._tell("starting")
-        log = LocalSparkLog(self.spec.checkpoint.location)
+        self.listener.state("starting")
+        spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
         self._epochs += 1
         with (
             driver_of(
-                self.spec,
+                spec,
                 lasting.sinks,
                 log,
                 session=session,
                 follows=self._held,
                 commit_back=lambda positions: commit_back(lasting.sources, positions),
-                limits=limits_of(self.spec),
+                limits=limits_of(spec),
                 is_stopping=self.control.is_stopping,
-                watcher=self._tell_news,
+                watcher=self.listener.news,
             ) as driver,
-            paced(self.spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
+            paced(spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
         ):
-            tell_found(driver, self.listeners)
+            tell_found(driver, self.listener)
             self._held = driver.start()
-            self._tell_behind(driver)
-            began = starting_points(driver, lasting.sources, log)
-            try:
-                own, letters = lasting.sinks[: len(self.spec.sinks)], lasting.sinks[len(self.spec.sinks) :]
-                turns = pacing.turns(len(lasting.sources))
-                pipeline = build(self.spark, self.spec, lasting.sources, own, began, *letters, turns=turns)
-            except (Py4JError, ConnectionError) as error:
-                raise translate(error, "building the query") from error
-            if pipeline.stateful:
-                tell_kept_partitions(self.spec, log, driver.owned.incarnation)
-            plans.keep(log.location, driver.owned.incarnation, plan_of(self.spec, pipeline.rows))
-            self._tell("running")
+            self.listener.behind(driver.owned.waiting)
+            pipeline = self._build(lasting, driver, log, pacing)
+            self.listener.state("running")
             epoch = Epoch(
-                self.spec,
+                spec,
                 self.control,
-                [*self.listeners, lasting.on_demand],
+                Listeners([self.listener, lasting.on_demand]),
                 driver,
                 log,
                 lasting.sources,
@@ -226,6 +178,18 @@ class Runner:
             finally:
                 lasting.on_demand.follow(None)
                 self._held, self._hit = driver.owned, epoch.hit
-                self._tell_behind(driver)
-            if self.control.is_stopping():
-                self._tell("stopped")
+                self.listener.behind(driver.owned.waiting)
+
+    def _build(self, lasting: Lasting, driver: Driver, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
+        """Spark's query, not yet started. Raises SparkUnavailableError, SpecError, SourceError."""
+        began = starting_points(driver, lasting.sources, log)
+        own, letters = lasting.sinks[: len(self.spec.sinks)], lasting.sinks[len(self.spec.sinks) :]
+        turns = pacing.turns(len(lasting.sources))
+        try:
+            pipeline = build(self.spark, self.spec, lasting.sources, own, began, *letters, turns=turns)
+        except (Py4JError, ConnectionError) as error:
+            raise translate(error, "building the query") from error
+        if pipeline.stateful:
+            tell_kept_partitions(self.spec, log, driver.owned.incarnation)
+        plans.keep(log.location, driver.owned.incarnation, plan_of(self.spec, pipeline.rows))
+        return pipeline

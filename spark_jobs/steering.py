@@ -34,28 +34,37 @@ class Steering:
     _answers: dict[str, tuple[Request, Answer]] = field(default_factory=dict)  # that are not stored yet
     _over: threading.Event = field(default_factory=threading.Event)
     _is_away: bool = False
-    _thread: threading.Thread = field(init=False)
+    _thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to listen. What was asked before that was asked of an earlier run, which has ended: it is told so."""
         self._look(_asked_before)
-        self._thread = threading.Thread(target=self._listen, name="eos-steering", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._listen, name="eos-steering", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def is_alive(self) -> bool:
-        """Whether it listens, or is done with that."""
-        return self._over.is_set() or self._thread.is_alive()
+        """Whether it listens, or has not begun to, or is done with that. May be called from any thread."""
+        return self._thread is None or self._over.is_set() or self._thread.is_alive()
 
     def answer(self, request: Request, answer: Answer) -> None:
         """What became of a request that a handler has begun. May be called from any thread; does not block."""
         self._answers[request.id] = request, answer
         self.told(request, answer)
 
-    def close(self) -> None:
-        """Blocks until the request under way is done and what is answered is stored, where head can be reached."""
+    def stop_listening(self) -> None:
+        """Blocks until the request under way is done: nothing more is begun."""
         self._over.set()
-        self._thread.join()
-        self._look(self._handle)
+        if self._thread is not None:
+            self._thread.join()
+
+    def close(self, late: Callable[[Request], Answer]) -> None:
+        """Stop listening, answer what has come since by `late`, and block until all that is stored.
+
+        Where head cannot be reached it is not.
+        """
+        self.stop_listening()
+        self._look(late)
 
     def _listen(self) -> None:
         took_s = 0.0
@@ -83,8 +92,6 @@ class Steering:
             self._is_away = False
 
     def _handle(self, request: Request) -> Answer | None:
-        if self._over.is_set():
-            return Answer(ok=False, message="the run has ended")
         _log.info("request=%s kind=%s by=%s", request.id, request.kind, request.asked_by)
         handler = self.handlers.get(request.kind)
         if handler is None:

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as requests to stop: sent to this process, or to the JVM that started it."""
+"""SIGINT and SIGTERM as requests to stop: sent to this process, to its JVM, or to both."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class StopSignals:
     def in_jvm(self) -> None:
         """Be told of those of the JVM, which runs already and would end of them, and the driver's query with it.
 
-        It is the process that `spark-submit` has become, and the one that a container or a supervisor sends signals to.
+        It is the process that `spark-submit` has become, and the one that a container or a supervisor sends signals to;
+        and systemd sends them to all processes of a service.
         """
         gateway, jvm = SparkContext._gateway, SparkContext._jvm
         assert gateway is not None
@@ -67,7 +68,7 @@ class _Handler:
         self._number = number
 
     def handle(self, _signal: Any) -> None:
-        self._signals.received(self._number, "spark-submit")
+        self._signals.received(self._number, "JVM")
 
     class Java:
         implements: Final = ["sun.misc.SignalHandler"]

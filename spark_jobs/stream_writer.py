@@ -26,6 +26,7 @@ from connectors.spec import Spec
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.done_batch import DoneBatch
 from spark_jobs.driving import driver_of
+from spark_jobs.report import Listener
 from spark_jobs.sink_spec import digest_of, masked
 from spark_jobs.spark_log import JobSparkLog
 from spark_jobs.stopwatch import Stopwatch
@@ -173,7 +174,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         log = JobSparkLog(self._folder)
         with masked(spec), driver_of(spec, _sinks(spec), log, session=_session()) as driver:
             driver.take_up(version)
-            Checkpoints(driver, log, [], permitted=True).complete(batch)
+            Checkpoints(driver, log, Listener(), permitted=True).complete(batch)
 
     def _check(self, sinks: Sequence[Sink]) -> None:
         for by in (sink.partition_by for sink in sinks if sink.partition_by is not None):

@@ -43,7 +43,6 @@ def whole(number: int) -> tuple[Entry, ...]:
         SinkCommitted(INCARNATION, number, "warehouse", at + 0.05, 0.03),
         Committed(INCARNATION, number, at + 0.09),
         Measured(INCARNATION, number, PHASES, at + 0.1, TASKS, lag),
-        *lag,
     )
 
 

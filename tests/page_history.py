@@ -170,7 +170,7 @@ def _checkpoint(
     found.append(entries.Measured(INCARNATION, number, known, whole, acknowledgements, splits))
     if not is_last:
         found.append(entries.Committed(INCARNATION, number, committed))
-    return [*found, *(splits if number % 5 == 0 or is_last else ())]
+    return found
 
 
 def _failure(at: float, number: int) -> list[entries.Entry]:

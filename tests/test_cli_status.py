@@ -70,6 +70,13 @@ def test_the_history_newest_first(spec: Path, capsys: pytest.CaptureFixture[str]
     assert ["completed" in rows[0], "committed" in rows[1]] == [True, True]
 
 
+def test_where_no_history_is_kept_it_says_so(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As it is for a query by format("eos")."""
+    store(spec.parent / "state")
+    assert run_command_line(["status", str(spec)]) == 0
+    assert 'no history is kept here: queries by format("eos") write none' in capsys.readouterr().out
+
+
 def test_the_same_facts_as_json(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store(spec.parent / "state")
     assert run_command_line(["status", str(spec), "--json"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pty
 import signal
@@ -17,13 +18,24 @@ import pytest
 
 from connectors.spec import load_spec
 from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.history.database import NAME
 from spark_jobs.history.entries import Committed, Completed, Entry, Measured, Planned, RunEnded, SinkCommitted
-from spark_jobs.history.model import AbortedTry, Acknowledgement, Event, SinkCommit, SplitLag, acknowledgements_of
+from spark_jobs.history.model import (
+    AbortedTry,
+    Acknowledgement,
+    Event,
+    SinkCommit,
+    SplitLag,
+    acknowledgements_of,
+    failure,
+)
 from spark_jobs.history.model import of_record as made_of
+from spark_jobs.history.recorder import recorded
 from spark_jobs.presence import present
 from tests.history_values import PHASES, RUN, writing
 from tests.test_cli_status import INCARNATION, SPEC, record, store
+from twophase.errors import BadRowError
 
 ROOT = Path(__file__).parents[1]
 NUMBERS = (2, 3, 4)  # that the history has; head has 4 and 5
@@ -40,8 +52,6 @@ def entries(number: int) -> Iterator[Entry]:
     lag = (SplitLag(made.decided_at, "s", "t/0", 1000, 600),)
     yield Measured(INCARNATION, number, PHASES, made.decided_at + 0.2, tasks, lag)
     yield Planned(INCARNATION, number, 0.02)
-    if number == NUMBERS[-1]:
-        yield from lag
 
 
 @pytest.fixture
@@ -125,6 +135,27 @@ def test_one_that_only_head_knows_and_one_that_nobody_knows(
     assert "checkpoint 17 of orders is not known" in capsys.readouterr().err
 
 
+def test_what_a_record_holds_does_not_reach_the_terminal(
+    spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error names the key that a record has brought: in the history, in the log, in the last message."""
+    key = "Key (name)=(\x1b]0;owned\x07\x1b[2J\x9b31m) already exists\n2026-11-22 INFO eos.runner: all is well"
+    error = BadRowError(key, remedy="see \x1b[1m")
+    with recorded(load_spec(spec, {}), "run9", lambda: "stopped") as recorder:
+        recorder.happened(failure(error, time.time()))
+    assert run_command_line(["status", str(spec)]) == 0
+    output.out.error(error)
+    for name in ("handlers", "propagate", "level"):  # as they are now, afterwards
+        monkeypatch.setattr(logging.getLogger("eos"), name, getattr(logging.getLogger("eos"), name))
+    log_to_stderr()
+    logging.getLogger("eos.runner").warning("%s", key)
+    shown = capsys.readouterr()
+    for said in (shown.out, shown.err):
+        assert r"Key (name)=(\x1b]0;owned\x07\x1b[2J\x9b31m) already exists" in said
+        assert not set(said) & {*map(chr, range(9)), "\x1b", "\x9b"}
+    assert len([line for line in shown.err.splitlines() if line.startswith("2026-11-22 INFO")]) == 1, "of the message"
+
+
 def test_who_runs_it(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with present(load_spec(spec, {}), "run2", page="http://localhost:1234"):
         text = shown(spec, capsys)
@@ -132,6 +163,13 @@ def test_who_runs_it(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"orders: running for 0 s (pid {os.getpid()} on " in text
     assert "page http://localhost:1234" in text
     assert facts["running"]["pid"] == os.getpid()
+
+
+def test_who_runs_it_by_a_later_version(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with present(load_spec(spec, {}), "run9"):
+        (path,) = (spec.parent / "state" / "run").glob("*.json")
+        path.write_text(json.dumps({**json.loads(path.read_text()), "later": 1}))  # its lock stays
+        assert f"pid {os.getpid()}" in shown(spec, capsys)
 
 
 def test_a_damaged_history_is_told_and_head_still_speaks(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,8 @@ from tests.test_twophase_effects import Batch, MemorySink, Setting, SparkFolder
 from tests.twophase_values import INCARNATION, record
 from twophase.backlog import Limit
 from twophase.errors import FencedError, PrepareError
-from twophase.news import CommittedUpTo, Decided, SinkCommitted
+from twophase.ids import Scope
+from twophase.news import Aborted, CommittedUpTo, Decided, SinkCommitted
 from twophase.status import read_status
 from twophase.values import SparkState, StartingPoint
 
@@ -92,7 +93,7 @@ class Watched:
 
         spark: Any = SparkFiles()
         try:
-            yield recorder, Checkpoints(driver, spark, [recorder], plan, lag=lambda: _LAG)
+            yield recorder, Checkpoints(driver, spark, recorder, plan, lag=lambda: _LAG)
             driver.drain()
         finally:
             driver.close()
@@ -124,6 +125,15 @@ def test_a_checkpoint_that_is_committed_at_once(watched: Watched) -> None:
     assert detail is not None
     assert [(each.sink, each.task, each.rows) for each in detail.acknowledgements] == [("warehouse", 0, 3)]
     assert detail.lag == _LAG
+
+
+def test_the_newest_lag_is_that_of_the_newest_checkpoint_however_fast_they_follow(watched: Watched) -> None:
+    with watched.driver() as (_, checkpoints):
+        for number in range(3):
+            checkpoints.lag = lambda: (SplitLag(5.0, "orders", "orders/0", 30, 10 * number + 10),)  # noqa: B023
+            watched.complete(checkpoints, number)
+    assert [each.lag for each in watched.history.checkpoints()] == [0, 10, 20]
+    assert [each.records for each in watched.history.lag()] == [0]
 
 
 def test_sinks_that_commit_in_threads_of_their_own(watched: Watched) -> None:
@@ -227,6 +237,18 @@ def test_what_ends_a_run_is_told_once(tmp_path: Path, told: bool) -> None:
     assert [(each.message, each.checkpoint_id) for each in found] == [("no space", 3 if told else None)]
     (run,) = history.runs()
     assert (run.run_id, run.ended, run.pid) == ("run1", "failed", os.getpid())
+
+
+def test_a_text_that_is_no_unicode_is_written_and_so_is_what_follows(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(SPEC)
+    with recorded(load_spec(path, {}), "run1", lambda: "stopped") as recorder:
+        recorder.happened(failure(PrepareError("/data/m\udcfcll is not there", remedy="\ud800"), time.time()))
+        recorder.news(Aborted(Scope(INCARNATION, 1, 0, 1), PrepareError("\udc80")))
+        recorder.state("running")
+    history = History.at(tmp_path / "state")
+    assert [each.message for each in history.events()] == ["running", "/data/m\\udcfcll is not there"]
+    assert [each.reason for each in history.aborted()] == ["\\udc80"]
 
 
 def test_a_run_that_ends_well(tmp_path: Path) -> None:

@@ -121,24 +121,45 @@ def test_series_have_a_bucket_for_every_stretch(path: Path) -> None:
     assert buckets[0].duration_s == pytest.approx(0.6)
     assert buckets[1].duration_s is None
     assert (buckets[0].phases.read_s, buckets[0].lag) == (pytest.approx(0.2), 5)
-    lag = History(path).lag_series(AT, AT + 30, 10.0)
-    assert [(each.split, each.position) for each in lag] == [("orders/0", 30), ("orders/0", 260)]
-    assert [each.position for each in History(path).lag()] == [260]
+    write(path, completed(26), Measured(INCARNATION, 26, PHASES, AT + 27, TASKS, None))  # its source did not say
+    assert [each.position for each in History(path).lag()] == [260], "as it was measured last"
 
 
 def test_what_is_old_or_too_much_goes(path: Path) -> None:
     entries = [entry for n in range(250) for entry in whole(n)]
-    write(path, *entries, retention=Retention(checkpoints=50, age_s=1e9))
-    write(path, *whole(250), retention=Retention(checkpoints=50, age_s=1e9))  # a start lets go of what is too much
+    write(path, *entries, retention=Retention(checkpoints=150, age_s=1e9))
+    write(path, *whole(250), retention=Retention(checkpoints=150, age_s=1e9))  # a start lets go of what is too much
     found = History(path).checkpoints(1000)
-    assert [each.checkpoint_id for each in found] == list(range(250, 200, -1))
+    assert [each.checkpoint_id for each in found] == list(range(250, 100, -1))
     assert all(each.sinks for each in found)
     assert History(path).totals().checkpoints == 251
-    write(path, *whole(251), retention=Retention(checkpoints=50, age_s=100.0 - 240.0))
-    assert [each.checkpoint_id for each in History(path).checkpoints(1000)] == list(range(251, 239, -1))
+    write(path, *whole(251), retention=Retention(checkpoints=150, age_s=100.0 - 140.0))
+    assert [each.checkpoint_id for each in History(path).checkpoints(1000)] == list(range(251, 139, -1))
+    write(path, *whole(252), retention=Retention(checkpoints=150, age_s=100.0 - 240.0))
+    found = History(path).checkpoints(1000)
+    assert [each.checkpoint_id for each in found] == list(range(252, 152, -1)), "at any age"
     with closing(sqlite3.connect(path)) as database:
         for table in ("sink", "detail"):
-            assert database.execute(f"SELECT COUNT(DISTINCT seq) FROM {table}").fetchone() == (12,)
+            assert database.execute(f"SELECT COUNT(DISTINCT seq) FROM {table}").fetchone() == (100,)
+
+
+def test_a_state_is_known_for_as_long_as_it_lasts(path: Path) -> None:
+    """A pipeline that runs for months tells that it does only once."""
+    write(path, Event(AT, "state", "starting"), Event(AT + 1, "failure", "no space"), Event(AT + 2, "state", "running"))
+    write(path, Event(AT + 99, "request", "a checkpoint"), retention=Retention(age_s=10.0))
+    assert [each.message for each in History(path).events()] == ["a checkpoint", "running"]
+
+
+def test_a_pipeline_that_stood_still_for_long_has_its_history_on(path: Path) -> None:
+    """Its start tells again what head knows, however old: each counts once, and the history goes on behind it."""
+    write(path, RUN, *whole(0), *whole(1))
+    for number in (2, 3):
+        retention = Retention(age_s=1.0)
+        write(path, RUN, retention=retention)
+        write(path, completed(0), completed(1), *whole(number), retention=retention)
+    assert [each.checkpoint_id for each in History(path).checkpoints()] == [3, 2, 1, 0]
+    totals = History(path).totals()
+    assert (totals.checkpoints, totals.records, totals.rows) == (4, 40, 12)
 
 
 def test_a_history_that_is_not_there_is_empty_and_looking_makes_nothing(path: Path) -> None:

@@ -43,9 +43,9 @@ class _Run:
     def begin(self) -> None:
         self.begun += 1
 
-    def ask(self) -> Answer | None:
+    def ask(self, patience_s: float = 60.0) -> Answer | None:
         now = time.time()
-        return self.on_demand.ask(Request("1", "checkpoint", {}, now, now + 60, "somebody"))
+        return self.on_demand.ask(Request("1", "checkpoint", {}, now, now + patience_s, "somebody"))
 
     def complete(self, number: int, upto: int, *, committed: bool = True) -> None:
         """Spark's thread, and then the one that waits looks."""
@@ -128,6 +128,18 @@ def test_a_request_outlives_a_restart_and_ends_with_the_run() -> None:
     assert [each.ok for each in run.answers] == [False]
     run.on_demand.look()
     assert len(run.answers) == 1
+
+
+def test_a_source_that_does_not_answer_before_the_request_is_out_of_date_is_told_as_well() -> None:
+    run = _Run()
+
+    def late(_known: StartingPoint) -> Horizon:
+        run.on_demand.look()
+        raise SourceError("no answer")
+
+    run.horizon = late  # type: ignore[method-assign]
+    with pytest.raises(SourceError):
+        run.ask(patience_s=0.0)
 
 
 def test_a_source_that_does_not_answer_is_told() -> None:

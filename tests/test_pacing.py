@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -18,6 +21,7 @@ from spark_jobs.pacing.pacing import Pacing, paced
 from spark_jobs.pacing.remembered import NAME, admission_of
 from spark_jobs.pacing.schedule import Schedule
 from spark_jobs.pacing.turns import PacedTurns
+from twophase.errors import HeadError
 
 
 def begins(schedule: Schedule, durations_s: list[float], late_s: float = 0.0) -> list[float]:
@@ -65,6 +69,17 @@ def test_a_request_is_due_at_once_and_the_pause_is_none_of_its_business() -> Non
     assert schedule.due_s == 165.0
 
 
+def test_a_request_while_a_checkpoint_is_under_way_is_due_at_its_end() -> None:
+    schedule = Schedule(60.0, 30.0)
+    schedule.began(100.0)
+    schedule.ask(101.0)
+    schedule.ended(105.0)
+    assert schedule.due_s <= 105.0
+    schedule.began(105.0)
+    schedule.ended(150.0)
+    assert schedule.due_s == 180.0, "once"
+
+
 @pytest.fixture
 def pace(tmp_path: Path) -> Path:
     return tmp_path / "pace.json"
@@ -90,12 +105,11 @@ def test_a_planner_waits_until_it_is_due(pace: Path) -> None:
     assert found.max_records == 1, "never none at all"
 
 
-@pytest.mark.parametrize("change", ["asked", "over", "gone"])
+@pytest.mark.parametrize("change", ["asked", "over"])
 def test_a_planner_that_waits_hears_of_requests_and_of_the_end(pace: Path, change: str) -> None:
     state = Pace(1, time.monotonic() + 600, None, 0.1)
     state.write(pace)
-    later = {"asked": replace(state, due_s=0.0), "over": replace(state, is_over=True)}
-    act = later[change].write if change in later else lambda path: path.unlink()
+    act = replace(state, due_s=0.0).write if change == "asked" else Path.unlink
     threading.Timer(0.2, act, [pace]).start()
     before = time.monotonic()
     turn = PacedTurns(pace, 1).next()
@@ -130,22 +144,66 @@ def test_a_request_ends_an_idle_wait(pace: Path) -> None:
 
 
 def test_what_the_driver_writes_down(tmp_path: Path) -> None:
-    settings = CheckpointSettings.model_construct(interval_s=5.0, min_pause_s=0.0)
+    settings = _settings(tmp_path)
     admission = FixedAdmission(7)
     with paced(settings, admission, until_caught_up=False) as pacing:
-        first = Pace.read(pacing.path)
-        assert (first.begun, first.max_records, first.is_over) == (0, 7, False)
+        first = _read(pacing)
+        assert (first.begun, first.max_records) == (0, 7)
         assert first.due_s < time.monotonic()
         with pacing.checkpoint():
             pass
-        assert Pace.read(pacing.path).due_s - time.monotonic() == pytest.approx(5, abs=2)
+        assert _read(pacing).due_s - time.monotonic() == pytest.approx(5, abs=2)
         pacing.ask()
-        assert Pace.read(pacing.path).due_s <= time.monotonic()
-        pacing.stop()
-        assert Pace.read(pacing.path).is_over
-    assert not pacing.path.exists()
+        assert _read(pacing).due_s <= time.monotonic()
+        with pacing.checkpoint():
+            pacing.stop()
+        assert Pace.read(pacing.path) is None, "whatever ends after it"
     with paced(settings, admission, until_caught_up=True) as pacing, pacing.checkpoint():
-        assert Pace.read(pacing.path).due_s <= time.monotonic(), "who is to end waits for nothing"
+        assert _read(pacing).due_s <= time.monotonic(), "who is to end waits for nothing"
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def _settings(location: Path) -> CheckpointSettings:
+    return CheckpointSettings.model_construct(location=location, interval_s=5.0, min_pause_s=0.0)
+
+
+def _read(pacing: Pacing) -> Pace:
+    found = Pace.read(pacing.path)
+    assert found is not None
+    return found
+
+
+_DIE = """
+import os, sys
+from pathlib import Path
+from connectors.spec.settings import CheckpointSettings
+from spark_jobs.pacing.admission import FixedAdmission
+from spark_jobs.pacing.pacing import paced
+settings = CheckpointSettings.model_construct(location=Path(sys.argv[1]), interval_s=5.0, min_pause_s=0.0)
+with paced(settings, FixedAdmission(7), until_caught_up=False):
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_driver_leaves_is_swept_and_what_others_use_stays(tmp_path: Path) -> None:
+    with paced(_settings(tmp_path), FixedAdmission(7), until_caught_up=False) as pacing:
+        assert subprocess.run([sys.executable, "-c", _DIE, str(tmp_path)], check=False).returncode == -signal.SIGKILL
+        assert len(list((tmp_path / "run").iterdir())) == 2
+        with paced(_settings(tmp_path), FixedAdmission(7), until_caught_up=False) as other:
+            assert {path.name for path in (tmp_path / "run").iterdir()} == {
+                pacing.path.parent.name,
+                other.path.parent.name,
+            }
+
+
+def test_a_pace_that_cannot_be_written_is_one_clear_error_and_a_stop_is_heard_all_the_same(tmp_path: Path) -> None:
+    with paced(_settings(tmp_path), FixedAdmission(7), until_caught_up=False) as pacing:
+        pacing.path.with_suffix(".partial").mkdir()  # as good as a full disk
+        for use in (pacing.ask, pacing.checkpoint().__enter__):
+            with pytest.raises(HeadError, match=f"{pacing.path} cannot be used"):
+                use()
+        pacing.stop()
+        assert Pace.read(pacing.path) is None
 
 
 class _Sink:

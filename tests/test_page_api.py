@@ -15,11 +15,12 @@ from connectors.registry import open_requests
 from connectors.spec import Spec
 from spark_jobs.history.database import NAME
 from spark_jobs.history.entries import RunEnded
-from spark_jobs.history.model import Ending
+from spark_jobs.history.model import Ending, Event
 from spark_jobs.history.retention import Retention
 from spark_jobs.history.store import History
 from spark_jobs.history.writer import HistoryWriter
 from spark_jobs.page.live import Live
+from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.watched import watch
 from spark_jobs.presence import present
@@ -170,6 +171,17 @@ def test_charts_cover_every_record_that_was_decided(client: Client, spec: Spec) 
     assert far["buckets"] <= 500
 
 
+def test_throughput_is_of_several_checkpoints_however_far_they_are_apart(tmp_path: Path, sinks: Sinks) -> None:
+    spec = spec_of(tmp_path)
+    live_through(spec, time.time() - 70, 60)  # the newest was a minute ago, as the one before it, had it this interval
+    spec = spec.model_copy(update={"checkpoint": spec.checkpoint.model_copy(update={"interval_s": 60.0})})
+    with opened([spec], OPTIONS, sinks) as page:
+        found = Client(page.url).api("orders")["throughput"]
+    assert found["window_s"] == 300.0
+    records = History.at(spec.checkpoint.location).totals().records
+    assert found["records_per_s"] == pytest.approx(records / 300.0, rel=0.001)
+
+
 def test_sinks_and_how_far_they_are_behind(client: Client, spec: Spec) -> None:
     warehouse, archive, dead = client.api("orders/sinks")["sinks"]
     assert (warehouse["name"], archive["name"], dead["is_dead_letter"]) == ("warehouse", "archive", True)
@@ -235,7 +247,8 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
         ("starting", "starting", ""),
         ("running", "running", ""),
         ("restarting in 1.0 s", "restarting", "restarting in 1.0 s"),
-        ("stopped", "stopping", "stopped"),  # and its process still lives
+        ("stopping", "stopping", ""),
+        ("stopped", "stopping", ""),  # and its process still lives
     ],
 )
 def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: str, detail: str) -> None:
@@ -251,6 +264,32 @@ def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: 
         assert client.get("/healthz").status == 200
         live.is_steered = lambda: False
         assert client.get("/healthz").status == 503
+
+
+@pytest.mark.parametrize("ended", ["stopped", "caught up", "failed"])
+def test_one_that_has_ended_beside_others_that_go_on_does_not_run(tmp_path: Path, sinks: Sinks, ended: Ending) -> None:
+    live, spec, metrics = Live(), spec_of(tmp_path), Metrics()
+    for each in (live, figures := metrics.listener(spec, run_id=RUN, version="0")):
+        each.state("running")
+    with opened([spec], OPTIONS, sinks, lives=[live], metrics=metrics.exposed) as page:
+        client = Client(page.url)
+        assert client.get("/readyz").status == 200
+        for each in (live, figures):
+            each.state(ended)
+        assert (client.api("orders")["state"], client.get("/readyz").status) == (ended, 503)
+        assert client.get("/healthz").status == 200, "the others need this process"
+        assert 'eos_up{pipeline="orders"} 0.0' in client.get("/metrics").body.decode()
+
+
+def test_a_run_that_has_told_its_end_was_not_killed(tmp_path: Path, sinks: Sinks) -> None:
+    """Between its end and that of its process, which sends the last traces."""
+    spec = spec_of(tmp_path)
+    live_through(spec, time.time(), 2)
+    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), time.time())
+    writer.write([Event(time.time(), "state", "stopped", run_id=RUN)], time.time())
+    writer.close()
+    with opened([spec], OPTIONS, sinks) as page:
+        assert Client(page.url).api("orders")["state"] == "stopped"
 
 
 @pytest.mark.parametrize("ended", ["stopped", "caught up", "failed"])
@@ -287,6 +326,16 @@ def test_a_pipeline_that_never_ran_and_looking_makes_nothing(tmp_path: Path, sin
     assert [path.name for path in tmp_path.iterdir()] == ["pipeline.yaml"]
 
 
+def test_where_no_history_is_kept_it_says_so(tmp_path: Path, sinks: Sinks) -> None:
+    spec = spec_of(tmp_path)
+    live_through(spec, time.time(), 3)
+    (spec.checkpoint.location / NAME).unlink()
+    with opened([spec], OPTIONS, sinks) as page:
+        found = Client(page.url).api("orders")
+    assert (found["head"]["completed"], found["last"]) == (2, None)
+    assert ["no history is kept here" in each["message"] for each in found["problems"]] == [True]
+
+
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path, sinks: Sinks) -> None:
     spec = spec_of(tmp_path)
     live_through(spec, time.time(), 3)
@@ -298,11 +347,13 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path, sink
         assert found["head"]["completed"] == 2
         assert all("history" in each["message"] and each["remedy"] for each in found["problems"])
         assert found["problems"]
-        assert client.get("/api/v1/pipelines").json["pipelines"][0]["state"] == "stopped"
+        assert found["state"] == client.get("/api/v1/pipelines").json["pipelines"][0]["state"] == "stopped"
         with present(spec, RUN):
             assert client.post("/api/v1/pipelines/orders/stop").status == 202
         damaged = client.get("/api/v1/pipelines/orders/checkpoints")
         assert (damaged.status, "history" in damaged.problem) == (503, True)
+    with opened([spec], OPTIONS, sinks, lives=[Live("restarting in 1.0 s")]) as page, present(spec, RUN):
+        assert Client(page.url).get("/readyz").status == 503, "what a run tells needs no history"
 
 
 def test_several_pipelines_each_under_a_path_of_its_own(tmp_path: Path, sinks: Sinks) -> None:

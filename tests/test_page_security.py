@@ -8,20 +8,25 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from connectors.registry import open_requests
 from connectors.spec import Spec
 from spark_jobs.cli import run_command_line
+from spark_jobs.page.connection import AT_A_TIME, MOST
 from spark_jobs.page.guard import MAX_BODY_BYTES
 from spark_jobs.page.live import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, given_token, opened
 from spark_jobs.page.server import PageError
+from spark_jobs.page.watched import Watched
 from spark_jobs.presence import present
 from tests.page_history import RUN, SECRET, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client
@@ -71,7 +76,15 @@ def test_what_changes_something_takes_the_token(client: Client, spec: Spec) -> N
 def test_another_site_cannot_ask_even_with_the_token(client: Client, spec: Spec) -> None:
     before = asked(spec)
     netloc = client.url.split("/")[2]
-    for origin in ("http://evil.example", "null", f"http://{netloc}.evil.example", "http://127.0.0.1:1", "file://"):
+    others = [
+        "http://evil.example",
+        "null",
+        f"http://{netloc}.evil.example",
+        "http://127.0.0.1:1",
+        "file://",
+        "http://[",
+    ]
+    for origin in others:
         assert client.post(STOP, Origin=origin).status == 403, origin
         assert client.get("/api/v1/pipelines", Origin=origin).status == 403, origin
     for site in ("cross-site", "same-site"):
@@ -149,6 +162,63 @@ def test_nothing_outside_of_the_page_is_served(client: Client) -> None:
     requests = "/api/v1/pipelines/orders/requests/"
     for request_id in ("..%2f..%2fhead%2f1", "1700000000000-0000000g", "x", "1700000000000-00000000%0a"):
         assert client.get(f"{requests}{request_id}").status in {404, 422}, request_id
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def silent(client: Client, most: int) -> list[socket.socket]:
+    """Connections that send half a request, and nothing more."""
+    host, port = urlsplit(client.url).netloc.split(":")
+    made = []
+    for _ in range(most):
+        made.append(socket.create_connection((host, int(port)), timeout=10))
+        made[-1].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+    return made
+
+
+def test_who_holds_connections_keeps_nobody_out_and_takes_no_files_from_the_driver(client: Client) -> None:
+    before = open_files()
+    held = silent(client, 4 * MOST)
+    try:
+        for path in ("/healthz", "/api/v1/pipelines", "/"):
+            assert client.get(path).status == 200, path
+        theirs = open_files() - before - len(held)
+        assert theirs <= MOST + AT_A_TIME
+        with suppress(ConnectionResetError):
+            assert held[0].recv(1) == b"", "the one that was quiet for longest has made room"
+    finally:
+        for each in held:
+            each.close()
+
+
+def test_a_head_that_is_away_holds_up_no_probe(client: Client, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody who looks waits for it, in all the threads that there are."""
+    away = threading.Event()
+    monkeypatch.setattr(Watched, "head", lambda _watched: away.wait(60) and None)
+    asking = [threading.Thread(target=client.get, args=("/api/v1/pipelines/orders",)) for _ in range(45)]
+    for each in asking:
+        each.start()
+    try:
+        time.sleep(1)
+        began_s = time.monotonic()
+        assert client.get("/healthz").status == 200
+        assert time.monotonic() - began_s < 5
+    finally:
+        away.set()
+        for each in asking:
+            each.join()
+
+
+def test_nonsense_is_refused_and_fills_no_log(client: Client, capfd: pytest.CaptureFixture[str]) -> None:
+    host, port = urlsplit(client.url).netloc.split(":")
+    for nonsense in (b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n\r\n", b"GET /" + b"x" * 100_000):
+        with socket.create_connection((host, int(port)), timeout=10) as connection, suppress(ConnectionError):
+            connection.sendall(nonsense + b"\r\n\r\n")
+            assert b" 400 " in connection.recv(100)
+    assert client.get("/healthz").status == 200
+    assert capfd.readouterr().err == ""
 
 
 def test_too_much_is_not_read(client: Client) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,17 @@ def test_a_request_of_another_version_is_refused_and_others_are_heard(channel: C
     assert "format 2" in answer.message
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"format": 1}', b'{"format": 1, "id": 7, "wish": "stop"}'])
+def test_a_damaged_request_is_refused_and_others_are_heard(channel: Channel, content: bytes) -> None:
+    ours = _ask(channel)
+    damaged = Request("1700000000000-00000000", "stop", {}, 0.0, time.time() + 60, "")
+    channel.shelf.put(f"{damaged.id}.request.json", content)
+    assert channel.pending() == (ours,)
+    answer = channel.answer_of(damaged)
+    assert answer is not None
+    assert "is damaged" in answer.message
+
+
 def test_what_was_asked_weeks_ago_is_forgotten(channel: Channel) -> None:
     old = _ask(Channel(channel.shelf, clock=lambda: time.time() - 8 * 24 * 3600))
     channel.answer(old, Answer(ok=True, message="long ago"))
@@ -123,7 +135,7 @@ def test_steering_answers_by_kind_at_once_or_later(channel: Channel) -> None:
     assert asked == [later]
     assert channel.answer_of(later) is None
     steering.answer(later, Answer(ok=True, message="stopped"))
-    steering.close()
+    steering.close(lambda _: Answer(ok=False, message="too late"))
     answers = [channel.answer_of(each) for each in (before, later, unknown, failing)]
     assert [answer.ok for answer in answers if answer] == [False, True, False, False]
     assert [answer.message.split()[0] for answer in answers if answer] == ["the", "stopped", "the", "no"]
@@ -165,7 +177,7 @@ def test_an_outage_of_head_loses_no_answer_and_does_nothing_twice(channel: Chann
     steering.start()
     request = _ask(channel, "checkpoint")
     _await(lambda: channel.answer_of(request) is not None)
-    steering.close()
+    steering.close(lambda _: Answer(ok=False, message="too late"))
     assert done == [request]
     assert shelf.failures == 0
 
@@ -201,6 +213,38 @@ def test_who_runs_it_is_seen_until_the_process_dies(spec: Spec, tmp_path: Path) 
     assert running(spec) is None
     with present(spec, "next"):
         assert [path.name for path in folder_of(spec).iterdir()] == ["next.json"]
+
+
+_FULL = """
+import resource, sys
+from pathlib import Path
+from connectors.spec import load_spec
+from spark_jobs.presence import present
+from twophase.errors import HeadError
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    with present(load_spec(Path(sys.argv[1]), {}), "mine"):
+        pass
+except HeadError as error:
+    print(error.message)
+"""
+
+
+def test_a_disk_that_takes_no_more_is_told(spec: Spec, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _FULL, str(tmp_path / "orders.yaml")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert f"{folder_of(spec)} cannot be used: File too large" in done.stdout
+    assert running(spec) is None
+
+
+def test_drivers_that_start_at_once_do_not_sweep_each_other_away(spec: Spec) -> None:
+    def start(driver: int) -> None:
+        for number in range(200):
+            with present(spec, f"{driver}.{number}"):
+                pass
+
+    with ThreadPoolExecutor(4) as drivers:
+        list(drivers.map(start, range(4)))
 
 
 def test_stop_of_a_pipeline_that_does_not_run(spec: Spec, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.epoch import Epoch
-from twophase.errors import LostCommittableError, PrepareError
+from spark_jobs.report import Listener
+from twophase.errors import LostCommittableError, PrepareError, SparkUnavailableError
 
 
 @dataclass
@@ -54,7 +58,7 @@ class _Started(Epoch):
 
 def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
     control = StopControl("SIGTERM received" if stopping else "")
-    rest: Any = ([], driver, None, [], None, _Pacing(), _OnDemand(), None)
+    rest: Any = (Listener(), driver, None, [], None, _Pacing(), _OnDemand(), None)
     _Started(cast(Any, None), control, *rest, failure=failure).run(until_caught_up=False)
 
 
@@ -76,3 +80,24 @@ def test_who_fails_waits_for_nobody() -> None:
     with pytest.raises(PrepareError):
         _run(driver, PrepareError("a task failed"), stopping=False)
     assert driver.drained == 0
+
+
+def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> None:
+    """Of a checkpoint the JVM is asked once more when it is decided: what the lag is."""
+
+    def ask(_batch: object) -> object:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0))
+    driver = SimpleNamespace(owned=SimpleNamespace(completed=7))
+    pipeline = SimpleNamespace(flow=None, stateful=False, letters=None)
+    pacing = SimpleNamespace(checkpoint=nullcontext)
+    context = SimpleNamespace(getLocalProperty=str)
+    frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
+    rest: Any = (Listener(), driver, None, [], pipeline, pacing, None, None)
+    epoch = _Started(cast(Any, spec), StopControl(), *rest)
+    epoch._checkpoints = cast(Any, SimpleNamespace(complete=ask))
+    with pytest.raises(Py4JNetworkError):
+        epoch._on_batch(cast(Any, frame), 7)
+    assert isinstance(epoch.failure, SparkUnavailableError)
+    assert epoch.failure.message == "checkpoint 7 failed: Spark's JVM has ended"

@@ -13,6 +13,7 @@ import pytest
 from connectors.spec import load_spec
 from spark_jobs import runner
 from spark_jobs.plan import is_stateful
+from spark_jobs.report import Listener
 from spark_jobs.runner import Runner
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.starting_points import starting_points
@@ -42,7 +43,7 @@ def _stopped_by(
     """A run in whose first epoch a stop is requested, and then this happens."""
     path = tmp_path / "spec.yaml"
     path.write_text(_SPEC.replace("./checkpoints", f"./checkpoints, mode: {mode}"))
-    run = Runner(load_spec(path, {}), cast(Any, None), [])
+    run = Runner(load_spec(path, {}), cast(Any, None), Listener())
 
     def epoch(self: Runner, *_: object) -> None:
         self.control.requested = "SIGTERM received"

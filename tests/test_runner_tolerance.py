@@ -13,6 +13,7 @@ import pytest
 from connectors.spec import load_spec
 from connectors.spec.settings import CheckpointSettings
 from spark_jobs import runner
+from spark_jobs.report import Listener
 from spark_jobs.runner import Runner
 from spark_jobs.tolerance import Tolerance
 from twophase import errors
@@ -39,7 +40,7 @@ def _end(
     """How many epochs a run has whose epochs end so, and its error; None: a checkpoint, and then a failure of one."""
     path = tmp_path / "spec.yaml"
     path.write_text(_SPEC % (tolerable, attempts))
-    run = Runner(load_spec(path, {}), cast(Any, None), [])
+    run = Runner(load_spec(path, {}), cast(Any, None), Listener())
     count = 0
 
     def epoch(self: Runner, *arguments: Any) -> None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from connectors.registry import open_requests
+from connectors.spec import Spec
+from spark_jobs.asked import Asked
+from spark_jobs.control import StopControl
 from spark_jobs.presence import present
+from spark_jobs.report import Listener
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import spark_files
 from spark_jobs.savepoint.asked import Savepoints
@@ -131,10 +138,46 @@ def test_a_changelog_needs_what_it_was_written_upon(spark: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark")
+def test_one_that_is_asked_for_while_a_run_ends_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run waits for the first one; the second one comes too late; whoever wants it to stop has what is wanted."""
+    spec = files.spec_in(tmp_path)
+    begun, late = threading.Event(), threading.Event()
+
+    def slow(spec: Spec, into: Path | None) -> Taken:
+        begun.set()
+        late.wait(60)
+        return take(spec, into)
+
+    monkeypatch.setattr("spark_jobs.savepoint.asked.take", slow)
+    with open_requests(spec) as channel:
+        asked = Asked(spec, [], StopControl(), channel, Listener())
+
+        def ask(kind: str) -> Request:
+            return channel.ask(kind, {}, asked_by="a test", patience_s=60.0)
+
+        def ask_late() -> None:
+            requests.extend(ask(kind) for kind in ("savepoint", "stop"))
+            time.sleep(1)  # the run listens every 0.2 s
+            late.set()
+
+        with asked.heard(lambda: Answer(ok=True, message="stopped")):
+            requests = [ask("savepoint")]
+            assert begun.wait(60)
+            ending = threading.Timer(0.5, ask_late)
+            ending.start()
+        ending.join()
+        answers = [channel.answer_of(request) for request in requests]
+    assert [(answer.ok, answer.message) for answer in answers if answer is not None] == [
+        (True, f"savepoint of checkpoint {NEWEST}"),
+        (False, "the run has ended"),
+        (True, "stopped"),
+    ]
+
+
+@pytest.mark.usefixtures("spark")
 def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> None:
     answers: dict[str, Answer] = {}
-    savepoints = Savepoints(files.spec_in(tmp_path))
-    savepoints.answer = lambda request, answer: answers.update({request.id: answer})
+    savepoints = Savepoints(files.spec_in(tmp_path), lambda request, answer: answers.update({request.id: answer}))
     for number, into in enumerate((str(tmp_path / "kept"), str(tmp_path / "orders.yaml"))):
         savepoints.begin(Request(str(number), "savepoint", {"into": into}, 0.0, "somebody", 1.0))
     savepoints.close()

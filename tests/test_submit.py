@@ -63,15 +63,34 @@ def test_in_client_mode(tmp_path: Path) -> None:
 
 def test_a_packed_environment(tmp_path: Path) -> None:
     """Where the driver starts, the path that workers have leads to its own Python."""
-    archive = tmp_path / "environment.tar.gz"
+    archive = tmp_path / "my environment.tar.gz"
     archive.touch()
     made = _submission(tmp_path, master="yarn", environment=str(archive))
-    assert made.command[made.command.index("--archives") + 1] == f"{archive}#environment"
+    assert (
+        made.command[made.command.index("--archives") + 1] == f"file://{tmp_path}/my%20environment.tar.gz#environment"
+    )
     assert "spark.pyspark.python=environment/bin/python" in made.command
     made.prepare()
     assert made.folder == tmp_path / "checkpoints" / "submit"
     assert sys.executable in (made.folder / "environment" / "bin" / "python").read_text()
     assert made.line().startswith(f"cd {made.folder} && SPARK_SUBMIT_OPTS=")
+
+
+def test_files_are_those_of_the_folder_where_the_command_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a packed environment spark-submit is started in another one."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("environment.tar.gz", "driver.conf"):
+        (tmp_path / name).touch()
+    options = ("--properties-file", "driver.conf", "--jars=a.jar,/opt/b.jar,hdfs://c.jar", "--queue", "driver.conf")
+    made = _submission(tmp_path, *options, master="yarn", environment="environment.tar.gz")
+    at = made.command.index("--properties-file")
+    assert made.command[at : at + 5] == (
+        *("--properties-file", str(tmp_path / "driver.conf")),
+        f"--jars={tmp_path}/a.jar,/opt/b.jar,hdfs://c.jar",
+        *("--queue", "driver.conf"),
+    )
 
 
 def test_in_cluster_mode(tmp_path: Path) -> None:

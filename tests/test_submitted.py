@@ -71,8 +71,8 @@ def test_who_has_started_this_process() -> None:
 def test_one_signal_to_driver_and_jvm_is_one_request() -> None:
     control = StopControl()
     signals = StopSignals([control])
-    signals.received(15, "spark-submit")
+    signals.received(15, "JVM")
     signals.received(15, "driver")
     assert (control.requested, control.abort_running) == ("SIGTERM received", False)
-    signals.received(15, "spark-submit")
+    signals.received(15, "JVM")
     assert control.abort_running

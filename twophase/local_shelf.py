@@ -59,12 +59,11 @@ def create(target: Path, content: bytes) -> bool:
     HeadError and not an unknown swap: the name may be there and yet not survive a power cut, so that finding it proves
     nothing. The next claim syncs the folder before anything is built on it.
     """
-    partial, file = _open_partial(target.parent)
+    partial, file = open_partial(target.parent)
     try:
         with file:
             try:
-                if file.write(content) != len(content):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                write_whole(file, content)
                 os.fsync(file.fileno())
             except OSError as error:
                 message = f"cannot write {partial}: {error.strerror}"
@@ -86,8 +85,8 @@ def _link(partial: Path, target: Path) -> bool:
     return True
 
 
-def _open_partial(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new file, locked for as long as it is open: so `sweep` knows that its writer lives."""
+def open_partial(folder: Path) -> tuple[Path, BinaryIO]:
+    """A new file, unbuffered, and locked for as long as it is open: so `sweep` knows that its writer lives."""
     while True:
         path = folder / f".{secrets.token_hex(8)}.partial"
         with naming(folder):
@@ -97,6 +96,12 @@ def _open_partial(folder: Path) -> tuple[Path, BinaryIO]:
         if os.fstat(file.fileno()).st_nlink:
             return path, file
         file.close()  # swept in the moment between
+
+
+def write_whole(file: BinaryIO, content: bytes) -> None:
+    """All of it. A disk that is getting full takes a part, and says so only the next time. Raises OSError."""
+    if file.write(content) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def sweep(folder: Path) -> None:
@@ -122,7 +127,7 @@ def naming(place: Path) -> Iterator[None]:
 
 def unusable(place: Path, error: OSError) -> HeadError:
     """What to raise where the disk refuses."""
-    message = f"head at {place} cannot be used: {error.strerror}"
+    message = f"{place} cannot be used: {error.strerror}"
     return HeadError(message, remedy="see that the checkpoint location is there, writable and not full")
 
 

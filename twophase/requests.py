@@ -13,10 +13,12 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from twophase.errors import ConnectorError, HeadFormatError
 from twophase.head import Shelf
+
+T = TypeVar("T")
 
 FORMAT: Final = 1
 SHELF: Final = "requests"
@@ -75,7 +77,10 @@ class Channel:
         return request
 
     def pending(self) -> tuple[Request, ...]:
-        """Those that wait for an answer, oldest first. Refuses those of another version. Raises HeadError."""
+        """Those that wait for an answer, oldest first. Refuses those of another version, and damaged ones.
+
+        Raises HeadError.
+        """
         names = set(self.shelf.names())
         ids = (found[1] for name in sorted(names) if (found := _ASKED_NAME.fullmatch(name)))
         requests = [self._read(each) for each in ids if _answered(each) not in names]
@@ -86,7 +91,7 @@ class Channel:
         if content is None:  # just withdrawn
             return None
         try:
-            return Request(**_load(content))
+            return _load(content, Request)
         except HeadFormatError as error:
             self.shelf.put(_answered(request_id), _dump(Answer(ok=False, message=error.message)))
             return None
@@ -94,7 +99,7 @@ class Channel:
     def find(self, request_id: str) -> Request | None:
         """One that was asked, by its id (of the form ID); None if it is withdrawn or forgotten. Raises HeadError."""
         content = self.shelf.get(_asked(request_id))
-        return Request(**_load(content)) if content is not None else None
+        return _load(content, Request) if content is not None else None
 
     def answer(self, request: Request, answer: Answer) -> None:
         """Store the answer durably. The first one stands. Raises HeadError."""
@@ -103,7 +108,7 @@ class Channel:
     def answer_of(self, request: Request) -> Answer | None:
         """None while there is none. Raises HeadError."""
         content = self.shelf.get(_answered(request.id))
-        return Answer(**_load(content)) if content is not None else None
+        return _load(content, Answer) if content is not None else None
 
     def withdraw(self, request: Request) -> Answer | None:
         """Take it back; the answer, if it was given meanwhile. Who has begun on it may go on. Raises HeadError."""
@@ -137,10 +142,14 @@ def _dump(value: Request | Answer) -> bytes:
     return json.dumps({"format": FORMAT, **asdict(value)}, sort_keys=True, ensure_ascii=False).encode()
 
 
-def _load(content: bytes) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(content)
-    found = document.pop("format")
-    if found != FORMAT:
-        message = f"a request beside head has format {found}; this version reads format {FORMAT}"
-        raise HeadFormatError(message, remedy="ask with the version that runs the pipeline")
-    return document
+def _load(content: bytes, kind: type[T]) -> T:
+    try:
+        document: dict[str, Any] = json.loads(content)
+        found = document.pop("format")
+        if found == FORMAT:
+            return kind(**document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"a request beside head, or its answer, is damaged: {error!r}"
+        raise HeadFormatError(message, remedy="ask again") from error
+    message = f"a request beside head has format {found}; this version reads format {FORMAT}"
+    raise HeadFormatError(message, remedy="ask with the version that runs the pipeline")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -120,6 +121,13 @@ class PipelineProcess:
     def terminate(self) -> None:
         """SIGTERM to the driver alone, as `kill`, a container's stop or a supervisor sends it."""
         self._process.send_signal(signal.SIGTERM)
+
+    def terminate_all(self) -> None:
+        """SIGTERM to driver, JVM, Spark's Python daemon and workers, as systemd sends it to a service's processes."""
+        driver = psutil.Process(self._process.pid)
+        for process in (driver, *driver.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
 
     def interrupt(self) -> None:
         """SIGINT to the driver's whole process group, as Ctrl-C on a terminal does."""

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from connectors.spec import Spec, SpecMistakesError, load_spec, mask
 from spark_jobs.masked_log import mask_log
+from spark_jobs.printable import printable
 from twophase.errors import ConnectorError
 
 _PIPE_WIDTH = 120  # columns where the output is no terminal, so that it does not depend on who reads it
@@ -51,8 +52,8 @@ class Output:
         return mask(str(value), self._secrets)
 
     def text(self, value: object, style: str = "") -> Text:
-        """For tables and trees: masked before it is wrapped, and never read as markup."""
-        return Text(self.mask(value), style=style)
+        """For tables and trees: masked before it is wrapped, and read neither as markup nor by the terminal."""
+        return Text(printable(self.mask(value)), style=style)
 
     def console(self) -> Console:
         """Stdout as a rich console whose every write is masked."""
@@ -82,7 +83,7 @@ class Output:
 
     def say(self, line: str) -> None:
         """One line to stderr, masked and unwrapped."""
-        print(self.mask(line), file=sys.stderr)
+        print(printable(self.mask(line)), file=sys.stderr)
 
     def unexpected(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """An error that nobody foresaw, as `sys.excepthook`: a message, and the stack trace with `--debug`."""

@@ -151,7 +151,7 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
         head = _head(spec)
         if not is_at_rest(head, log.state(head.incarnation)):
             out.say("running the batch that is half done to its end")
-            bring_to_rest(spec, spark, [ConsoleListener(spec.pipeline, out.console())])
+            bring_to_rest(spec, spark, ConsoleListener(spec.pipeline, out.console()))
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
         with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
             return driver.rescale(state_partitions, Rewriting(spark, log, out.say))

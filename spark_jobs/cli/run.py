@@ -24,7 +24,7 @@ from spark_jobs.control import StopControl
 from spark_jobs.history.recorder import recorded
 from spark_jobs.master import check_sinks
 from spark_jobs.page.live import Beside
-from spark_jobs.report import LogListener
+from spark_jobs.report import Listeners, LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.savepoint.start import Allowed, begin
 from spark_jobs.session import spark_session
@@ -51,8 +51,8 @@ class _Run:
         spec = self.spec
         with recorded(spec, self.run_id, self.control.ending) as recorder, traced(spec, self.run_id) as traces:
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", spec.pipeline)
-            listeners = [LogListener(spec.pipeline), self.progress, recorder, *beside.listeners, *traces]
-            runner = Runner(spec, spark, listeners, until_caught_up, self.control, self.run_id, beside.url)
+            listener = Listeners([LogListener(spec.pipeline), self.progress, recorder, *beside.listeners, *traces])
+            runner = Runner(spec, spark, listener, until_caught_up, self.control, self.run_id, beside.url)
             beside.live.is_steered = runner.is_steered
             runner.run()
 
@@ -76,7 +76,7 @@ def run_pipelines(
     if is_submitted(os.environ):
         given = given_settings()
         specs = [settle(spec, given, Path.cwd()) for spec in specs]
-        signals.in_jvm()
+        signals.in_jvm()  # which runs already
     for spec in specs:
         console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     runs = [
@@ -89,6 +89,7 @@ def run_pipelines(
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
             spark = starter.submit(start).result()
         try:
+            signals.in_jvm()
             if savepoint is not None:
                 (spec,) = specs
                 begin(spec, spark, savepoint, partial(tell, spec, console))

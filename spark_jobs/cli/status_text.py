@@ -12,7 +12,7 @@ from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import ago, count, counted, moment, seconds, short, size
 from spark_jobs.history.model import Checkpoint, Detail, Event, Run, SplitLag
 from spark_jobs.history.summary import Distribution, Summary, missing
-from spark_jobs.overview import Overview
+from spark_jobs.overview import NO_HISTORY, Overview
 from twophase.values import CheckpointRecord
 
 _INCIDENTS = 6  # that are shown
@@ -34,6 +34,8 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
     if of.lag:
         yield out.text(_lag(of.lag, now))
     totals = of.totals
+    if totals.since is None and not of.unread:
+        yield out.text(NO_HISTORY, "yellow")
     if totals.since is not None:
         yield out.text(
             f"since {moment(totals.since)}: {counted(totals.checkpoints, 'checkpoint')}, "

@@ -39,8 +39,6 @@ CREATE TABLE sink (seq INTEGER, sink TEXT, rows INTEGER, bytes INTEGER, writers 
 CREATE TABLE detail (seq INTEGER PRIMARY KEY, ranges BLOB, acknowledgements BLOB, lag BLOB);
 CREATE TABLE aborted (seq INTEGER, epoch INTEGER, attempt INTEGER, aborted_at REAL, error TEXT, reason TEXT,
     PRIMARY KEY (seq, epoch, attempt)) WITHOUT ROWID;
-CREATE TABLE lag (seq INTEGER PRIMARY KEY, at REAL, source TEXT, split TEXT, "end" INTEGER, position INTEGER);
-CREATE INDEX lag_by_time ON lag (at);
 CREATE TABLE total (since REAL, checkpoints INTEGER, records INTEGER, rows INTEGER, bytes INTEGER, aborted INTEGER,
     failures INTEGER, restarts INTEGER, runs INTEGER);
 """

@@ -76,16 +76,4 @@ class Committed:
     at: float | None  # None: it was so when a driver came to look
 
 
-Entry = (
-    Run
-    | RunEnded
-    | Event
-    | Completed
-    | Measured
-    | Replayed
-    | Planned
-    | SinkCommitted
-    | Committed
-    | AbortedTry
-    | SplitLag
-)
+Entry = Run | RunEnded | Event | Completed | Measured | Replayed | Planned | SinkCommitted | Committed | AbortedTry

@@ -112,7 +112,7 @@ class AbortedTry:
 
 @dataclass(frozen=True, slots=True)
 class SplitLag:
-    """How far a checkpoint was behind in one split when it was planned."""
+    """How far a checkpoint left one split behind what the plan before its own had seen: Spark tells that late."""
 
     at: float  # of the sample
     source: str

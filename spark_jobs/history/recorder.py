@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
 
 from connectors.spec import Spec
 from spark_jobs.history import entries
@@ -20,7 +19,6 @@ from spark_jobs.history.model import (
     Event,
     Run,
     SinkCommit,
-    SplitLag,
     acknowledgements_of,
     failure,
     of_record,
@@ -33,10 +31,6 @@ from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
-_SAMPLED_S: Final = 1.0
-_SPLITS_PER_S: Final = 100
-"""Lag is sampled at most so often, and of very many splits less often."""
-
 
 class Recorder(Listener):
     """Of one run. Everything it is told is given to `filing` at once."""
@@ -48,7 +42,6 @@ class Recorder(Listener):
         self._variants = variants
         self._mask = mask
         self._incarnation = ""
-        self._sample_at = 0.0
         self._told = ("", "")  # error and message of the newest failure
 
     def begun(self, at: float) -> None:
@@ -70,7 +63,7 @@ class Recorder(Listener):
         """See Listener."""
         if event.error:
             self._told = event.error, event.message
-        message, remedy = self._mask(event.message), self._mask(event.remedy)
+        message, remedy = self._text(event.message), self._text(event.remedy)
         self._filing.add(replace(event, message=message, remedy=remedy, run_id=self._run_id))
 
     def found(self, status: Status) -> None:
@@ -91,7 +84,7 @@ class Recorder(Listener):
                 self._complete(record, self._run_id)
             case Aborted(scope, error):
                 names = scope.incarnation, scope.checkpoint_id, scope.epoch, scope.attempt
-                self._filing.add(AbortedTry(*names, now, type(error).__name__, self._mask(error.message)))
+                self._filing.add(AbortedTry(*names, now, type(error).__name__, self._text(error.message)))
             case SinkCommitted():
                 at = news.incarnation, news.checkpoint_id, news.sink
                 self._filing.add(entries.SinkCommitted(*at, now, news.commit_s))
@@ -108,9 +101,8 @@ class Recorder(Listener):
         committed_at = report.at if is_whole else None
         tasks = report.acknowledgements or acknowledgements_of(record)
         seconds = phases(record.started_at, record.decided_at, committed_at, report.durations_s, tasks)
-        lag = report.splits
         at = scope.incarnation, scope.checkpoint_id
-        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, lag), *self._sample(lag or ()))
+        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits))
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
         """See Listener."""
@@ -122,15 +114,12 @@ class Recorder(Listener):
         found = replace(found, sinks=sinks, session=session)
         self._filing.add(entries.Completed(found, record.ranges, acknowledgements_of(record)))
 
+    def _text(self, text: str) -> str:
+        """Without secrets; what is no Unicode, such as bytes of a file's name, by its escape: SQLite takes none."""
+        return self._mask(text).encode(errors="backslashreplace").decode()
+
     def _with_variant(self, of: SinkCommit, *, direct: bool) -> SinkCommit:
         return replace(of, variant="at-least-once" if direct else self._variants.get(of.sink, ""))
-
-    def _sample(self, lag: tuple[SplitLag, ...]) -> tuple[SplitLag, ...]:
-        now = time.time()
-        if now < self._sample_at:
-            return ()
-        self._sample_at = now + max(_SAMPLED_S, len(lag) / _SPLITS_PER_S)
-        return lag
 
 
 @contextmanager

@@ -80,9 +80,9 @@ def run(row: Row) -> Run:
     return Run(**row)
 
 
-def split_lag(row: Row) -> SplitLag:
-    """As it stands."""
-    return SplitLag(row["at"], row["source"], row["split"], row["end"], row["position"])
+def lag(row: Row) -> tuple[SplitLag, ...]:
+    """As `packed` wrote it, by source and split."""
+    return tuple(sorted((SplitLag(*each) for each in json.loads(row["lag"])), key=lambda of: (of.source, of.split)))
 
 
 def aborted(row: Row) -> AbortedTry:

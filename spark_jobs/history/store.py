@@ -15,7 +15,7 @@ from typing import Protocol
 from spark_jobs.history import rows
 from spark_jobs.history.database import LIFE_BITS, NAME, PHASE_COLUMNS, connected_to_read
 from spark_jobs.history.model import AbortedTry, Bucket, Checkpoint, Detail, Event, EventKind, Run, SplitLag, Totals
-from spark_jobs.history.rows import Row
+from spark_jobs.history.rows import Row, packed
 from spark_jobs.history.summary import Summary, filled, summarize
 
 NEWEST = 1000
@@ -80,22 +80,12 @@ class History:
             return filled(buckets, since, until, width_s)
 
     def lag(self) -> tuple[SplitLag, ...]:
-        """The newest sample, by source and split."""
+        """As it was measured last, by source and split."""
         with self._asked() as ask:
-            newest = ask("SELECT * FROM lag WHERE at = (SELECT MAX(at) FROM lag) ORDER BY source, split")
-            return tuple(map(rows.split_lag, newest))
-
-    def lag_series(self, since: float, until: float, width_s: float) -> tuple[SplitLag, ...]:
-        """For charts, oldest first: of each split the newest sample in each `width_s`, where there is one."""
-        with self._asked() as ask:
-            found = ask(
-                'SELECT MAX(at) AS at, source, split, "end", position FROM lag WHERE at >= ? AND at < ? '
-                "GROUP BY CAST(at / ? AS INTEGER), source, split ORDER BY at, source, split",
-                since,
-                until,
-                width_s,
+            newest = ask(
+                "SELECT lag FROM detail WHERE lag IS NOT NULL AND lag != ? ORDER BY seq DESC LIMIT 1", packed(None)
             )
-            return tuple(map(rows.split_lag, found))
+            return rows.lag(newest[0]) if newest else ()
 
     def events(self, limit: int = 50, before: int | None = None, kinds: Sequence[EventKind] = ()) -> tuple[Event, ...]:
         """Newest first; of these kinds, or of all. `before`: the `seq` of the last one of the page before this one."""

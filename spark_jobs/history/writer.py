@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from spark_jobs.history import entries
 from spark_jobs.history.database import LIFE_BITS, PHASE_COLUMNS, connect_to_write, naming
 from spark_jobs.history.entries import Entry
-from spark_jobs.history.model import AbortedTry, Event, Run, SplitLag
+from spark_jobs.history.model import AbortedTry, Event, Run
 from spark_jobs.history.retention import Retention, prune
 from spark_jobs.history.rows import packed
 
@@ -98,8 +98,6 @@ class HistoryWriter:
                 _, _, *rest = astuple(entry)
                 run("INSERT OR IGNORE INTO aborted VALUES (?, ?, ?, ?, ?, ?)", (self._seq(entry), *rest))
                 total(aborted=1)
-            case SplitLag():
-                run("INSERT INTO lag VALUES (NULL, ?, ?, ?, ?, ?)", astuple(entry))
 
     def _complete(self, entry: entries.Completed) -> None:
         found, seq = entry.checkpoint, self._seq(entry.checkpoint)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import secrets
+import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from connectors.spec.settings import CheckpointSettings
+from spark_jobs.held_folders import locked, sweep
 from spark_jobs.pacing.admission import Admission
 from spark_jobs.pacing.pace import Pace
 from spark_jobs.pacing.schedule import Schedule
 from spark_jobs.pacing.turns import PacedTurns, Turns
+from twophase.local_shelf import naming
 
 _IDLE_S: Final = (0.1, 5.0)
 """Between two looks at sources that have nothing new: half of the interval, within these bounds."""
@@ -23,13 +26,16 @@ _IDLE_S: Final = (0.1, 5.0)
 
 @dataclass(slots=True)
 class Pacing:
-    """Of one query. Used by Spark's thread, which runs checkpoints, and by those that steer the run."""
+    """Of one query. Used by Spark's thread, which runs checkpoints, and by those that steer the run.
+
+    Every call but `stop` raises HeadError where the pace cannot be written, as head could not be either.
+    """
 
     schedule: Schedule
     admission: Admission
     path: Path
     begun: int = 0
-    is_over: bool = False
+    _is_over: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -68,18 +74,30 @@ class Pacing:
     def stop(self) -> None:
         """Nothing more is to be planned: Spark waits for its planner before it ends a query."""
         with self._lock:
-            self.is_over = True
-            self._write()
+            self._is_over = True  # a checkpoint under way may end later
+            self.path.unlink(missing_ok=True)  # which a full disk allows as well
 
     def _write(self) -> None:
+        if self._is_over:
+            return
         least, most = _IDLE_S
         idle_wait_s = min(max(self.schedule.interval_s / 2, least), most)
-        Pace(self.begun, self.schedule.due_s, self.admission.max_records, idle_wait_s, self.is_over).write(self.path)
+        pace = Pace(self.begun, self.schedule.due_s, self.admission.max_records, idle_wait_s)
+        with naming(self.path):
+            pace.write(self.path)
 
 
 @contextmanager
 def paced(settings: CheckpointSettings, admission: Admission, *, until_caught_up: bool) -> Iterator[Pacing]:
-    """The pace of one query. One that ends when it has caught up goes as fast as it can."""
+    """The pace of one query. One that ends when it has caught up goes as fast as it can. Raises HeadError.
+
+    It is at the checkpoint location, which is kept: where others tidy up, the pipeline would read nothing any more.
+    """
     schedule = Schedule(0.0, 0.0) if until_caught_up else Schedule(settings.interval_s, settings.min_pause_s)
-    with TemporaryDirectory(prefix="eos-", ignore_cleanup_errors=True) as folder:
-        yield Pacing(schedule, admission, Path(folder) / "pace.json")
+    folder = settings.location / "run" / secrets.token_hex(8)
+    with ExitStack() as held:
+        with naming(folder):
+            sweep(folder.parent.glob("*/"))
+            held.callback(shutil.rmtree, folder, ignore_errors=True)
+            held.enter_context(locked(folder))
+        yield Pacing(schedule, admission, folder / "pace.json")

@@ -12,6 +12,7 @@ class Schedule:
     interval_s: float  # from one begin to the next
     min_pause_s: float  # from an end to the next begin
     due_s: float = float("-inf")  # the first one begins at once
+    _is_asked: bool = False  # for one that has not begun
 
     def began(self, now_s: float) -> None:
         """A checkpoint has begun.
@@ -19,13 +20,16 @@ class Schedule:
         The beat is kept where the begin was a little late, as planning makes each one; where there was nothing to read
         for longer, or a checkpoint took longer, it begins anew.
         """
+        self._is_asked = False
         is_on_beat = now_s - self.due_s < self.interval_s
         self.due_s = (self.due_s if is_on_beat else now_s) + self.interval_s
 
     def ended(self, now_s: float) -> None:
         """It has ended, well or not."""
-        self.due_s = max(self.due_s, now_s + self.min_pause_s)
+        if not self._is_asked:
+            self.due_s = max(self.due_s, now_s + self.min_pause_s)
 
     def ask(self, now_s: float) -> None:
-        """The next one is due now, whatever the settings say."""
+        """The next one is due now, or as soon as the one under way has ended, whatever the settings say."""
+        self._is_asked = True
         self.due_s = min(self.due_s, now_s)

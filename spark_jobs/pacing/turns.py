@@ -81,10 +81,4 @@ class PacedTurns:
 
     def _pace(self, parent: int) -> Pace | None:
         """None: nobody waits for the answer."""
-        if os.getppid() != parent:  # Spark's JVM was killed
-            return None
-        try:
-            pace = Pace.read(self.path)
-        except FileNotFoundError:
-            return None
-        return None if pace.is_over else pace
+        return Pace.read(self.path) if os.getppid() == parent else None  # else Spark's JVM was killed

@@ -10,10 +10,11 @@ from connectors.spec import guarantees, promise
 from spark_jobs.history.model import PHASES, Bucket, Run
 from spark_jobs.history.model import Detail as KeptDetail
 from spark_jobs.history.shares import SinkShare, shares, waiting
+from spark_jobs.overview import NO_HISTORY
 from spark_jobs.page import answers
+from spark_jobs.page.state import can_steer, newest_run, state_of
 from spark_jobs.page.watched import Watched
-from spark_jobs.presence import Presence
-from twophase.errors import ConnectorError, HistoryError
+from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
 from twophase.requests import Answer, Request
@@ -21,72 +22,8 @@ from twophase.requests import Answer, Request
 _Found = TypeVar("_Found")
 
 _WINDOW_S: Final = 60.0
-_SLICE_S: Final = 1.0
+_INTERVALS: Final = 5
 _NEWEST: Final = 20  # of those one is committed, unless a sink is far behind
-
-
-_OF_RUN: Final[dict[str, answers.State]] = {
-    "starting": "starting",
-    "restarting": "restarting",
-    "stopping": "stopping",
-    "stopped": "stopping",  # and its process still lives
-}
-"""By the first word that a run says of itself; with any other one it runs."""
-
-
-def state_of(watched: Watched, presence: Presence | None, run: Run | None) -> tuple[answers.State, str]:
-    """The state, and what else is to be said of it. Raises HistoryError."""
-    if watched.live is not None or presence is not None:
-        text = watched.live.text if watched.live is not None else _newest_state(watched, presence)
-        state = _OF_RUN.get(text.split(" ")[0], "running")
-        return state, text if text != state else ""
-    if run is None:
-        return "new", "it has not run yet"
-    ended: dict[str | None, answers.State] = {"stopped": "stopped", "caught up": "caught up", "failed": "failed"}
-    if run.ended in ended:
-        return ended[run.ended], ""
-    return "killed", "its process ended without a word"
-
-
-def _newest_state(watched: Watched, presence: Presence | None) -> str:
-    said = watched.history.events(1, kinds=["state"])
-    is_its = said and presence is not None and said[0].run_id == presence.session
-    return said[0].message if is_its else "starting"
-
-
-def name_of(watched: Watched) -> answers.PipelineName:
-    """For the list of all."""
-    state, _ = _state(watched)
-    return answers.PipelineName(key=watched.key, name=watched.name, state=state)
-
-
-def is_ready(watched: Watched) -> bool:
-    """Whether its query runs."""
-    return _state(watched)[0] == "running"
-
-
-def is_steerable(watched: Watched) -> bool:
-    """Whether a request will be heard. Raises HistoryError."""
-    presence = watched.presence()
-    return can_steer(watched, presence, None if presence is not None else _newest_run(watched))
-
-
-def _newest_run(watched: Watched) -> Run | None:
-    runs = watched.history.runs(1)
-    return runs[0] if runs else None
-
-
-def _state(watched: Watched) -> tuple[answers.State, str]:
-    """Without a history that can be read, what is known without."""
-    presence = watched.presence()
-    try:
-        return state_of(watched, presence, _newest_run(watched))
-    except HistoryError:
-        return _unread(presence)
-
-
-def _unread(presence: Presence | None) -> tuple[answers.State, str]:
-    return ("running", "") if presence is not None else ("stopped", "")
 
 
 def overview(watched: Watched) -> answers.Overview:
@@ -101,14 +38,16 @@ def overview(watched: Watched) -> answers.Overview:
             return None
 
     history, presence, now = watched.history, watched.presence(), time.time()
-    runs = read(lambda: history.runs(1))
-    run = runs[0] if runs else None
+    run = read(lambda: newest_run(watched))
     head = read(watched.head)
     totals = read(history.totals)
+    if head is not None and totals is not None and totals.since is None:
+        problems.append(answers.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read(history.lag)
-    slices = read(lambda: history.series(now - _WINDOW_S, now, _SLICE_S))
-    state, detail = read(lambda: state_of(watched, presence, run)) or _unread(presence)
+    window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
+    lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
+    state, detail = state_of(watched, presence)
     return answers.Overview(
         key=watched.key,
         name=watched.name,
@@ -123,7 +62,7 @@ def overview(watched: Watched) -> answers.Overview:
         head=head_of(head) if head is not None else None,
         run=answers.Run.model_validate(run) if run is not None else None,
         totals=answers.Totals.model_validate(totals) if totals is not None else NOTHING,
-        throughput=throughput(slices or (), run if presence is not None else None, now),
+        throughput=throughput(lately, window_s),
         lag_records=sum(each.records for each in lag) if lag else None,
         lag=[answers.SplitLag.model_validate(each) for each in lag or ()],
         last=answers.Checkpoint.model_validate(newest[0]) if newest else None,
@@ -137,22 +76,20 @@ NOTHING: Final = answers.Totals(
 )
 
 
-def can_steer(watched: Watched, presence: Presence | None, run: Run | None) -> bool:
-    """Whether a request will be heard; of a driver on another machine its history says that it has not ended."""
-    if presence is not None:
-        return True
-    return watched.spec.checkpoint.head is not None and run is not None and run.ended_at is None
+def window_of(interval_s: float, run: Run | None, now: float) -> float:
+    """Seconds that tell the throughput of now: a minute, or several checkpoints where they are far between; not more
+    than the `run` that goes on."""
+    window_s = max(_WINDOW_S, _INTERVALS * interval_s)
+    return min(window_s, max(now - run.started_at, 1.0)) if run is not None else window_s
 
 
-def throughput(slices: Sequence[Bucket], run: Run | None, now: float) -> answers.Throughput:
-    """Over the last minute, or since the start of the `run` where that is less ago."""
-    window_s = min(_WINDOW_S, max(now - run.started_at, _SLICE_S)) if run is not None else _WINDOW_S
-    own = [each for each in slices if each.at >= now - window_s - _SLICE_S]
+def throughput(buckets: Sequence[Bucket], window_s: float) -> answers.Throughput:
+    """`buckets`: all that was decided in these seconds."""
     return answers.Throughput(
         window_s=window_s,
-        records_per_s=sum(each.records for each in own) / window_s,
-        rows_per_s=sum(each.rows for each in own) / window_s,
-        bytes_per_s=sum(each.bytes for each in own) / window_s,
+        records_per_s=sum(each.records for each in buckets) / window_s,
+        rows_per_s=sum(each.rows for each in buckets) / window_s,
+        bytes_per_s=sum(each.bytes for each in buckets) / window_s,
     )
 
 

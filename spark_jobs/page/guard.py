@@ -78,7 +78,7 @@ class Guard:
             return _refuse(421, "this page is served to this machine alone", "open it as http://localhost")
         origin = headers.get("origin")
         is_elsewhere = headers.get("sec-fetch-site") in _ELSEWHERE and path.startswith(_CLOSED)
-        if is_elsewhere or (origin is not None and urlsplit(origin).netloc != host):
+        if is_elsewhere or (origin is not None and origin.partition("://")[2] != host):
             return _refuse(403, "the request comes from a page of another site", "open the page that eos has printed")
         closed = method not in _READING or (not self.is_loopback and path.startswith(_CLOSED))
         if closed and not self._knows_token(headers):

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 
-from spark_jobs.page import answers, facts
+from spark_jobs.page import answers, facts, state
 from spark_jobs.page.chosen import ERRORS, OF_ONE, PREFIX, Chosen, all_of
 from spark_jobs.page.effective import effective
 
@@ -25,7 +25,7 @@ Before = Annotated[int | None, Query(ge=0, lt=2**62, description="`before` of th
 @router.get(f"{PREFIX}/pipelines")
 def pipelines(request: Request) -> answers.Pipelines:
     """All that are served here."""
-    names = [facts.name_of(each) for each in all_of(request).values()]
+    names = [state.name_of(each) for each in all_of(request).values()]
     return answers.Pipelines(pipelines=names, version=request.app.version)
 
 
@@ -92,7 +92,7 @@ def sinks(chosen: Chosen) -> answers.Sinks:
 
 @router.get(f"{OF_ONE}/transactions", responses={429: {"model": answers.Refused, "description": "Ask again later."}})
 def transactions(chosen: Chosen) -> answers.Transactions:
-    """What sinks hold prepared, and what becomes of it. Connects to every sink, at most every 10 seconds."""
+    """What sinks hold prepared, and what becomes of it. Connects to every sink; what they said holds for 10 seconds."""
     asked_at, found = chosen.prepared()
     return answers.Transactions(asked_at=asked_at, transactions=[facts.transaction(each) for each in found])
 

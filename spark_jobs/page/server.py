@@ -15,9 +15,9 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from spark_jobs.page.connection import AT_A_TIME, Connection
 from twophase.errors import ConnectorError
 
-_MOST_AT_ONCE: Final = 64  # connections; more are told to come again
 _ENDING_S: Final = 2
 
 
@@ -68,7 +68,8 @@ def serving(application: ASGIApp, address: Address) -> Iterator[threading.Thread
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST_AT_ONCE,
+        http=Connection,
+        backlog=AT_A_TIME,
         timeout_graceful_shutdown=_ENDING_S,
     )
     server = uvicorn.Server(config)
@@ -83,7 +84,7 @@ def serving(application: ASGIApp, address: Address) -> Iterator[threading.Thread
 
 
 def _log_as_ours() -> None:
-    """What the server has to say goes where our own log goes, without secrets."""
+    """What goes wrong in the server is told where our own log goes, without secrets; what clients do wrong, to them."""
     theirs = logging.getLogger("uvicorn")
     theirs.parent = logging.getLogger("eos.page")
-    theirs.setLevel(logging.WARNING)
+    theirs.setLevel(logging.ERROR)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, HTTPException, Path, Request, Response
 
 from connectors.registry import open_requests
-from spark_jobs.page import answers, facts
+from spark_jobs.page import answers, facts, state
 from spark_jobs.page.chosen import ERRORS, OF_ONE, Chosen
 from spark_jobs.page.watched import NobodyRunsError, Watched
 from twophase import requests
@@ -58,13 +58,13 @@ def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=reques
 def _ask(
     chosen: Watched, request: Request, response: Response, kind: str, arguments: Mapping[str, str]
 ) -> answers.RequestState:
-    if not facts.is_steerable(chosen):
+    if not state.is_steerable(chosen):
         message = f"nobody runs {chosen.name}"
         raise NobodyRunsError(message, remedy="start it with `eos run`")
     by = f"the page at {socket.gethostname()}"
     with open_requests(chosen.spec) as channel:
         asked = channel.ask(kind, arguments, asked_by=by, patience_s=_PATIENCE_S)
-        state = facts.request_of(asked, None, channel.clock())
+        told = facts.request_of(asked, None, channel.clock())
     path = request.app.url_path_for("request_state", pipeline=chosen.key, request_id=asked.id)
     response.headers["location"] = f"{request.scope.get('root_path', '')}{path}"
-    return state
+    return told

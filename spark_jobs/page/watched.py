@@ -66,7 +66,7 @@ class Watched:
         return running(self.spec)
 
     def prepared(self) -> tuple[float, Sequence[Doubt]]:
-        """What sinks hold prepared, and when they said so: they are asked every 10 s at most, by one at a time.
+        """What sinks hold prepared, and when they said so: an answer holds for 10 s, and one asks at a time.
 
         Raises BusyError where nobody has heard of them yet; SinkUnavailableError and what else keeps one from
         answering.

@@ -13,16 +13,16 @@ from twophase.requests import Answer, Request
 
 
 class Savepoints:
-    """Of one run. `answer`: told what became of a request, from a thread of this object's."""
+    """Of one run. `reply`: told what became of a request, from a thread of this object's."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, reply: Callable[[Request, Answer], None]) -> None:
         self._spec = spec
+        self._reply = reply
         self._thread = ThreadPoolExecutor(1, "eos-savepoint")
-        self.answer: Callable[[Request, Answer], None] = lambda _request, _answer: None
 
     def begin(self, request: Request) -> None:
         """Handler of `savepoint`; does not block. `into`: a folder on this machine."""
-        self._thread.submit(lambda: self.answer(request, self._taken(request)))
+        self._thread.submit(lambda: self._reply(request, self._taken(request)))
 
     def close(self) -> None:
         """Blocks until what was asked for is taken and answered."""

@@ -15,12 +15,12 @@ from connectors.contracts import Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from spark_jobs.driving import driver_of
+from spark_jobs.held_folders import LOCK, locked, sweep
 from spark_jobs.pipeline import trunk_rows
 from spark_jobs.presence import check_stopped
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import rewriting
 from spark_jobs.savepoint.changes import Changes, compare
-from spark_jobs.savepoint.folders import LOCK, locked, sweep
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.query import plan_of
 from spark_jobs.savepoint.repeated import Repeated, is_of, repeated

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_jobs.held_folders import is_abandoned
 from spark_jobs.savepoint import manifest as manifests
-from spark_jobs.savepoint.folders import is_abandoned
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.take import PARTIAL
 from twophase.errors import SavepointError

@@ -23,9 +23,9 @@ from typing import Final
 
 from connectors.spec import Spec
 from spark_jobs.durable import sync, sync_folders
+from spark_jobs.held_folders import LOCK, locked, sweep
 from spark_jobs.presence import running
 from spark_jobs.savepoint import manifest as manifests
-from spark_jobs.savepoint.folders import LOCK, locked, sweep
 from spark_jobs.savepoint.manifest import Entry, Manifest
 from spark_jobs.savepoint.point import Point, newest
 from spark_jobs.savepoint.spark_files import needed

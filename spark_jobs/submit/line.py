@@ -14,7 +14,7 @@ from connectors.spec import Spec
 from spark_jobs.java import logging_options
 from spark_jobs.master import is_loopback
 from spark_jobs.submit.refusals import check, conditions, modules
-from spark_jobs.submit.request import Request, master_of, passed_on
+from spark_jobs.submit.request import Request, from_here, master_of, passed_on
 
 APPLICATION: Final = Path(__file__).resolve().parents[1] / "application" / "eos_run.py"
 _UNPACKED: Final = "environment"
@@ -62,7 +62,7 @@ def submission(
     sent: dict[str, list[str]] = {"--archives": [], "--files": [], "--py-files": []}
     if request.environment is not None:
         conf["spark.pyspark.python"] = _PYTHON
-        sent["--archives"].append(f"{_absolute(request.environment)}#{_UNPACKED}")
+        sent["--archives"].append(f"{_url(request.environment)}#{_UNPACKED}")
     if request.in_cluster:
         if request.environment is not None:
             conf["spark.pyspark.driver.python"] = _PYTHON
@@ -74,7 +74,7 @@ def submission(
     command += ["--name", f"eos {spec.pipeline}"]
     command += [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     command += [word for option, files in sent.items() if files for word in (option, ",".join(files))]
-    command += [*request.options, str(APPLICATION)]
+    command += [*from_here(request.options), str(APPLICATION)]
     command.append(request.file.name if request.in_cluster else str(request.file.absolute()))
     command += request.arguments
     if request.in_cluster:
@@ -94,8 +94,9 @@ def _for_java(spec: Spec, master: str, environ: Mapping[str, str], *, debug: boo
     )
 
 
-def _absolute(place: str) -> str:
-    return place if "://" in place else str(Path(place).absolute())
+def _url(place: str) -> str:
+    """With a blank in it, Spark would take what stands behind `#` for a part of the path."""
+    return place if "://" in place else Path(place).absolute().as_uri()
 
 
 def _program(environ: Mapping[str, str]) -> str:

@@ -13,6 +13,14 @@ from twophase.errors import SpecError
 
 _OWN: Final = ("--master", "--deploy-mode", "--name", "--archives", "--files", "--py-files", "--class")
 """Options of spark-submit that are written here; it takes the last of two."""
+_PATHS: Final = {
+    "--properties-file": "\0",
+    "--keytab": "\0",
+    "--jars": ",",
+    "--driver-class-path": ":",
+    "--driver-library-path": ":",
+}
+"""Options that name files, and what stands between two: nothing between those that name one."""
 _PROPERTY: Final = re.compile(r"\s*([^#!\s=:][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
 
 
@@ -61,6 +69,24 @@ def passed_on(options: tuple[str, ...]) -> dict[str, str]:
             key, _, text = value.partition("=")
             settings[key] = text
     return settings
+
+
+def from_here(options: tuple[str, ...]) -> Iterator[str]:
+    """The options, with absolute paths: spark-submit may be started in another folder than `eos submit`."""
+    for before, option in zip(("", *options), options, strict=False):
+        name, sign, value = option.partition("=")
+        if before in _PATHS:
+            yield _absolute(option, _PATHS[before])
+        elif sign and name in _PATHS:
+            yield f"{name}={_absolute(value, _PATHS[name])}"
+        else:
+            yield option
+
+
+def _absolute(places: str, between: str) -> str:
+    return between.join(
+        each if "://" in each or not each else str(Path(each).absolute()) for each in places.split(between)
+    )
 
 
 def _pairs(options: tuple[str, ...]) -> Iterator[tuple[str, str]]:

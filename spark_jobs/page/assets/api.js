@@ -11,7 +11,7 @@ export class Refused extends Error {
   }
 }
 
-/** Take the token out of the URL that was opened: it is to stand neither in the history nor in a bookmark. */
+/** Take the token out of the URL that was opened: whoever looks on, or gets the URL as a bookmark, is not to have it. */
 export function takeToken() {
   const found = /^#token=([^&]+)$/.exec(location.hash);
   if (!found) return;

@@ -19,7 +19,7 @@ const charts = new Set();
 export function lineChart(title, unit, names, least) {
   const svg = h("svg", { role: "img", tabindex: "0", height: HEIGHT });
   const tip = h("div", { class: "tip", hidden: true });
-  const element = h("figure", { class: "chart" }, h("div", { class: "head" }, h("h2", null, title), h("p", null)), svg, tip);
+  const element = h("figure", { class: "chart" }, h("div", { class: "head" }, h("h3", null, title), h("p", null)), svg, tip);
   let shown = { series: { since: 0, width_s: 1, buckets: 0 }, lines: [] };
   let scale = null;
 

@@ -12,6 +12,7 @@ import * as sinks from "./view_sinks.js";
 import * as spec from "./view_spec.js";
 
 const EVERY_MS = 2000;
+const KEYS = "eos.keys"; // whether single keys act: who speaks to the page may not want that
 const TABS = [
   ["overview", "Overview", overviewView],
   ["checkpoints", "Checkpoints", checkpoints],
@@ -23,7 +24,7 @@ const TABS = [
 let pipelines = null;
 let version = "";
 let overview = null;
-let trouble = null; // {since, text, isGone}
+let trouble = null; // {since, text, isGone, isLocked}
 let route = { key: null, tab: null, rest: [] };
 let timer = 0;
 let round = 0;
@@ -36,7 +37,7 @@ function readRoute() {
 
 const viewOf = ({ key, tab }) => (key === null ? list : TABS.find(([name]) => name === tab)[2]);
 
-/** Ask the server for what is shown now, draw it, and come again. Only the newest round draws. */
+/** Ask the server for what is shown now, draw it, and come again. Only what the newest round has heard is taken. */
 async function refresh() {
   clearTimeout(timer);
   const own = ++round;
@@ -51,9 +52,10 @@ async function refresh() {
       return;
     }
     if (at.key !== null) {
-      const [told] = await Promise.all([get(`pipelines/${at.key}`), viewOf(at).load(at.key, at.rest)]);
+      const [told, take] = await Promise.all([get(`pipelines/${at.key}`), viewOf(at).load(at.key, at.rest)]);
       if (own !== round) return;
       overview = told;
+      take();
     }
     trouble = null;
   } catch (error) {
@@ -66,17 +68,18 @@ async function refresh() {
 
 function noteTrouble(error) {
   const refused = error instanceof Refused;
-  if (refused && error.status === 401) {
-    if (hasToken()) forgetToken();
-    else if (trouble === null) askForToken(refresh);
+  const isLocked = refused && error.status === 401;
+  if (isLocked && (hasToken() || trouble === null)) {
+    forgetToken();
+    askForToken(refresh);
   }
   const text = refused ? [error.message, error.remedy].filter(Boolean).join("; ") : "The server does not answer.";
-  trouble = { since: trouble?.since ?? Date.now() / 1000, text, isGone: !refused };
+  trouble = { since: trouble?.since ?? Date.now() / 1000, text, isGone: !refused, isLocked };
 }
 
 function draw() {
   const isGone = trouble?.isGone === true;
-  const context = { key: route.key, rest: route.rest, overview, pipelines, isGone, refresh, go: (path) => (location.hash = `#/${path}`) };
+  const context = { key: route.key, rest: route.rest, overview, pipelines, isGone, isLocked: trouble?.isLocked === true, refresh, go: (path) => (location.hash = `#/${path}`) };
   document.body.classList.toggle("gone", isGone);
   document.title = overview && route.key ? `${isGone ? "no answer" : overview.state} · ${overview.name} · eos` : "eos";
   drawHeader(context);
@@ -100,7 +103,7 @@ function drawHeader(context) {
       h("h1", null, route.key ? (overview?.name ?? "\u00a0") : `eos ${version}`),
       route.key && overview ? h("span", { class: `state ${state.replace(" ", "-")}`, role: "status" }, words) : null,
     ),
-    h("div", { class: "actions" }, route.key ? buttons(context) : null),
+    h("div", { class: "actions" }, buttons(context)),
     h(
       "div",
       { class: "tools" },
@@ -139,6 +142,8 @@ function switchTheme() {
   draw();
 }
 
+const keysAct = () => localStorage.getItem(KEYS) !== "off";
+
 function help() {
   const keys = [
     ...TABS.map(([, text], at) => [String(at + 1), text]),
@@ -147,12 +152,13 @@ function help() {
     ["← →", "values of a chart that has the focus"],
     ["?", "this list"],
   ];
-  dialog("Keyboard", [h("dl", { class: "facts" }, keys.map(([key, words]) => [h("dt", null, h("kbd", null, key)), h("dd", null, words)])), h("p", null)], "Close");
+  const acting = h("input", { type: "checkbox", checked: keysAct(), onchange: () => localStorage.setItem(KEYS, acting.checked ? "on" : "off") });
+  dialog("Keyboard", [h("dl", { class: "facts" }, keys.map(([key, words]) => [h("dt", null, h("kbd", null, key)), h("dd", null, words)])), h("p", null), h("label", null, acting, "Single keys act.")], "Close");
 }
 
 function onKey(event) {
   const isTyping = event.target.closest?.("input, select, textarea, dialog");
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!keysAct() || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   const tab = TABS[Number(event.key) - 1];
   if (tab && route.key) location.hash = `#/${route.key}/${tab[0]}`;
   else if (event.key === "Escape" && route.rest.length) location.hash = `#/${route.key}/${route.tab}`;
@@ -172,6 +178,10 @@ function moved() {
 
 takeToken();
 route = readRoute();
+document.getElementById("skip").onclick = (event) => {
+  event.preventDefault(); // what stands behind # is a route
+  document.getElementById("main").focus();
+};
 addEventListener("hashchange", moved);
 addEventListener("keydown", onKey);
 document.addEventListener("visibilitychange", () => document.hidden || refresh());

@@ -72,6 +72,13 @@ export function phaseLegend(phases = null) {
   );
 }
 
+/** What leads to the next older page of a list, while there is one. */
+export function olderOnes(pages, ask, refresh) {
+  if (pages.before === null) return null;
+  const more = () => pages.more(ask).then(refresh, refresh); // where there is no answer, the refresh says why
+  return h("div", { class: "older" }, h("button", { type: "button", onclick: more }, "Older ones"));
+}
+
 export function timeCell(at) {
   return h("span", { title: format.exact(at) }, format.time(at));
 }

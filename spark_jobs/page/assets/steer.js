@@ -7,9 +7,10 @@ const notes = [];
 const NOTE_MS = 12_000;
 const FOLLOW_MS = 700;
 
-export function buttons({ overview, isGone, refresh }) {
-  if (!overview?.can_steer || isGone) return [];
-  if (!hasToken()) return [h("button", { type: "button", onclick: () => askForToken(refresh) }, "Unlock")];
+export function buttons({ key, overview, isGone, isLocked, refresh }) {
+  const canSteer = key !== null && overview?.can_steer === true && !isGone;
+  if (isLocked || (canSteer && !hasToken())) return [h("button", { type: "button", onclick: () => askForToken(refresh) }, "Unlock")];
+  if (!canSteer) return [];
   const wish = (kind, text, onclick, tone = "") => h("button", { type: "button", class: tone, "data-key": kind, onclick }, text);
   return [
     wish("checkpoint", "Checkpoint", () => send(overview, "checkpoint", undefined, refresh)),

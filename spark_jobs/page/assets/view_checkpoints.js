@@ -3,40 +3,43 @@
 import { get, Refused } from "./api.js";
 import { h } from "./dom.js";
 import * as format from "./format.js";
-import { phaseBar, PHASES, phaseLegend, quiet, section, table, timeCell, waiting } from "./parts.js";
+import { Pages } from "./pages.js";
+import { olderOnes, phaseBar, PHASES, phaseLegend, quiet, section, table, timeCell, waiting } from "./parts.js";
 
 const SUMMARY_MS = 10_000;
 
-let newest = null; // the first page
-let older = []; // pages that were asked for
-let before = null;
+const pages = new Pages("checkpoints");
 let summary = null;
 let summaryAt = 0; // it is worth a look now and then
 let detail = null;
-let missing = "";
+let missing = null; // {id, text}: why there is no detail of it
 
 export async function load(key, [id, incarnation]) {
   const which = incarnation ? `?incarnation=${encodeURIComponent(incarnation)}` : "";
-  [newest, summary, detail] = await Promise.all([
+  const isDue = Date.now() - summaryAt > SUMMARY_MS;
+  const [newest, figures, one] = await Promise.all([
     get(`pipelines/${key}/checkpoints?limit=25`),
-    Date.now() - summaryAt > SUMMARY_MS ? get(`pipelines/${key}/checkpoints/summary`) : summary,
-    id ? get(`pipelines/${key}/checkpoints/${encodeURIComponent(id)}${which}`).catch(notThere) : null,
+    isDue ? get(`pipelines/${key}/checkpoints/summary`) : summary,
+    id ? get(`pipelines/${key}/checkpoints/${encodeURIComponent(id)}${which}`).catch((error) => notThere(error, id)) : {},
   ]);
-  if (!older.length) before = newest.before;
-  if (Date.now() - summaryAt > SUMMARY_MS) summaryAt = Date.now();
+  return () => {
+    pages.newest(newest);
+    summary = figures;
+    if (isDue) summaryAt = Date.now();
+    ({ detail = null, missing = null } = one.checkpoint ? { detail: one } : one);
+  };
 }
 
-function notThere(error) {
+function notThere(error, id) {
   if (!(error instanceof Refused) || ![404, 422].includes(error.status)) throw error;
-  missing = error.message;
-  return null;
+  return { missing: { id, text: error.message } };
 }
 
-export function render({ key, rest: [id], refresh, go }) {
-  if (!newest) return [waiting()];
+export function render({ key, rest: [id], overview, refresh, go }) {
+  const { shown } = pages;
+  if (!shown) return [waiting()];
   if (id) return [one(key, id)];
-  const shown = [...newest.checkpoints, ...older.filter((each) => each.seq < (newest.checkpoints.at(-1)?.seq ?? 0))];
-  if (!shown.length) return [quiet("No checkpoint is completed yet.")];
+  if (!shown.length) return [quiet(overview?.head?.completed >= 0 ? "Its history has none." : "No checkpoint is completed yet.")];
   const longest = Math.max(...shown.map((each) => total(each.phases)), 0.001);
   const columns = [
     ["checkpoint", "number tight"], ["decided", "tight"], ["duration", "number"], ["phases", ""], ["records", "number wide"],
@@ -61,15 +64,8 @@ export function render({ key, rest: [id], refresh, go }) {
   return [
     section("Summary", h("p", null, `of the newest ${format.count(summary.checkpoints)}`), figures()),
     section("History", phaseLegend(), table("Checkpoints, newest first", columns, rows)),
-    before === null ? null : h("div", { class: "older" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
+    olderOnes(pages, (before) => get(`pipelines/${key}/checkpoints?limit=100&before=${before}`), refresh),
   ];
-}
-
-async function more(key, refresh) {
-  const page = await get(`pipelines/${key}/checkpoints?limit=100&before=${before}`);
-  older = [...older, ...page.checkpoints];
-  before = page.before;
-  refresh();
 }
 
 function pathOf(key, { checkpoint_id, incarnation }) {
@@ -109,7 +105,7 @@ function figures() {
 
 function one(key, id) {
   const back = h("a", { href: `#/${key}/checkpoints` }, "All checkpoints");
-  if (!detail || String(detail.checkpoint.checkpoint_id) !== id) return section(`Checkpoint ${id}`, back, quiet(missing || "Loading …"));
+  if (!detail || String(detail.checkpoint.checkpoint_id) !== id) return section(`Checkpoint ${id}`, back, quiet(missing?.id === id ? missing.text : "Loading …"));
   const found = detail.checkpoint;
   const facts = [
     ["state", stateOf(found)],
@@ -121,7 +117,7 @@ function one(key, id) {
     ["records", format.count(found.records)],
     ["rows", format.count(found.rows)],
     ["size", format.bytes(found.bytes)],
-    ["lag when it was planned", format.count(found.lag)],
+    ["lag", format.count(found.lag)],
     ["incarnation", h("code", null, found.incarnation)],
   ];
   return h(
@@ -171,8 +167,8 @@ function acknowledgements() {
 }
 
 export function left() {
-  older = [];
-  newest = detail = null;
+  pages.forget();
+  summary = detail = null;
   summaryAt = 0;
-  missing = "";
+  missing = null;
 }

@@ -3,38 +3,34 @@
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import * as format from "./format.js";
-import { quiet, section, table, timeCell, waiting } from "./parts.js";
+import { Pages } from "./pages.js";
+import { olderOnes, quiet, section, table, timeCell, waiting } from "./parts.js";
 
-let newest = null;
-let older = [];
-let before = null;
+const pages = new Pages("events");
+let tries = []; // that were aborted
 let runs = null;
 
 export async function load(key) {
-  [newest, { runs }] = await Promise.all([get(`pipelines/${key}/failures?limit=30`), get(`pipelines/${key}/runs`)]);
-  if (!older.length) before = newest.before;
+  const [failures, told] = await Promise.all([get(`pipelines/${key}/failures?limit=30`), get(`pipelines/${key}/runs`)]);
+  return () => {
+    pages.newest(failures);
+    tries = failures.aborted;
+    ({ runs } = told);
+  };
 }
 
 export function render({ key, overview, refresh }) {
-  if (!newest) return [waiting()];
-  const events = [...newest.events, ...older.filter((each) => each.seq < (newest.events.at(-1)?.seq ?? 0))];
+  if (!pages.shown) return [waiting()];
   return [
     section(
       "Failures and restarts",
       null,
-      events.length ? h("ol", { class: "events" }, events.map(event)) : quiet("Nothing has failed."),
-      before === null ? null : h("div", { class: "older" }, h("button", { type: "button", onclick: () => more(key, refresh) }, "Older ones")),
+      pages.shown.length ? h("ol", { class: "events" }, pages.shown.map(event)) : quiet("Nothing has failed."),
+      olderOnes(pages, (before) => get(`pipelines/${key}/failures?limit=200&before=${before}`), refresh),
     ),
-    newest.aborted.length ? section("Aborted tries", h("p", null, "nothing of them is visible"), aborted(key)) : null,
+    tries.length ? section("Aborted tries", h("p", null, "nothing of them is visible"), aborted(key)) : null,
     section("Runs", h("p", null, "one for each process, newest first"), processes(overview)),
   ];
-}
-
-async function more(key, refresh) {
-  const page = await get(`pipelines/${key}/failures?limit=200&before=${before}`);
-  older = [...older, ...page.events];
-  before = page.before;
-  refresh();
 }
 
 function event(each) {
@@ -58,7 +54,7 @@ function event(each) {
 
 function aborted(key) {
   const columns = [["aborted", "tight"], ["checkpoint", "number"], ["epoch, try", "tight wide"], ["why", "name"]];
-  return table("Aborted tries, newest first", columns, newest.aborted.map((each) => [
+  return table("Aborted tries, newest first", columns, tries.map((each) => [
     timeCell(each.aborted_at), h("a", { href: `#/${key}/checkpoints/${each.checkpoint_id}/${each.incarnation}` }, each.checkpoint_id),
     `${each.epoch}, ${each.attempt}`, `${each.error}: ${each.reason}`,
   ]));
@@ -79,6 +75,7 @@ function stillThere({ run_id }, overview) {
 }
 
 export function left() {
-  newest = runs = null;
-  older = [];
+  pages.forget();
+  runs = null;
+  tries = [];
 }

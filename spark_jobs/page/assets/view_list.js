@@ -9,7 +9,7 @@ export function render({ pipelines }) {
       "Pipelines",
       null,
       h("div", { class: "list" }, pipelines.map((each) =>
-        h("a", { href: `#/${each.key}/overview` }, h("h2", null, each.name), h("span", { class: `state ${each.state.replace(" ", "-")}` }, each.state)),
+        h("a", { href: `#/${each.key}/overview` }, h("h3", null, each.name), h("span", { class: `state ${each.state.replace(" ", "-")}` }, each.state)),
       )),
     ),
   ];

@@ -23,7 +23,8 @@ let series = null;
 
 export async function load(key) {
   const since = Math.floor(Date.now() / 1000) - range;
-  series = await get(`pipelines/${key}/series?metric=rate&metric=lag&metric=duration&since=${since}&buckets=72`);
+  const found = await get(`pipelines/${key}/series?metric=rate&metric=lag&metric=duration&since=${since}&buckets=72`);
+  return () => (series = found);
 }
 
 export function render({ overview, refresh }) {
@@ -59,6 +60,7 @@ export function rendered(root) {
 
 export function left() {
   Object.values(charts).forEach((chart) => chart.unmount());
+  series = null;
 }
 
 function choose(seconds, refresh) {
@@ -70,7 +72,7 @@ function figures({ throughput, lag_records, last, last_duration_s, head, totals,
   const behind = head?.waiting ?? 0;
   return [
     figure("Throughput", format.short(throughput.records_per_s), "records/s", `${format.short(throughput.rows_per_s)} rows/s, ${format.bytes(throughput.bytes_per_s)}/s`),
-    figure("Lag", format.short(lag_records), "records", "at the last plan"),
+    figure("Lag", format.short(lag_records), "records", "after the newest checkpoint"),
     figure("Checkpoint", last ? `${last.checkpoint_id}` : format.none, "", last ? `decided ${format.span(now - last.decided_at)} ago` : "none yet"),
     figure("Duration", format.seconds(last_duration_s), "", "of the last one"),
     figure("Waiting", format.count(behind), "", behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),

@@ -7,19 +7,20 @@ import { figure, section, table, timeCell, waiting } from "./parts.js";
 
 let sinks = null;
 let held = null; // what they said, or what kept them from it
-let asking = false;
+let asking = null; // the question that is under way
 
 export async function load(key) {
-  ({ sinks } = await get(`pipelines/${key}/sinks`));
+  const found = await get(`pipelines/${key}/sinks`);
+  return () => ({ sinks } = found);
 }
 
 export function render({ key, refresh }) {
   if (!sinks) return [waiting()];
   return [
-    h("div", null, sinks.map(sink)),
+    section("Sinks", null, sinks.map(sink)),
     section(
       "Held by the sinks",
-      h("button", { type: "button", disabled: asking, onclick: () => ask(key, refresh) }, asking ? "Asking …" : "Ask the sinks"),
+      h("button", { type: "button", disabled: asking !== null, onclick: () => ask(key, refresh) }, asking ? "Asking …" : "Ask the sinks"),
       transactions(),
     ),
   ];
@@ -33,7 +34,7 @@ function sink(each) {
     h(
       "div",
       null,
-      h("h2", null, each.name),
+      h("h3", null, each.name),
       h("p", { class: "soft" }, h("span", { class: "badge" }, each.connector), " ", h("span", { class: "badge" }, each.variant), each.is_dead_letter ? [" ", h("span", { class: "badge warn" }, "dead letters")] : null),
       h("p", null, h("code", null, each.where)),
       h("p", { class: "soft" }, each.promise, "; visible ", each.visible),
@@ -50,14 +51,12 @@ function sink(each) {
 }
 
 async function ask(key, refresh) {
-  asking = true;
+  const own = (asking = {});
   refresh();
-  try {
-    held = await get(`pipelines/${key}/transactions`);
-  } catch (error) {
-    held = { problem: [error.message, error.remedy].filter(Boolean).join(": ") };
-  }
-  asking = false;
+  const answer = await get(`pipelines/${key}/transactions`).catch((error) => ({ problem: [error.message, error.remedy].filter(Boolean).join(": ") }));
+  if (asking !== own) return; // somebody looks at another pipeline by now
+  held = answer;
+  asking = null;
   refresh();
 }
 
@@ -76,5 +75,5 @@ function transactions() {
 }
 
 export function left() {
-  sinks = held = null;
+  sinks = held = asking = null;
 }

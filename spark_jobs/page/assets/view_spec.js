@@ -7,7 +7,8 @@ import { section, waiting } from "./parts.js";
 let text = null;
 
 export async function load(key) {
-  ({ text } = await get(`pipelines/${key}/spec`));
+  const found = await get(`pipelines/${key}/spec`);
+  return () => ({ text } = found);
 }
 
 export function render() {

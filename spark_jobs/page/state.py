@@ -1,0 +1,78 @@
+"""How a pipeline is: by what its own process tells, else by its history; and whether anybody would hear a request."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spark_jobs.history.model import Run
+from spark_jobs.page import answers
+from spark_jobs.page.watched import Watched
+from spark_jobs.presence import Presence
+from twophase.errors import HistoryError
+
+_OF_RUN: Final[dict[str, answers.State]] = {"starting": "starting", "restarting": "restarting", "stopping": "stopping"}
+"""By the first word that a run says of itself; with any other one it runs."""
+_ENDED: Final[dict[str, answers.State]] = {"stopped": "stopped", "caught up": "caught up", "failed": "failed"}
+"""What it says at its end, which others that share its process may outlive."""
+
+
+def state_of(watched: Watched, presence: Presence | None) -> tuple[answers.State, str]:
+    """The state, and what else is to be said of it: without a history that can be read, what is known without."""
+    if watched.live is not None:
+        return _told(watched.live.text, presence)
+    try:
+        return _by_history(watched, presence)
+    except HistoryError:
+        return ("running", "") if presence is not None else ("stopped", "")
+
+
+def _by_history(watched: Watched, presence: Presence | None) -> tuple[answers.State, str]:
+    if presence is not None:
+        return _told(_newest_state(watched, presence.session) or "starting", presence)
+    run = newest_run(watched)
+    if run is None:
+        return "new", "it has not run yet"
+    ended = run.ended or _newest_state(watched, run.run_id)
+    return (_ENDED[ended], "") if ended in _ENDED else ("killed", "its process ended without a word")
+
+
+def _told(text: str, presence: Presence | None) -> tuple[answers.State, str]:
+    if text in _ENDED:
+        return ("stopping" if presence is not None else _ENDED[text]), ""
+    state = _OF_RUN.get(text.split(" ")[0], "running")
+    return state, text if text != state else ""
+
+
+def _newest_state(watched: Watched, run_id: str) -> str:
+    said = watched.history.events(1, kinds=["state"])
+    return said[0].message if said and said[0].run_id == run_id else ""
+
+
+def name_of(watched: Watched) -> answers.PipelineName:
+    """For the list of all."""
+    state, _ = state_of(watched, watched.presence())
+    return answers.PipelineName(key=watched.key, name=watched.name, state=state)
+
+
+def is_ready(watched: Watched) -> bool:
+    """Whether its query runs."""
+    return state_of(watched, watched.presence())[0] == "running"
+
+
+def is_steerable(watched: Watched) -> bool:
+    """Whether a request will be heard. Raises HistoryError."""
+    presence = watched.presence()
+    return can_steer(watched, presence, None if presence is not None else newest_run(watched))
+
+
+def newest_run(watched: Watched) -> Run | None:
+    """None: it never ran. Raises HistoryError."""
+    runs = watched.history.runs(1)
+    return runs[0] if runs else None
+
+
+def can_steer(watched: Watched, presence: Presence | None, run: Run | None) -> bool:
+    """Whether a request will be heard; of a driver on another machine its history says that it has not ended."""
+    if presence is not None:
+        return True
+    return watched.spec.checkpoint.head is not None and run is not None and run.ended_at is None

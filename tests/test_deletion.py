@@ -1,0 +1,110 @@
+"""What `eos stop --delete` deletes of a life that has ended, and what it leaves to others."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import pytest
+
+from connectors.registry import build_sink
+from connectors.spec import Spec, load_spec
+from spark_jobs.cli import run_command_line
+from spark_jobs.deletion import delete
+from spark_jobs.driving import driver_of
+from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.stored_head import read_head
+from twophase.driver import Driver
+from twophase.errors import HeadError
+from twophase.reset import Begun
+
+_SPEC = """
+pipeline: orders
+checkpoint: {location: ./state%s}
+sources:
+  - {name: orders, connector: kafka, bootstrap_servers: "127.0.0.1:1", topics: [orders],
+     format: {type: json, schema: "id BIGINT"}}
+sinks:
+  - {name: archive, from: orders, connector: sqlite, path: ./archive.db, table: t, commit: write-ahead-log}
+"""
+
+
+def _born(folder: Path, more: str = "") -> tuple[Spec, str]:
+    """A pipeline whose life has left something, and which life that is."""
+    (folder / "archive.db").touch()
+    (folder / "orders.yaml").write_text(_SPEC % more)
+    spec = load_spec(folder / "orders.yaml", {})
+    sinks = [build_sink(spec, entry) for entry in spec.outputs]
+    with driver_of(spec, sinks, LocalSparkLog(spec.checkpoint.location), session=secrets.token_hex(8)) as driver:
+        life = driver.reset().head.incarnation
+    of_life = (f"spark/{life}/offsets/0", f"plans/{life}.json", f"log/{life}-1.segment")
+    for name in (*of_life, "admission.json", "submit/environment/bin/python"):
+        _write(spec.checkpoint.location / name)
+    return spec, life
+
+
+def _write(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+
+
+def _names(location: Path) -> set[str]:
+    return {path.name for path in location.iterdir()}
+
+
+def test_it_leaves_a_small_head_alone(tmp_path: Path) -> None:
+    spec, life = _born(tmp_path)
+    deleted = delete(spec)
+    assert deleted is not None
+    assert deleted.incarnation == life
+    assert _names(spec.checkpoint.location) <= {"head", "records"}
+
+
+def test_the_life_that_a_supervisor_starts_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, life = _born(tmp_path)
+    location, reset = spec.checkpoint.location, Driver.reset
+
+    def started(driver: Driver) -> Begun:
+        begun = reset(driver)
+        for name in (f"spark/{begun.head.incarnation}/offsets/0", f"plans/{begun.head.incarnation}.json"):
+            _write(location / name)
+        return begun
+
+    monkeypatch.setattr(Driver, "reset", started)
+    delete(spec)
+    head = read_head(spec)
+    assert head is not None
+    assert (location / "spark" / head.incarnation / "offsets" / "0").exists()
+    assert (location / "plans" / f"{head.incarnation}.json").exists()
+    assert [path for path in location.rglob("*") if path.name.startswith(life)] == []
+
+
+def test_state_on_another_disk_goes_and_what_others_keep_in_the_log_stays(tmp_path: Path) -> None:
+    spec, _ = _born(tmp_path)
+    location, disk = spec.checkpoint.location, tmp_path / "disk"
+    (location / "spark").rename(disk)
+    (location / "spark").symlink_to(disk)
+    _write(disk / "older" / "offsets" / "7")
+    _write(location / "log" / "another-life-1.segment")
+    delete(spec)
+    assert list(disk.iterdir()) == []
+    assert _names(location / "log") == {"another-life-1.segment"}
+
+
+def test_what_cannot_be_deleted_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, _ = _born(tmp_path)
+
+    def refuse(_path: Path, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(HeadError, match="Permission denied"):
+        delete(spec)
+
+
+def test_a_stopped_pipeline_whose_head_is_in_a_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody can see whether it runs elsewhere: it is asked, and nobody answers."""
+    spec, life = _born(tmp_path, f", head: 'sqlite:///{tmp_path}/head.db'")
+    assert run_command_line(["stop", str(tmp_path / "orders.yaml"), "--delete", "--timeout", "300ms"]) == 0
+    assert "are deleted" in capsys.readouterr().out
+    assert [path for path in spec.checkpoint.location.rglob("*") if path.name.startswith(life)] == []
