@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.held_folders import locked
 from spark_jobs.java import logging_options
 from spark_jobs.local_dir import local_dir
-from spark_jobs.savepoint.folders import locked
 from twophase.local_head import LocalHead
 from wal.files import OsFiles
 from wal.private import make_private

@@ -102,6 +102,8 @@ class KafkaSecurity(Strict):
 class Secured(Strict):
     """What entries of a cluster have in common: how its clients are secured, and librdkafka's settings."""
 
+    name: str
+    connector: str
     bootstrap_servers: BootstrapServers
     """`host:port`, or several with commas."""
     security: KafkaSecurity | None = None
