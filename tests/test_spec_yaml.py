@@ -128,6 +128,8 @@ sinks: [{name: out, from: s, connector: sqlite, path: x.db, table: t, commit: wr
 """
 
 
+@hypothesis.example("~/a")
+@hypothesis.example("a\npipeline: b")
 @hypothesis.given(st.text(max_size=60) | st.lists(st.sampled_from(_STRUCTURE), max_size=12).map("".join))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_reference_brings_text_and_no_structure(tmp_path: Path, value: str) -> None:
