@@ -69,6 +69,12 @@ class Containers:
             self._state.forget()
         return known
 
+    def put(self, service: str, path: str, content: bytes, owner: str) -> None:
+        """Write a file into the container of a service, that only its owner there can read."""
+        write = f"umask 077 && cat > {path} && chown {owner} {path}"
+        command = ["docker", "exec", "-i", self._container(service), "sh", "-c", write]
+        subprocess.run(command, input=content, capture_output=True, check=True)
+
     def kill_database(self) -> None:
         """End MySQL at once."""
         self._kill("mysql")

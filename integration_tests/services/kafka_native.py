@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration_tests.services.kafka_jars import KAFKA_VERSION, classpath
@@ -19,9 +21,9 @@ _PROPERTIES = """\
 node.id=1
 process.roles=broker,controller
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{listeners}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{listeners}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs={data}
@@ -50,13 +52,25 @@ appender.stdout.layout.pattern = %d %p %c{1}: %m%n
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What else a broker listens on, beside the plain listener for the tests' own hands."""
+
+    ports: Mapping[str, int] = field(default_factory=dict)  # by listener
+    protocols: Mapping[str, str] = field(default_factory=dict)  # by listener, as Kafka names them
+    settings: str = ""  # lines of server.properties
+
+
 class KafkaNative:
     """How to start the broker; the process itself is remembered by the caller."""
 
     server = Server("Apache Kafka", KAFKA_VERSION)
 
-    def __init__(self, state: State, data: Path, port: int, controller_port: int) -> None:
+    def __init__(
+        self, state: State, data: Path, port: int, controller_port: int, more: Listeners | None = None
+    ) -> None:
         self._state = state
+        self._more = more or Listeners()
         self._data = data / "kafka"
         self._properties = data / "kafka.properties"
         self._logging = data / "kafka-log4j2.properties"
@@ -68,7 +82,10 @@ class KafkaNative:
         """Start the broker, on an empty folder after formatting it."""
         java = _java()
         libraries = classpath(self._state)
-        self._properties.write_text(_PROPERTIES.format(data=self._data, **self._ports))
+        listeners = "".join(f",{name}://127.0.0.1:{port}" for name, port in self._more.ports.items())
+        protocols = "".join(f",{name}:{protocol}" for name, protocol in self._more.protocols.items())
+        text = _PROPERTIES.format(data=self._data, listeners=listeners, protocols=protocols, **self._ports)
+        self._properties.write_text(text + self._more.settings)
         self._logging.write_text(_LOGGING)
         if not (self._data / "meta.properties").exists():
             self._format(java, libraries)
