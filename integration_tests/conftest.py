@@ -21,6 +21,8 @@ from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.rotation import seed_of_run, turn
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
+from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
+from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS
 from integration_tests.services.postgres_native import Postgres
@@ -193,6 +195,30 @@ def s3_port() -> int:
     store = ObjectStore()
     store.up()
     return store.port
+
+
+@pytest.fixture(scope="session")
+def secured_kafka() -> SecuredKafka:
+    """A broker with TLS, SASL and an authorizer that answers; it is stopped with the other services."""
+    broker = SecuredKafka()
+    broker.up()
+    return broker
+
+
+@pytest.fixture(scope="session")
+def secured_mariadb() -> SecuredMariadb:
+    """A MariaDB server with TLS; it is stopped with the other services."""
+    server = SecuredMariadb()
+    server.up()
+    return server
+
+
+@pytest.fixture(scope="session")
+def secured_postgres() -> SecuredPostgres:
+    """A PostgreSQL server with TLS; it is stopped with the other services."""
+    server = SecuredPostgres()
+    server.up()
+    return server
 
 
 @pytest.fixture

@@ -48,3 +48,11 @@ def take(pipeline: Pipeline, eos: CommandLine, into: Path) -> Path:
     folder = Path(taken["folder"])
     assert facts(pipeline, eos, "inspect", str(folder))["damage"] == []
     return folder
+
+
+def rescale(pipeline: Pipeline, eos: CommandLine, partitions: int) -> None:
+    """Divide its state anew, which must succeed."""
+    arguments = ["rescale", str(pipeline.write_spec()), "--state-partitions", str(partitions), "--yes"]
+    ended = eos.run(arguments, pipeline.environment)
+    assert ended.code == 0, ended.output
+    assert f"has divided the state into {partitions} partitions" in ended.output, ended.output

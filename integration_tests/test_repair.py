@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
+from integration_tests import topics
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from spark_jobs.history.store import History
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -111,6 +111,8 @@ def test_a_segment_that_is_damaged_or_gone(pipeline: Pipeline) -> None:
     done.succeed()
     assert "Lost of checkpoint 1, which is completed: 1 transaction with 250 rows." in done.output()
     assert "Done: 250 rows of checkpoint 1 were written again." in done.output()
+    (told,) = History.at(pipeline.location).events(kinds=["repair"])
+    assert "250 lost rows of checkpoint 1 were written again in warehouse" in told.message
     assert pipeline.table.count() == 2 * CHECKPOINT_RECORDS
     assert not first.exists()
     assert not second.exists()
@@ -123,14 +125,10 @@ def test_records_that_are_gone_are_named(pipeline: Pipeline) -> None:
     _killed_with_checkpoint_1_decided(pipeline)
     for branch in pipeline.prepared():
         pipeline.table.execute(f"XA ROLLBACK {branch}")
-    topic, bootstrap = pipeline.workload.topic, pipeline.source["bootstrap_servers"]
     (ranges,) = pipeline.decided().ranges.values()
     until = {each.split: each.start + 10 for each in ranges}
     assert len(until) == PARTITIONS
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = [TopicPartition(topic, int(split.rpartition("/")[2]), offset) for split, offset in until.items()]
-    for future in admin.delete_records(asked).values():
-        future.result()
+    topics.delete_records(pipeline.source["bootstrap_servers"], until)
     gone = [f"{each.split}[{each.start}, {until[each.split]})" for each in ranges]
     pipeline.command("repair", "--yes").fail("no longer has all records of checkpoint 1", *gone, "eos reset")
     assert pipeline.prepared() == []

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
-from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.savepoints import facts, keep_ids, run, succeed, take
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
+from integration_tests.savepoints import facts, keep_ids, rescale, run, succeed, take
+from spark_jobs.history.store import History
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -62,6 +64,16 @@ def test_from_a_savepoint_rows_are_as_announced(pipeline: Pipeline, eos: Command
     assert pipeline.head.incarnation != life
     assert pipeline.head.completed > 1
     assert not (pipeline.location / "spark" / life).exists()
+    (begun,) = (each for each in History.at(pipeline.location).events() if each.message.startswith("begun from"))
+    assert found["id"] in begun.message
+
+    # What it would read next is gone: the life that is there is not ended for one that could not go on.
+    before = pipeline.head
+    topics.delete_records(pipeline.source["bootstrap_servers"], {f"{topic}/0": half, f"{topic}/1": half + 1})
+    refused = run(pipeline, eos, "--from-savepoint", str(folder), "--accept-duplicates")
+    assert (refused.code, f"goes on in {topic}/1 at {half}, and has [{half + 1}, " in refused.output) == (1, True)
+    assert pipeline.head == before
+    succeed(pipeline, eos)
 
 
 @pytest.mark.timeout(900)
@@ -189,16 +201,30 @@ def test_state_and_positions_follow_their_names(
     pipeline.spec["sinks"][0]["from"] = "twice"
     pipeline.workload.produce(_FIRST)
     succeed(pipeline, eos)
+
+    # A run by other steps is refused, by their places here and by the types of their state in Spark.
+    once = pipeline.spec["transforms"][1]
+    pipeline.spec["transforms"][1:] = [{**twice, "from": "rows"}, {**once, "from": "twice"}]
+    pipeline.spec["sinks"][0]["from"] = "once"
+    refused = run(pipeline, eos)
+    assert (refused.code, "steps that keep state stand in another order than before" in refused.output) == (1, True)
+    pipeline.spec["transforms"][1:] = [once, {**twice, "options": {"column": "id"}}]
+    pipeline.spec["sinks"][0]["from"] = "twice"
+    pipeline.workload.repeat(1)
+    refused = run(pipeline, eos)
+    assert (refused.code, "the state that there is was kept by other steps" in refused.output) == (1, True)
+
+    # A savepoint knows the state by the steps that made it.
     folder = take(pipeline, eos, tmp_path / "kept")
     found = facts(pipeline, eos, "inspect", str(folder))
-    assert [each["step"] for each in found["operators"]] == ["twice", "once"]
+    assert [(each["step"], each["state"]) for each in found["operators"]] == [("twice", "string"), ("once", "bigint")]
 
     other = topic(partitions=1)
     pipeline.spec["sources"].insert(0, {**pipeline.source, "name": "other", "topics": [other]})
     columns = "SELECT id, word, payload FROM"
     pipeline.spec["transforms"] = [
         {"name": "rows", "sql": f"{columns} other UNION ALL {columns} incoming"},
-        pipeline.spec["transforms"][1],
+        once,
     ]
     pipeline.spec["sinks"][0]["from"] = "once"
     pipeline.workload.repeat(_FIRST)
@@ -229,3 +255,59 @@ def _await_rows(pipeline: Pipeline, count: int, timeout_s: float = 240.0) -> Non
     while pipeline.table.count() < count or pipeline.head.waiting:
         assert time.monotonic() < deadline, f"{pipeline.table.count()} rows of {count}"
         time.sleep(0.2)
+
+
+_COUNT = '''
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor
+
+
+class Count(StatefulProcessor):
+    """Of each word the ids that are new, with how many there were so far."""
+
+    def init(self, handle):
+        self.count = handle.getValueState("count", "n long")
+        self.seen = handle.getMapState("seen", "id long", "n long")
+
+    def handleInputRows(self, key, rows, timers):
+        count = self.count.get()[0] if self.count.exists() else 0
+        for number in (int(each) for row in rows for each in row["id"]):
+            if not self.seen.containsKey((number,)):
+                count += 1
+                self.seen.updateValue((number,), (count,))
+                yield pd.DataFrame({"id": [number], "word": [key[0]], "payload": [str(count)]})
+        self.count.update((count,))
+
+    def close(self):
+        pass
+
+
+def counted(rows):
+    columns = "id long, word string, payload string"
+    return rows.groupBy("word").transformWithStateInPandas(Count(), columns, "append", "none")
+'''
+
+
+@pytest.mark.timeout(900)
+def test_variables_of_a_state_machine_are_divided_and_moved(
+    pipeline: Pipeline, eos: CommandLine, tmp_path: Path
+) -> None:
+    """`transformWithState` keeps several variables, and says with its full path where each one's form is told."""
+    (pipeline.folder / "machine.py").write_text(_COUNT)
+    pipeline.spec["transforms"] = [{"name": "rows", "python": "machine:counted", "from": "incoming"}]
+    pipeline.workload.produce(_FIRST)
+    succeed(pipeline, eos)
+    rescale(pipeline, eos, 3)
+    folder = take(pipeline, eos, tmp_path / "kept")
+    shutil.rmtree(pipeline.location)
+    pipeline.workload.repeat(_FIRST)
+    pipeline.workload.produce(_NEW)
+    pipeline.spec["checkpoint"]["location"] = "./checkpoints/döcs"
+    succeed(pipeline, eos, "--from-savepoint", str(folder), "--take-over")
+    rescale(pipeline, eos, 5)
+    pipeline.workload.repeat(_FIRST)
+    succeed(pipeline, eos)
+    counts = "COUNT(*), COUNT(DISTINCT id), MIN(CAST(payload AS INT)), MAX(CAST(payload AS INT))"
+    found = pipeline.table.execute(f"SELECT {counts} FROM `{TABLE}` GROUP BY word")
+    each = (_FIRST + _NEW) // 10
+    assert found == [(each, each, 1, each)] * 10

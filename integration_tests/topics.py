@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -28,3 +29,12 @@ def delete(bootstrap: str, names: Sequence[str]) -> None:
         client = AdminClient({"bootstrap.servers": bootstrap})
         for future in client.delete_topics(list(names), operation_timeout=_SECONDS).values():
             future.result(_SECONDS)
+
+
+def delete_records(bootstrap: str, before: Mapping[str, int]) -> None:
+    """Delete the records below these offsets, by split (`<topic>/<partition>`), as retention does."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    splits = ((*split.rpartition("/")[::2], offset) for split, offset in before.items())
+    asked = [TopicPartition(topic, int(partition), offset) for topic, partition, offset in splits]
+    for future in client.delete_records(asked, operation_timeout=_SECONDS).values():
+        future.result(_SECONDS)

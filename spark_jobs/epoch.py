@@ -27,6 +27,8 @@ from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.pacing import Pacing
 from spark_jobs.pipeline import Pipeline
 from spark_jobs.report import Listener
+from spark_jobs.savepoint import plan as plans
+from spark_jobs.savepoint.plan import Plan
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
 from spark_jobs.tolerance import Tolerance
@@ -54,12 +56,14 @@ class Epoch:
     pacing: Pacing
     on_demand: OnDemand
     tolerance: Tolerance
+    plan: Plan
     failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
     query: StreamingQuery | None = None
     hit: int | None = None  # the checkpoint that the failure ended
     _checkpoints: Checkpoints = field(init=False)
     _unplanned: int | None = None  # the newest checkpoint, until it is told what its plan took
     _decided_at_s: float = 0.0
+    _is_kept: bool = False  # `plan`, beside the checkpoint
 
     def __post_init__(self) -> None:
         """One object for all batches."""
@@ -127,6 +131,7 @@ class Epoch:
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():
                 report = self._checkpoints.complete(batch)
+                self._keep_plan()
                 if not report.replayed:
                     self.pacing.took(report.records, report.duration_s)
                 self.tolerance.succeeded()
@@ -139,6 +144,12 @@ class Epoch:
             raise
         if not report.replayed:
             self._unplanned, self._decided_at_s = checkpoint_id, time.monotonic()
+
+    def _keep_plan(self) -> None:
+        """With the first batch: before it, the state that there is was made by another query, if not by none."""
+        if not self._is_kept:
+            plans.keep(self.log.location, self.driver.owned.incarnation, self.plan)
+            self._is_kept = True
 
     def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:
         return planned(offsets_log, [source.name for source in self.spec.sources])

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from wal.private import PRIVATE, make_private
+
 LOCK: Final = ".lock"
 """In a folder that is being written: held by its writer, so that others know whether that one lives."""
 _JUST_S: Final = 60.0
@@ -18,7 +20,8 @@ _JUST_S: Final = 60.0
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Make a folder that nobody sweeps away while this process lives and is in this block."""
-    folder.mkdir(parents=True)
+    make_private(folder.parent)
+    folder.mkdir(mode=PRIVATE)
     with (folder / LOCK).open("x") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

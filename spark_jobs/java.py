@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from wal.private import make_private
+
 _COLLECTOR: Final = "-XX:+UseParallelGC"
 """Moves 15 % more in the first million records than Java's default, and as many later: its barriers are cheaper."""
 _VARIABLES: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS", "_JAVA_OPTIONS")
@@ -28,7 +30,7 @@ appender.file.strategy.max = 3
 
 def logging_options(location: Path, *, debug: bool) -> list[str]:
     """Spark's log goes to `spark.log` at the location: three files of 10 MB."""
-    location.mkdir(parents=True, exist_ok=True)
+    make_private(location)
     settings = location / "log4j2.properties"
     settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=_as_property(location / "spark.log")))
     return [f'-Dlog4j2.configurationFile="{settings}"']

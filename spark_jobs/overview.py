@@ -30,7 +30,16 @@ from twophase.head_value import HeadValue
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
-INCIDENTS: Final[tuple[EventKind, ...]] = ("failure", "fenced", "restart", "savepoint", "request", "gap")
+INCIDENTS: Final[tuple[EventKind, ...]] = (
+    "failure",
+    "fenced",
+    "restart",
+    "savepoint",
+    "request",
+    "reset",
+    "repair",
+    "gap",
+)
 """Kinds of events that are worth a line to whoever asks how a pipeline does."""
 
 

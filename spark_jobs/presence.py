@@ -19,6 +19,7 @@ from pathlib import Path
 from connectors.spec import Spec
 from twophase.errors import IdentityError
 from twophase.local_shelf import naming, open_partial, sweep, write_whole
+from wal.private import make_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def present(spec: Spec, session: str, page: str | None = None) -> Iterator[Prese
     path = folder / f"{session}.json"
     with ExitStack() as held:
         with naming(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             _sweep(folder)
             partial, file = open_partial(folder)
             held.enter_context(file)  # it is locked before anybody can find it
@@ -65,7 +66,7 @@ def alone(spec: Spec, doing: str) -> Iterator[None]:
     """
     path = folder_of(spec) / f"{doing}.lock"
     with naming(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         file = path.open("a")
     with file:
         try:

@@ -25,6 +25,8 @@ class Seen:
     interpreter: str
     missing: Sequence[str]  # why a module cannot be imported
     unreachable: Sequence[str]  # addresses, with the reason
+    unreadable: Sequence[str]  # files of certificates, with the reason
+    files: int  # how many were asked for
     location: bool  # whether the marker is there
 
 
@@ -34,6 +36,7 @@ class Probe:
 
     modules: Sequence[str]
     addresses: Sequence[tuple[str, int]]
+    files: Sequence[str]  # of certificates and keys
     marker: str  # a file that the driver has put at the checkpoint location
 
     def __call__(self, _: Iterable[object]) -> Iterator[Seen]:
@@ -46,6 +49,8 @@ class Probe:
             interpreter=sys.executable,
             missing=[reason for name in self.modules if (reason := _why_not_imported(name))],
             unreachable=[reason for host, port in self.addresses if (reason := _why_not_reached(host, port))],
+            unreadable=[reason for file in self.files if (reason := _why_not_read(file))],
+            files=len(self.files),
             location=Path(self.marker).exists(),
         )
 
@@ -55,6 +60,15 @@ def _why_not_imported(name: str) -> str:
         importlib.import_module(name)
     except ImportError as error:
         return f"{name}: {error}"
+    return ""
+
+
+def _why_not_read(file: str) -> str:
+    try:
+        if not Path(file).is_dir():
+            Path(file).open("rb").close()
+    except OSError as error:
+        return f"{file}: {error.strerror}"
     return ""
 
 

@@ -30,6 +30,7 @@ from spark_jobs.pipeline import Pipeline, build
 from spark_jobs.presence import present
 from spark_jobs.report import Listener, Listeners
 from spark_jobs.savepoint import plan as plans
+from spark_jobs.savepoint.changes import check_in_place
 from spark_jobs.savepoint.query import plan_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.starting_points import commit_back, starting_points
@@ -159,6 +160,8 @@ class Runner:
             self._held = driver.start()
             self.listener.behind(driver.owned.waiting)
             pipeline = self._build(lasting, driver, log, pacing)
+            plan = plan_of(spec, pipeline.rows)
+            check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             self.listener.state("running")
             epoch = Epoch(
                 spec,
@@ -171,6 +174,7 @@ class Runner:
                 pacing,
                 lasting.on_demand,
                 lasting.tolerance,
+                plan,
             )
             lasting.on_demand.follow(lambda: driver.owned, pacing.ask)
             try:
@@ -191,5 +195,4 @@ class Runner:
             raise translate(error, "building the query") from error
         if pipeline.stateful:
             tell_kept_partitions(self.spec, log, driver.owned.incarnation)
-        plans.keep(log.location, driver.owned.incarnation, plan_of(self.spec, pipeline.rows))
         return pipeline

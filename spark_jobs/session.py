@@ -15,12 +15,14 @@ from pyspark.sql import SparkSession
 from connectors.spec import Spec
 from spark_jobs.class_archive import archive_options
 from spark_jobs.java import collector_options, logging_options
+from spark_jobs.local_dir import local_dir
 from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
 from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED
 from spark_jobs.shipping import pack
 from spark_jobs.spark_home import spark_home
 from spark_jobs.submitted import is_submitted
 from twophase.errors import SparkUnavailableError
+from wal.private import make_private
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -47,7 +49,8 @@ def spark_session(
     os.environ["PYSPARK_PYTHON"] = worker_python(spec, os.environ)
     shipped = [] if is_local(master) else [str(pack(spec))]
     modules = [str(spec.folder), *shipped]
-    conf = {**DEFAULTS, **more, **(LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **REQUIRED}
+    own = {} if runs else local_dir(master, os.environ)
+    conf = {**DEFAULTS, **own, **more, **(LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **REQUIRED}
     if not runs:
         _inherit(modules, loopback=is_loopback(master))
         conf["spark.driver.extraJavaOptions"] = _java_options(spec, debug=debug, archive_classes=archive_classes)
@@ -98,7 +101,7 @@ def _start_fast(archive_classes: bool) -> list[str]:
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
     """Let the JVM and its workers inherit a file as stderr: their words belong beside Spark's log."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     terminal = os.dup(2)
     with path.open("ab") as file:
         os.dup2(file.fileno(), 2)

@@ -17,6 +17,7 @@ DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
+    "spark.sql.runSQLOnFiles": "false",  # a step's SQL reads what the spec names, and no file of this machine
 }
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Where master and workers are on this machine."""

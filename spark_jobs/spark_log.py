@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +20,9 @@ STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting of Spark's that says into how many partitions state is divided. A query keeps that of its first run."""
 
 _LIMIT = '"operatorName":"globalLimit"'
+_QUOTED = re.compile(r"""[\x00-\x20"#%<>?[\\\]^`{|}\x7f]""")  # by Java in URIs: `repartition` quotes a path twice
 _NEWEST = 4  # files: an entry and its checksum, and those before
+_MOVE = "begin from a savepoint (`eos run --from-savepoint`) at another `checkpoint.location`, and divide it there"
 _REMEDY = "restore Spark's checkpoint folder from a backup, or use `eos reset`"
 
 
@@ -81,6 +84,9 @@ class LocalSparkLog:
 
         Looked at before Spark is asked: it would plan first, and then find out.
         """
+        if quoted := _QUOTED.search(str(self.location)):
+            message = f"Spark cannot divide state at {self.location}: it does not find a path with {quoted[0]!r}"
+            raise SpecError(message, remedy=_MOVE)
         described = [path for path in self.folder(incarnation).glob("state/*/_metadata/**/[!.]*") if path.is_file()]
         if not described:
             message = "the pipeline keeps no state: there is nothing to divide"

@@ -64,7 +64,7 @@ def run_until(location: Path, *, committed: int = NEWEST, done: int = NEWEST) ->
 
 
 def keep_plan(location: Path, spec: Spec) -> None:
-    """As a run does before its query starts."""
+    """As a run does with its first batch."""
     plans.keep(location, INCARNATION, Plan(("s",), (COUNTED,), describe(spec), spec.text))
 
 

@@ -48,6 +48,14 @@ def _said(spec: Path, partitions: int, capsys: pytest.CaptureFixture[str]) -> di
     return facts
 
 
+def test_a_path_that_spark_does_not_find_is_told_beforehand(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (spec.parent / "checkpoints").rename(spec.parent / "check points")
+    spec.write_text(SPEC.replace("location: checkpoints", "location: check points"))
+    assert run_command_line(["rescale", str(spec), "--state-partitions", "4"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert ("it does not find a path with ' '" in told, "--from-savepoint" in told) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("begun", "wanted", "what"),
     [(None, 4, "rescale"), (None, 1, "rescale"), (None, 2, "nothing"), (4, 4, "finish"), (4, 2, "take back")],

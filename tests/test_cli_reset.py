@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.cli import output, run_command_line
+from spark_jobs.history.store import History
 from spark_jobs.spark_log import LocalSparkLog
 from tests.test_cli_status import INCARNATION, SPEC, store
 
@@ -46,6 +47,10 @@ def test_a_new_life_and_nothing_left_of_the_old_one(spec: Path, capsys: pytest.C
     code, after = run(capsys, spec, "--yes")
     assert (code, after["ended"], after["left"]) == (0, facts["incarnation"], None)
     assert not folder.exists()
+    second, first = History.at(state).events(kinds=["reset"])
+    assert "it never ran here" in first.message
+    assert f"life {facts['incarnation']} ended at checkpoint -1" in second.message
+    assert second.message.endswith(f"{after['incarnation']} begins at starting_offsets")
 
 
 def test_damage_in_sparks_checkpoint_is_what_a_reset_cures(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

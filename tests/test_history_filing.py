@@ -109,4 +109,4 @@ def test_a_folder_that_cannot_be_made_is_told_at_the_end_as_well(path: Path, cap
     filing.close()
     first, last = warnings(caplog)
     assert "The pipeline goes on" in first
-    assert last == f"the end of this run is not in the history {path}, which could not be written"
+    assert last == f"what was told last is not in the history {path}, which could not be written"

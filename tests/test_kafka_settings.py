@@ -30,7 +30,9 @@ def test_settings_that_are_not_the_users(name: str) -> None:
     assert SECRET not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["stats_cb", "oauth_cb", "default.topic.config", "logger"])
+@pytest.mark.parametrize(
+    "name", ["stats_cb", "oauth_cb", "default.topic.config", "logger", "ssl.engine.location", "ssl.providers"]
+)
 def test_settings_of_a_sink_that_take_code(name: str) -> None:
     with pytest.raises(SpecError, match=f"properties: {name} takes code"):
         KafkaSink("s", "h:1", Layout("t"), LogPlace(Path("log"), slots=1), properties={name: SECRET})

@@ -9,11 +9,12 @@ import pytest
 
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import rewriting
-from spark_jobs.savepoint.changes import compare
+from spark_jobs.savepoint.changes import check_in_place, compare
 from spark_jobs.savepoint.plan import Operator, Plan
 from spark_jobs.savepoint.repeated import repeated
 from spark_jobs.savepoint.take import take
 from tests import savepoint_files as files
+from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin
 from twophase.status import Status
 from twophase.values import CheckpointRecord, SinkState
@@ -43,6 +44,23 @@ def test_state_and_positions_are_found_by_their_names(
 ) -> None:
     changes = compare(THEN, now, kept=2)
     assert (changes.operators, changes.not_restored) == (operators, not_restored)
+
+
+@pytest.mark.parametrize("now", [plan(ONCE, TWICE), plan(JOIN, TWICE, ONCE), plan(ONCE)])
+def test_without_a_savepoint_steps_with_state_keep_their_places(now: Plan) -> None:
+    """Spark knows them by their places alone, and gives each the state that it finds there."""
+    with pytest.raises(
+        IdentityError, match=r"steps that keep state stand in another order than before: .*once"
+    ) as caught:
+        check_in_place(THEN, now)
+    assert "eos savepoint" in caught.value.remedy
+
+
+@pytest.mark.parametrize("then", [THEN, None])
+def test_a_step_that_is_renamed_or_changed_where_it_stands_is_left_to_spark(then: Plan | None) -> None:
+    check_in_place(then, plan(TWICE, ONCE, sources=("users",)))
+    check_in_place(then, plan(TWICE, Operator("uniq", "Deduplicate", "int")))
+    check_in_place(then, plan())
 
 
 def test_state_of_another_type_is_other_state() -> None:
@@ -84,7 +102,7 @@ def test_sources_stand_where_the_new_query_has_them() -> None:
 
 def test_state_lies_under_its_new_number(tmp_path: Path) -> None:
     folder = files.run_until(tmp_path / "state")
-    schema = f"file:{folder}/state/0/_stateSchema/default/0_x"
+    schema = f'file:{folder}/of "quotes"/state/0/_stateSchema/default/0_x'
     told = {
         "operatorInfo": {"operatorId": 0, "operatorName": "x"},
         "stateStoreInfo": [{"stateSchemaFilePaths": [schema]}],
@@ -138,6 +156,9 @@ def test_of_another_life_only_what_that_one_has_read() -> None:
     other = HeadValue("p", "k" * 20, 2, (), completed=1, initial={"s": {"t/0": 60}}, positions={"s": {"t/0": 70}})
     found = repeated(AT, "id", status(other), {}, {"s": None})
     assert ([(each.start, each.end) for each in found.splits], found.other_life) == ([(60, 70)], True)
+    reset = repeated(AT, "id", status(HeadValue("p", "k" * 20, 2, ())), {}, {"s": None})
+    assert (reset.any, reset.splits) == (True, ()), "it has read nothing, and nobody knows what the first life has"
+    assert "is not known any more" in str(reset)
     born = HeadValue("p", "k" * 20, 2, (), completed=4, positions=AT.positions, origin=Origin("id", 4, None))
     assert repeated(AT, "id", status(born), {}, {"s": None}).other_life is False
 
@@ -145,4 +166,8 @@ def test_of_another_life_only_what_that_one_has_read() -> None:
 def test_without_a_head_the_sinks_tell_how_far_they_are() -> None:
     sinks = {"a": SinkState("i" * 20, 1, 4), "b": SinkState("i" * 20, 1, 6), "c": SinkState("k" * 20, 1, 9)}
     found = repeated(AT, "id", None, sinks, {"s": None})
-    assert (dict(found.beyond), found.any) == ({"b": 6}, True)
+    assert (dict(found.beyond), found.any, found.other_life) == ({"b": 6}, True, True)
+    del sinks["b"]
+    assert repeated(AT, "id", None, sinks, {"s": None}).any, "another life has come after it: c is of that one"
+    del sinks["c"]
+    assert not repeated(AT, "id", None, sinks, {"s": None}).any

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.registry import open_requests
-from connectors.spec import Spec
+from connectors.spec import Spec, load_spec
 from spark_jobs.asked import Asked
 from spark_jobs.control import StopControl
 from spark_jobs.presence import present
@@ -18,6 +18,7 @@ from spark_jobs.report import Listener
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import spark_files
 from spark_jobs.savepoint.asked import Savepoints
+from spark_jobs.savepoint.plan import describe
 from spark_jobs.savepoint.take import Taken, take
 from tests import savepoint_files as files
 from tests.savepoint_files import IDS, INCARNATION, NEWEST
@@ -188,3 +189,39 @@ def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> N
         NEWEST,
     )
     assert (answers["1"].ok, "orders.yaml" in answers["1"].message) == (False, True)
+
+
+def test_one_that_fails_by_what_nobody_foresaw_is_answered_as_well(tmp_path: Path, spark: Path) -> None:
+    answers: list[Answer] = []
+    savepoints = Savepoints(files.spec_in(tmp_path), lambda _, answer: answers.append(answer))
+    savepoints.begin(Request("0", "savepoint", {"into": "no\0folder"}, 0.0, "somebody", 1.0))
+    savepoints.close()
+    ((unique,), _) = IDS["0"]
+    (spark / "state" / "0" / "0" / f"{NEWEST + 1}_{unique}.zip").write_bytes(b"damaged")
+    savepoints = Savepoints(files.spec_in(tmp_path), lambda _, answer: answers.append(answer))
+    savepoints.begin(Request("1", "savepoint", {}, 0.0, "somebody", 1.0))
+    savepoints.close()
+    assert [each.ok for each in answers] == [False, False]
+    assert ("null byte" in answers[0].message, f"{unique}.zip is damaged" in answers[1].message) == (True, True)
+
+
+def test_what_is_kept_of_the_spec_names_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    step = "{name: s2, python: 'm:f', from: s, options: {key: '${env:KEY}', deep: [{key: '${env:KEY}'}]}}"
+    sql = "SELECT count(*) AS value, '${env:KEY}' AS k FROM s2"
+    path.write_text(
+        files.SPEC.replace("[{name: counted", f"[{step}, {{name: counted").replace(
+            "SELECT count(*) AS value FROM s", sql
+        )
+    )
+    key = 'quite "secret" ü'
+    described = str(describe(load_spec(path, {"KEY": key})))
+    assert ("secret" in described, "***" in described, "count(*)" in described) == (False, True, True)
+
+
+@pytest.mark.usefixtures("spark")
+def test_names_that_cannot_be_read_are_not_known(tmp_path: Path) -> None:
+    taken_in(tmp_path)
+    (path,) = (tmp_path / "state" / "plans").iterdir()
+    path.write_text("{half")
+    assert take(files.spec_in(tmp_path)).manifest.plan is None

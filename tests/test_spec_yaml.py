@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import time
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 from connectors.spec import SpecMistakesError, load_spec
 from twophase.errors import SpecError
+
+_STRUCTURE = [
+    "\n",
+    ": ",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    "#",
+    "&a",
+    "*a",
+    "!!python/object:os.system",
+    "'",
+    '"',
+    "|",
+    ">",
+    "---",
+]
+_STRUCTURE += ["${env:OTHER}", "${file:/etc/hostname}", "$${", "../", "~/", "sinks", "%", "\t", "\u2028", "\0"]
 
 BROKEN = {
     "syntax": (b"a: [1\nb: 2\n", 2, "not YAML: expected ',' or ']'"),
@@ -92,3 +118,64 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
     with pytest.raises(SpecMistakesError) as caught:
         load_spec(path, {})
     assert any(m.path == "a" and m.line == 1 for m in caught.value.mistakes)
+
+
+_PLAIN = """\
+pipeline: "${env:NAME}"
+checkpoint: {location: "./${env:NAME}"}
+sources: [{name: s, connector: kafka, bootstrap_servers: a, topics: [t], format: {type: raw}}]
+sinks: [{name: out, from: s, connector: sqlite, path: x.db, table: t, commit: write-ahead-log}]
+"""
+
+
+@hypothesis.example("~/a")
+@hypothesis.example("a\npipeline: b")
+@hypothesis.given(st.text(max_size=60) | st.lists(st.sampled_from(_STRUCTURE), max_size=12).map("".join))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_reference_brings_text_and_no_structure(tmp_path: Path, value: str) -> None:
+    """What a variable holds is one value, to the letter, whatever YAML, or another reference, stands in it."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(_PLAIN)
+    given = {"NAME": value, "OTHER": "resolved"}
+    if not 1 <= len(value) <= 200 or not value.isprintable():
+        with pytest.raises(SpecMistakesError) as failure:
+            load_spec(path, given)
+        assert {each.path for each in failure.value.mistakes} <= {"pipeline", "checkpoint.location"}
+        return
+    spec = load_spec(path, given)
+    assert spec.pipeline == value
+    assert str(spec.checkpoint.location) == str(tmp_path / f"./{value}")
+    assert [source.name for source in spec.sources] == ["s"]
+    assert len(spec.sinks) == 1
+
+
+@pytest.mark.parametrize("name", ["fifo", "folder"])
+def test_a_reference_to_what_is_no_file_does_not_wait(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / "spec.yaml"
+    path.write_text(_PLAIN.replace("${env:NAME}", f"${{file:{name}}}"))
+    with pytest.raises(SpecMistakesError, match=f"{name} is no file"):
+        load_spec(path, {})
+
+
+@pytest.mark.parametrize(
+    ("sql", "refused"),
+    [
+        ("SELECT reflect('java.lang.System', 'getenv') FROM s", "reflect()"),
+        ("SELECT java_method ('java.lang.System', 'exit', 0) FROM s", "java_method()"),
+        ("SELECT `Try_Reflect`/* x */('a', 'b') FROM s", "try_reflect()"),
+        ("SELECT system.builtin.reflect--\n('a', 'b') FROM s", "reflect()"),
+        ("SELECT identifier('reflect')('a', 'b') FROM s", "reflect()"),
+        ("SELECT reflect, 'reflect(1)' AS a, \"java_method(\" AS b FROM s", ""),
+    ],
+)
+def test_sql_that_runs_java_is_refused(tmp_path: Path, sql: str, refused: str) -> None:
+    path = tmp_path / "spec.yaml"
+    text = _PLAIN.replace("${env:NAME}", "orders").replace("from: s,", "from: r,")
+    path.write_text(f"{text}transforms: [{{name: r, sql: {json.dumps(sql)}}}]\n")
+    if refused:
+        with pytest.raises(SpecMistakesError, match=re.escape(f"{refused} runs Java code")):
+            load_spec(path, {})
+    else:
+        load_spec(path, {})

@@ -7,13 +7,15 @@ import pickle
 import pytest
 from sqlalchemy.dialects import mysql
 
-from connectors.sql.address import is_verified, masked
+from connectors.sql.address import connect_arguments, masked, protection
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.errors import ServerError, connector_error
+from connectors.sql.postgres import address
 from connectors.sql.tables import ddl
 from connectors.sql.two_phase.permits import TABLES
+from connectors.tls_options import Protection
 from twophase.errors import (
     BadRowError,
     ConnectorError,
@@ -106,13 +108,28 @@ def test_a_url_is_shown_without_what_it_hides() -> None:
 
 
 def test_tls_is_verified_unless_the_url_says_otherwise() -> None:
-    url = "mysql+pymysql://user@host/db"
-    assert is_verified(f"{url}?ssl=true")
-    assert is_verified(f"{url}?ssl_capath=/etc/ssl/certs")
-    assert not is_verified(f"{url}?ssl=true&ssl_verify_cert=false")
-    assert not is_verified(url)
+    def of_mysql(host: str, options: str = "") -> Protection:
+        return protection(f"mysql+pymysql://user@{host}/db{options}")
+
+    def of_postgres(host: str, options: str = "") -> Protection:
+        return address.protection(f"postgresql://user@{host}/db{options}")
+
+    assert of_mysql("host") is of_postgres("host") is Protection.FULL
+    for host in ("localhost", "127.0.0.1", "[::1]", "127.1.2.3", "db.localhost"):
+        assert of_mysql(host) is of_postgres(host) is Protection.LOCAL
+    for host in ("127.0.0.1.example.com", "localhost.example.com", "10.0.0.1", "[::ffff:1.2.3.4]", "0.0.0.0"):
+        assert of_mysql(host) is of_postgres(host) is Protection.FULL
+    for options in ("?ssl=true", "?ssl_capath=/etc/ssl/certs", "?ssl_ca=/c", "?ssl_cert=/c&ssl_key=/k"):
+        assert of_mysql("localhost", options) is Protection.FULL
+    assert of_mysql("host", "?ssl_verify_cert=false") is Protection.UNVERIFIED
+    assert of_mysql("host", "?ssl_verify_identity=false") is Protection.ANY_HOST
+    assert of_mysql("host", "?ssl_disabled=true") is of_mysql("host", "?ssl=false") is Protection.NONE
+    assert of_postgres("localhost", "?sslrootcert=/c") is Protection.FULL
+    assert of_postgres("host", "?sslmode=verify-ca") is Protection.ANY_HOST
+    assert of_postgres("host", "?sslmode=require") is Protection.UNVERIFIED
+    assert of_postgres("host", "?sslmode=prefer") is Protection.NONE
     with pytest.raises(SpecError):
-        is_verified(f"{url}?ssl_ca=/nowhere")
+        connect_arguments("mysql+pymysql://user@host/db?ssl_ca=/nowhere")
 
 
 def test_the_tables_are_as_wide_as_the_ids() -> None:

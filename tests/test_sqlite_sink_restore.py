@@ -12,8 +12,9 @@ from tests.test_sqlite_sink_protocol import ROWS, Job, World
 from twophase.codec import decode_head
 from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
+from twophase.messages import Rewritten
 from twophase.restore import Seed
-from twophase.values import StartingPoint
+from twophase.values import SinkState, SparkState, StartingPoint
 
 BEGAN = {"kafka": StartingPoint({"t/0": 0})}
 SEED = Seed("saved", 1, "query", "offsets 1", BEGAN, {"kafka": {"t/0": 2 * ROWS}}, 1.0)
@@ -99,3 +100,31 @@ def test_cut_short_before_the_sinks_are_taken_it_is_made_again(world: World, mon
     again.restore(SEED, expected=decode_head(half.value), take_over=False)
     go_on(world, 2)
     assert rows(world) == Counter(range(3 * ROWS)) + Counter(range(2 * ROWS, 3 * ROWS))
+
+
+class Divided:
+    """Spark at rest after the savepoint's checkpoint, with state, and what it answers when that is divided anew."""
+
+    def state(self, _incarnation: str) -> SparkState:
+        last = SEED.checkpoint_id
+        return SparkState("query", last, last, {last: SEED.offsets_log}, {last: 2})
+
+    def rewrite(self, _incarnation: str, checkpoint_id: int, _state_partitions: int) -> Rewritten:
+        return Rewritten(f"offsets {checkpoint_id}", 0.0, 0.0)
+
+    def drop_plan(self, _incarnation: str, _checkpoint_id: int) -> None:
+        raise AssertionError
+
+
+def test_state_is_divided_anew_before_any_checkpoint_of_the_new_life(world: World) -> None:
+    """No slot has counted anything in this life: they begin with the checkpoint that has no rows."""
+    world.driver().restore(SEED, expected=world.driver().start(), take_over=False)
+    divided, driver = Divided(), world.driver()
+    driver.spark = divided
+    done = driver.rescale(5, divided)
+    assert (done.before, done.now, done.head.completed, driver.committers["s"].inspect(done.head.incarnation, ())) == (
+        2,
+        5,
+        2,
+        SinkState(done.head.incarnation, done.head.epoch, 2),
+    )

@@ -143,10 +143,8 @@ class Driver:
         Raises what `start` raises, SpecError for a pipeline without state, and what `rewriter` answers.
         """
         self._rewriter = rewriter
-        sinks, direct = tuple(self.committers), self.direct
-        steps = rescale(
-            self.pipeline, sinks, self.session, self.incarnation, self.retained, state_partitions, direct=direct
-        )
+        names = self.pipeline, tuple(self.committers), self.session, self.incarnation
+        steps = rescale(*names, self.retained, state_partitions, self.late, direct=self.direct)
         return self._carry_out(steps)
 
     def store_positions(self, source: str, starting_point: StartingPoint) -> None:

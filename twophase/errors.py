@@ -23,6 +23,7 @@ ConnectorError
 ├── ReplayMismatchError           a replayed batch is not the one that was decided (R4)
 ├── SavepointError                a savepoint cannot be taken, or is missing, damaged or of another format
 ├── HeadError                     the head register cannot be used
+│   ├── HeadAccessError           the database of head refuses us: credentials, certificates or rights
 │   ├── HeadUnknownError          a swap was not answered: it may or may not have landed
 │   └── HeadFormatError           head or a record was written by a newer version, or is damaged
 └── HistoryError                  what the pipeline has done cannot be read or written; it decides nothing
@@ -40,6 +41,7 @@ __all__ = [
     "CommitOutcomeUnknownError",
     "ConnectorError",
     "FencedError",
+    "HeadAccessError",
     "HeadError",
     "HeadFormatError",
     "HeadUnknownError",
@@ -193,6 +195,12 @@ class HeadError(ConnectorError):
     """The head register cannot be read or written."""
 
     retriable = True
+
+
+class HeadAccessError(HeadError):
+    """The database that keeps head refuses us: wrong credentials, a certificate, or rights that are missing."""
+
+    retriable = False
 
 
 class HeadUnknownError(HeadError):

@@ -11,6 +11,7 @@ from typing import Final
 from twophase.errors import HeadFormatError
 from twophase.head import Versioned
 from twophase.local_shelf import LocalShelf, create, naming, sweep, sync_folder, unusable
+from wal.private import make_private
 
 _KEPT: Final = 16
 """How many old versions stay. A swap that comes later than that is refused (see `swap`)."""
@@ -30,7 +31,7 @@ class LocalHead:
         self._head = folder / "head"
         self._is_swept = False
         with naming(folder):
-            self._head.mkdir(parents=True, exist_ok=True)
+            make_private(self._head)
             sync_folder(folder.parent)
         self._records = self.shelf("records")
 
@@ -68,7 +69,7 @@ class LocalHead:
     def shelf(self, name: str) -> LocalShelf:
         """See HeadStore."""
         with naming(self._folder):
-            (self._folder / name).mkdir(exist_ok=True)
+            make_private(self._folder / name)
             sync_folder(self._folder)
         return LocalShelf(self._folder / name)
 

@@ -7,7 +7,7 @@ until then every start is refused, so that nothing is planned on what may still 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from twophase import messages
@@ -39,6 +39,7 @@ def rescale(
     incarnation: str,
     retained: int,
     partitions: int,
+    late: Collection[str] = (),
     *,
     direct: bool = False,
 ) -> Steps[Rescaled]:
@@ -50,7 +51,7 @@ def rescale(
     Raises what a start raises; IdentityError where a batch is under way that must come to its end first, or another
     rescale; SpecError where there is no state; what Spark failed with, after which all is as before.
     """
-    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, rescales=True)
+    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, late=late, rescales=True)
     yield from recover(owned, retained, newest)
     inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {})
     before = _check_at_rest(owned.head, inspected.spark)
@@ -107,11 +108,14 @@ def _take_back(owned: Ownership, number: int) -> Steps[None]:
 def _decide(
     owned: Ownership, sinks: Sequence[str], retained: int, done: Rewritten, partitions: int, *, direct: bool
 ) -> Steps[CheckpointRecord]:
-    """As R6, R7 and R9 for a checkpoint of no tasks: no split moves, and slots count it."""
+    """As R5 to R9 for a checkpoint of no tasks: no split moves, and slots count it."""
     head, before = owned.head, owned.head.records
     number = head.completed + 1
+    scope = Scope(head.incarnation, head.epoch, number, head.next_attempt(number))
+    if not direct:
+        yield messages.Permit(scope)  # slots of a log that no checkpoint of this life has used yet begin here
     record = CheckpointRecord(
-        scope=Scope(head.incarnation, head.epoch, number, head.next_attempt(number)),
+        scope=scope,
         ranges=dict.fromkeys(head.positions, ()),
         offsets_log=done.offsets_log,
         committables=dict.fromkeys(sinks, ()),

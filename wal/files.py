@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
+from wal.private import PRIVATE
+
 _BUFFER_BYTES: Final = 1024 * 1024
 
 
@@ -71,7 +73,7 @@ class OsFiles:
         if path.is_dir():
             return
         self.make_folder(path.parent)
-        path.mkdir(exist_ok=True)
+        path.mkdir(mode=PRIVATE, exist_ok=True)
         self.sync_folder(path.parent)
 
     def create(self, path: Path) -> File:

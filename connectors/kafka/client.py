@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from connectors.kafka import handshake
+from connectors.kafka.refusals import is_refusal, remedy_of
 from connectors.kafka.settings import Connection
 from twophase.errors import (
     ConnectorError,
@@ -21,7 +25,7 @@ from twophase.errors import (
 )
 
 _MARGIN_S: Final = 5.0  # the client ends a question by itself; this is for the case that it does not
-_AWAY: Final = frozenset(
+AWAY: Final = frozenset(
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -31,18 +35,7 @@ _AWAY: Final = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
-_DENIED: Final = frozenset(
-    {
-        KafkaError._AUTHENTICATION,
-        KafkaError._SSL,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.ILLEGAL_SASL_STATE,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
+"""Of a cluster that does not answer."""
 _UNKNOWN: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
@@ -57,23 +50,43 @@ class QuietLogger:
         logging.getLogger("connectors.kafka.librdkafka").debug(message, *arguments)
 
 
+class Complaints:
+    """What a client has told in the background. For its thread and any other one."""
+
+    def __init__(self) -> None:
+        self._told: deque[tuple[float, KafkaError]] = deque(maxlen=8)
+
+    def add(self, error: KafkaError) -> None:
+        """Called by the client."""
+        self._told.append((monotonic(), error))
+
+    def clear(self) -> None:
+        """Forget what was."""
+        self._told.clear()
+
+    def since(self, seconds: float) -> Iterator[KafkaError]:
+        """Of the last so many seconds: what came before was overcome, and explains nothing."""
+        begin = monotonic() - seconds
+        return (error for at, error in list(self._told) if at >= begin)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
     """A handle of librdkafka with the last of what it complained about in the background."""
 
     connection: Connection
     handle: Any  # Consumer or AdminClient
-    complaints: deque[KafkaError] = field(default_factory=lambda: deque(maxlen=8))
+    complaints: Complaints = field(default_factory=Complaints)
     seen: set[str] = field(default_factory=set)  # what was once found to be so and is not asked again
 
     def failure(self, error: KafkaError, doing: str) -> ConnectorError:
         """The error to raise for an error of the client. `doing` says what was tried, with topic or split."""
         code = error.code()
         text = self.connection.hide(error.str())
-        if code in _AWAY:
+        if code in AWAY:
             return self.no_answer(doing, self.connection.connect_timeout_s)
-        if code in _DENIED:
-            return _denied(doing, text)
+        if is_refusal(error):
+            return _access_error(doing, explained(self.connection, error))
         if code in _UNKNOWN:
             return UnknownTopicError(
                 f"{doing}: the topic or the partition does not exist (any more)",
@@ -88,10 +101,11 @@ class Client:
     def no_answer(self, doing: str, waited_s: float) -> ConnectorError:
         """The error for a cluster that did not answer in time, with the reason if the client told one meanwhile."""
         self.handle.poll(0)  # serves the callback that gathers the complaints
-        denied = next((c for c in self.complaints if c.code() in _DENIED), None)
-        if denied is not None:
-            return _denied(doing, self.connection.hide(denied.str()))
-        told = [c for c in self.complaints if c.code() != KafkaError._ALL_BROKERS_DOWN]
+        told = [c for c in self.complaints.since(waited_s + _MARGIN_S) if c.code() != KafkaError._ALL_BROKERS_DOWN]
+        if refused := next(filter(is_refusal, told), None):
+            return _access_error(doing, explained(self.connection, refused))
+        if seen := handshake.look(self.connection):
+            return _access_error(doing, seen)
         reason = f" ({self.connection.hide(told[-1].str())})" if told else ""
         return SourceError(
             f"{doing}: no answer from Kafka at {self.connection.bootstrap_servers} within {waited_s:g} s{reason}",
@@ -109,11 +123,16 @@ class Client:
             raise self.no_answer(doing, timeout_s) from None
 
 
-def _denied(doing: str, text: str) -> SourceAccessError:
-    return SourceAccessError(
-        f"{doing}: Kafka refused: {text}",
-        remedy="correct security.protocol, sasl.* or ssl.* under properties, or grant the rights (topic, and group_id)",
-    )
+def explained(connection: Connection, refused: KafkaError) -> handshake.Seen:
+    """A refusal in words. Blocks for some seconds at most, where it is about a certificate."""
+    text = connection.hide(refused.str())
+    if refused.code() == KafkaError._SSL and (seen := handshake.look(connection, text)):
+        return seen
+    return handshake.Seen(f"Kafka refused: {text}", remedy_of(refused))
+
+
+def _access_error(doing: str, seen: handshake.Seen) -> SourceAccessError:
+    return SourceAccessError(f"{doing}: {seen.problem}", remedy=seen.remedy)
 
 
 def open_consumer(connection: Connection) -> Client:
@@ -135,13 +154,10 @@ def check_settings(connection: Connection) -> None:
 
 
 def _open(kind: Any, connection: Connection, settings: dict[str, str | int | bool]) -> Client:
-    complaints: deque[KafkaError] = deque(maxlen=8)
+    complaints = Complaints()
     try:
-        handle = kind({**settings, "error_cb": complaints.append}, logger=QuietLogger())
+        handle = kind({**settings, "error_cb": complaints.add}, logger=QuietLogger())
     except KafkaException as error:
-        text = connection.hide(error.args[0].str().strip())
-        raise SpecError(
-            f"properties: librdkafka refuses a setting: {text}",
-            remedy="see librdkafka's CONFIGURATION.md for names and values",
-        ) from None
+        message, remedy = connection.refused(error.args[0].str())
+        raise SpecError(f"security or properties: {message}", remedy=remedy) from None
     return Client(connection, handle, complaints)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
+from connectors import tls_options
 from twophase.errors import SpecError
 
 _POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
@@ -24,7 +27,9 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 """Settings of librdkafka that are not the user's to set, each with what to do instead."""
 
-_CALLBACK: Final = re.compile(r"_cb$|^on_|^logger$|^plugin\.library\.paths$|^partitioner|^default\.topic\.config$")
+_CALLBACK: Final = re.compile(
+    r"_cb$|^on_|^logger$|^plugin\.library\.paths$|^ssl\.(engine|providers)|^partitioner|^default\.topic\.config$"
+)
 _SECRET: Final = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config", re.IGNORECASE)
 
 _TUNING: Final[Mapping[str, str | int]] = {
@@ -78,6 +83,25 @@ class Connection:
             if value and _SECRET.search(name):
                 text = text.replace(value, "***")
         return text
+
+    def refused(self, told: str) -> tuple[str, str]:
+        """What is wrong with the settings, and what to do, where the client refuses them with these words."""
+        for name, value in self.properties:
+            if name in tls_options.KAFKA_FILES and (reason := _why_unreadable(value)):
+                message = f"{name} {value} cannot be read on {socket.gethostname()}: {reason}"
+                return message, "the file must lie under this path wherever tasks run, readable by who runs them"
+        remedy = "see librdkafka's CONFIGURATION.md for names and values; of certificates: PEM, with the key's password"
+        return f"librdkafka refuses a setting: {self.hide(told.strip())}", remedy
+
+
+def _why_unreadable(path: str) -> str:
+    if path in tls_options.NO_FILES:
+        return ""
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
 
 
 def check_properties(properties: Mapping[str, object], refused: Mapping[str, str] = REFUSED) -> None:

@@ -7,6 +7,7 @@ Imports neither Spark nor a database nor pyarrow, so that `eos validate` answers
 
 from __future__ import annotations
 
+from connectors.spec.exposure import Exposure, exposures
 from connectors.spec.guarantees import Guarantee, guarantees, promise
 from connectors.spec.json_schema import json_schema
 from connectors.spec.loader import load_spec
@@ -18,6 +19,7 @@ from connectors.spec.spec import Spec
 from connectors.spec.steps import PythonStep, SqlStep, TransformStep
 
 __all__ = [
+    "Exposure",
     "Guarantee",
     "KafkaEntry",
     "Mistake",
@@ -31,6 +33,7 @@ __all__ = [
     "SqliteEntry",
     "TransformStep",
     "Url",
+    "exposures",
     "guarantees",
     "json_schema",
     "load_spec",

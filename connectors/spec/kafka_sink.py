@@ -9,7 +9,6 @@ from pydantic import AfterValidator, Field, model_validator
 from connectors.log.place import LogPlace
 from connectors.spec.fields import (
     SLOTS,
-    BootstrapServers,
     NonEmpty,
     PositiveDuration,
     Slots,
@@ -18,7 +17,8 @@ from connectors.spec.fields import (
     as_written,
     without,
 )
-from connectors.spec.model import Strict, refuse, wrong
+from connectors.spec.model import refuse, wrong
+from connectors.spec.security import Secured
 from connectors.spec.settings import CheckpointSettings, MaxBacklog
 
 _NO_TWO_PHASE: Final = (
@@ -47,7 +47,7 @@ def _a_second(timeout_s: float) -> float:
     return timeout_s
 
 
-class KafkaSinkEntry(Strict):
+class KafkaSinkEntry(Secured):
     """`connector: kafka`: topics of a cluster, for readers with `isolation.level=read_committed`."""
 
     name: Title
@@ -55,8 +55,6 @@ class KafkaSinkEntry(Strict):
     connector: Literal["kafka"]
     from_: NonEmpty | None = Field(None, alias="from")
     """The step or source whose rows are written."""
-    bootstrap_servers: BootstrapServers
-    """`host:port`, or several with commas."""
     topic: Topic | None = None
     """Where all messages go; exists beforehand. Or give `topic_column`."""
     topic_column: NonEmpty | None = None
@@ -94,7 +92,7 @@ class KafkaSinkEntry(Strict):
     markers: Topic = "eos-markers"
     """A compacted topic that tells how far each pipeline is; created at the first start, or by an administrator."""
     properties: Annotated[dict[str, str], as_written, without(_SET_FOR_SINKS)] = Field(default_factory=dict)
-    """librdkafka's own settings, such as `security.protocol` and `compression.type`."""
+    """librdkafka's own settings, such as `compression.type`."""
 
     @model_validator(mode="after")
     def _one_topic(self) -> Self:
@@ -139,6 +137,6 @@ class KafkaSinkEntry(Strict):
             "partitioner": self.partitioner,
             "transaction_timeout_s": self.transaction_timeout_s,
             "markers": self.markers,
-            "properties": dict(self.properties),
+            "properties": self.client_properties,
             "repeats": checkpoint.at_least_once,
         }

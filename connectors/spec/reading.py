@@ -18,8 +18,8 @@ _MAX_VALUES: Final = 10_000
 _MAX_CHARACTERS: Final = 4 * _MAX_BYTES
 """Both count what aliases stand for, each time: a few lines of them could fill the memory (a "YAML bomb")."""
 
-_SETTINGS: Final = frozenset({"properties", "conf", "log_options"})
-"""Mappings whose keys are another system's settings, some of them passwords."""
+_SETTINGS: Final = frozenset({"properties", "conf", "log_options", "sasl", "tls"})
+"""Mappings some of whose keys are passwords."""
 
 _ADDRESSES: Final = (("bootstrap_servers",), ("log",))
 """Never a secret, wherever it comes from: an error must name the place."""

@@ -42,9 +42,10 @@ def local_path(value: object, info: ValidationInfo, others: Sequence[str] = ()) 
     scheme = _SCHEME.match(value)
     if scheme and scheme[1].lower() != "file":
         raise wrong(f"not built yet: '{scheme[1]}://'", "a path on a local disk", *others)
-    path = Path(value[len(scheme[0]) :] if scheme else value)
+    text = value[len(scheme[0]) :] if scheme else value
+    path = Path(text).expanduser() if text.startswith("~/") else Path(text)  # in `./~/a` it is a folder of that name
     folder = info.context.folder if isinstance(info.context, Document) else Path.cwd()
-    return Path(folder, path.expanduser() if str(path).startswith("~/") else path)
+    return Path(folder, path)
 
 
 LocalPath = Annotated[Path, PlainValidator(local_path, json_schema_input_type=str)]

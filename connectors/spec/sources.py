@@ -7,8 +7,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from connectors.spec.fields import AtLeastOne, BootstrapServers, NonEmpty, StepName, Topic, as_written, without
+from connectors.spec.fields import AtLeastOne, NonEmpty, StepName, Topic, as_written, without
 from connectors.spec.model import Strict, wrong
+from connectors.spec.security import Secured
 from connectors.spec.starting import StartingOffsets
 from twophase.errors import SpecError
 
@@ -76,14 +77,12 @@ class RawFormat(Strict):
 Format = Annotated[JsonFormat | StringFormat | RawFormat, Field(discriminator="type")]
 
 
-class KafkaEntry(Strict):
+class KafkaEntry(Secured):
     """`connector: kafka`."""
 
     name: StepName
     """The view under which steps read it. Positions are kept by it: do not change it while the pipeline lives."""
     connector: Literal["kafka"]
-    bootstrap_servers: BootstrapServers
-    """`host:port`, or several with commas."""
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
     """Names of topics; or give `topics_pattern`."""
     topics_pattern: Annotated[NonEmpty, AfterValidator(_pattern)] | None = None
@@ -104,7 +103,7 @@ class KafkaEntry(Strict):
     split_above: AtLeastOne | None = None
     """A partition's share of a checkpoint above this is read by several tasks, in no order."""
     properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)
-    """librdkafka's own settings, such as `security.protocol` and `sasl.password`."""
+    """librdkafka's own settings, such as `client.rack`."""
 
     @model_validator(mode="after")
     def _topics_or_pattern(self) -> KafkaEntry:
@@ -146,7 +145,7 @@ class KafkaEntry(Strict):
             "topics_pattern": self.topics_pattern,
             "starting_offsets": starting if isinstance(starting, str) else starting.resolvable(),
             "format": format_of(self.format.type, schema),
-            "properties": dict(self.properties),
+            "properties": self.client_properties,
             "on_bad_record": self.on_bad_record or "fail",
             "group_id": self.group_id,
             "isolation_level": self.isolation_level,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from connectors.spec.fields import Duration, NonEmpty, StepName, matching
+from connectors.spec.flow import code_in
 from connectors.spec.model import Strict, refuse, shown, wrong
 
 _COMPLETE: Final = (
@@ -43,6 +44,12 @@ def _keywords(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _without_code(sql: str) -> str:
+    if found := code_in(sql):
+        raise wrong(f"{found}() runs Java code by its name", "a step with `python`, which says that it runs code")
+    return sql
+
+
 class Watermark(Strict):
     """`watermark`: how late records of a time column may come."""
 
@@ -66,7 +73,7 @@ class Step(Strict):
 class SqlStep(Step):
     """`sql`: a query over the views of earlier steps. Which ones it names is Spark's to find out."""
 
-    sql: NonEmpty
+    sql: Annotated[NonEmpty, AfterValidator(_without_code)]
     """Spark SQL over the names of sources and earlier steps."""
 
 

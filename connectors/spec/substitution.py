@@ -97,6 +97,9 @@ class Substitution:
 
 def _read(path: Path, name: str) -> str:
     try:
+        if path.exists() and not path.is_file():  # to open a pipe would wait for somebody to write
+            found = f"{name} is no file"
+            raise UnresolvedError(found)
         with path.open("rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)
         if len(content) > _MAX_FILE_BYTES:

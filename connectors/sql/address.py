@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from connectors.tls_options import MYSQL_FILES, Protection, of_mysql
 from twophase.errors import SpecError
 
 _CONNECT_TIMEOUT_S: Final = 10
 _NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a vanished server is noticed by it
-_TLS: Final = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "ssl_key_password")
+_TLS: Final = (*MYSQL_FILES, "ssl_key_password")
 _TLS_SWITCHES: Final = ("ssl", "ssl_verify_cert", "ssl_verify_identity", "ssl_check_hostname", "ssl_disabled")
 
 
@@ -37,11 +39,6 @@ def parse(url: str) -> URL:
     return parsed.set(drivername="mysql+pymysql")
 
 
-def is_verified(url: str) -> bool:
-    """Whether the server must prove who it is. Where the URL asks for no TLS the driver takes it if it is offered."""
-    return bool(getattr(_tls(parse(url)).get("ssl"), "verify_mode", ssl.CERT_NONE) == ssl.CERT_REQUIRED)
-
-
 def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
     """What SQLAlchemy is given for a URL of ours: the URL without TLS options, and the driver's arguments."""
     parsed = parse(url)
@@ -58,29 +55,30 @@ def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
     return parsed.difference_update_query([*_TLS, *_TLS_SWITCHES]), arguments
 
 
+def protection(url: str) -> Protection:
+    """How the way to the server is protected."""
+    parsed = parse(url)
+    return of_mysql(parsed.host, parsed.query)
+
+
 def _tls(url: URL) -> dict[str, object]:
-    """The driver's TLS arguments: verified, host name included, unless the URL says otherwise in so many words."""
-    query = url.query
-    if _switch(query, "ssl_disabled", default=False):
+    """The driver's TLS arguments. On this machine, where the URL says nothing, it takes TLS if it is offered."""
+    asked = of_mysql(url.host, url.query)
+    if asked is Protection.NONE:
         return {"ssl_disabled": True}
-    given = {key: str(query[key]) for key in _TLS if key in query}
-    if not given and not _switch(query, "ssl", default=False):
+    if asked is Protection.LOCAL:
         return {}
+    given = {key: str(url.query[key]) for key in _TLS if key in url.query}
     try:
         context = ssl.create_default_context(cafile=given.get("ssl_ca"), capath=given.get("ssl_capath"))
         if "ssl_cert" in given:
             context.load_cert_chain(given["ssl_cert"], given.get("ssl_key"), given.get("ssl_key_password"))
     except OSError as error:
-        message = f"the TLS files of the url of {url.host} cannot be read: {error.strerror or type(error).__name__}"
-        raise SpecError(message, remedy="check ssl_ca, ssl_cert and ssl_key") from None
+        message = f"the TLS files of the url of {url.host} cannot be read on {socket.gethostname()}: "
+        message += error.strerror or type(error).__name__
+        remedy = "check ssl_ca, ssl_cert and ssl_key: they must lie under these paths wherever tasks run"
+        raise SpecError(message, remedy=remedy) from None
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the certificates that MySQL makes for itself lack extensions
-    identity = _switch(query, "ssl_verify_identity", default=_switch(query, "ssl_check_hostname", default=True))
-    verify = _switch(query, "ssl_verify_cert", default=True)
-    context.check_hostname = verify and identity
-    context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
+    context.check_hostname = asked is Protection.FULL
+    context.verify_mode = ssl.CERT_NONE if asked is Protection.UNVERIFIED else ssl.CERT_REQUIRED
     return {"ssl": context}
-
-
-def _switch(query: Any, key: str, *, default: bool) -> bool:
-    value = str(query.get(key, default)).lower()
-    return value in ("1", "true", "yes", "on")

@@ -10,6 +10,7 @@ from sqlalchemy import Table
 from connectors.contracts import Finding
 from connectors.sql import tables
 from connectors.sql.statements import Connected, StatementError
+from connectors.tls_options import Protection
 from twophase.errors import ConnectorError
 
 Check = Callable[[], Iterator[Finding]]
@@ -34,3 +35,9 @@ def own_tables(server: Connected, own: Sequence[Table]) -> Iterator[Finding]:
     """The protocol's own tables, made where they are missing."""
     tables.ensure(server, own)
     yield Finding("own tables", True, f"{', '.join(each.name for each in own)} are there")
+
+
+def encryption(cipher: str, asked: Protection, remedy: str) -> Finding:
+    """Whether anybody else could read along, or answer. `cipher`: of this connection; `asked`: what the URL says."""
+    state = f"{cipher or 'none'}; {asked.open or ('verified' if asked is Protection.FULL else 'on this machine')}"
+    return Finding("encryption", not asked.open, state, remedy, fatal=False)

@@ -6,7 +6,7 @@ decides: the swap is an UPDATE that names the version it expects, or an INSERT u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,9 +25,20 @@ from sqlalchemy import (
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from connectors.sql.address import connect_arguments
+from connectors.sql import address
+from connectors.sql.mysql.errors import of_driver as mysql_error
+from connectors.sql.postgres import address as postgres
+from connectors.sql.postgres.errors import of_driver as postgres_error
 from connectors.sql.shelf import BYTES, METADATA, NAME, OPTIONS, SHELVES, ExistsError, SqlShelf
-from twophase.errors import HeadError, HeadFormatError, HeadUnknownError, SpecError
+from connectors.sql.statements import StatementError
+from twophase.errors import (
+    HeadAccessError,
+    HeadError,
+    HeadFormatError,
+    HeadUnknownError,
+    SpecError,
+    TargetError,
+)
 from twophase.head import Versioned
 
 _HEAD: Final = Table(
@@ -40,6 +51,14 @@ _HEAD: Final = Table(
 )
 
 
+_TRANSLATED: Final[Mapping[str, Callable[[BaseException | None], StatementError]]] = {
+    "mysql": mysql_error,
+    "mariadb": mysql_error,
+    "postgresql": postgres_error,
+}
+"""By the name of the server's kind: what the driver's error means."""
+
+
 class SqlHead:
     """twophase.head.HeadStore for one pipeline. A connection for each call: head is used a few times a checkpoint."""
 
@@ -49,7 +68,10 @@ class SqlHead:
             parsed = make_url(url)
             arguments: dict[str, object] = {}
             if parsed.get_backend_name() in ("mysql", "mariadb"):
-                parsed, arguments = connect_arguments(url)
+                parsed, arguments = address.connect_arguments(url)
+            elif parsed.get_backend_name() == "postgresql":
+                parsed, arguments = postgres.connect_arguments(url)
+                del arguments["autocommit"]  # that is the engine's to say
             self._engine = create_engine(parsed, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
         except (ArgumentError, NoSuchModuleError, ImportError, ValueError):
             message = "checkpoint.head is not a url that SQLAlchemy understands, or its driver is not installed"
@@ -137,6 +159,17 @@ class SqlHead:
                     raise
         self._created = True
 
+    def _refusal(self, error: BaseException | None) -> str:
+        """What to do where the server will say this again; empty: a restart may cure it."""
+        translated = _TRANSLATED.get(self._engine.dialect.name)
+        if translated is None:
+            return ""
+        found = translated(error)
+        if found.access_denied:
+            return f"grant the rights on {', '.join(METADATA.tables)}: docs/security.md has the statements"
+        meaning = found.connector_error("head")
+        return meaning.remedy if isinstance(meaning, TargetError) else ""
+
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[Connection]:
         """A connection and a transaction that commits at the end. Raises HeadError; ExistsError for a taken key."""
@@ -150,5 +183,7 @@ class SqlHead:
         except SQLAlchemyError as error:
             reason = getattr(error, "orig", None) or type(error).__name__
             message = f"head: cannot {doing} in {self.describe()}: {reason}"
+            if isinstance(error, DBAPIError) and (refusal := self._refusal(error.orig)):
+                raise HeadAccessError(message, remedy=refusal) from None
             remedy = "see that the database answers, and that the user may create and change tables"
             raise HeadError(message, remedy=remedy) from None

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from integration_tests.cluster.standalone import free_ports
 from integration_tests.harness.link import Link
-from integration_tests.services.kafka_native import KafkaNative, Member
+from integration_tests.services.kafka_native import KafkaNative, Listener, Own
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.readiness import await_kafka
 from integration_tests.services.state import State
@@ -61,8 +61,9 @@ class Brokers:
             link = Link("127.0.0.1", clients[number])
             data = folder / f"node-{number + 1}"
             data.mkdir(parents=True)
-            member = Member(number + 1, voters, {"LINKED": (clients[number], link.port)}, _SETTINGS, "320m")
-            self._nodes.append(_Node(KafkaNative(state, data, direct[number], controllers[number], member), link))
+            listeners = {"LINKED": Listener(clients[number], told=link.port)}
+            own = Own(listeners, _SETTINGS, number + 1, voters, heap="320m")
+            self._nodes.append(_Node(KafkaNative(state, data, direct[number], controllers[number], own), link))
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in direct)
         self.linked = ",".join(f"127.0.0.1:{node.link.port}" for node in self._nodes)
 

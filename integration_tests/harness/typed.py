@@ -14,14 +14,20 @@ from integration_tests.harness.pipeline_process import PROJECT, child_environmen
 COMMAND_S: Final = 300
 
 
-def blocks(page: str, heading: str = "") -> list[str]:
-    """What is to be typed in that paragraph of docs/`page`, or in all of it."""
+def blocks(page: str, heading: str = "", kind: str = "sh") -> list[str]:
+    """What is to be typed in that paragraph of docs/`page`, or in all of it. `kind`: how it is fenced."""
     text = (PROJECT / "docs" / page).read_text()
     if heading:
         section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
         assert section is not None, f"docs/{page} has no paragraph {heading!r}"
         text = section[1]
-    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+
+
+def block(page: str, heading: str, title: str, kind: str = "sh") -> str:
+    """The one in that paragraph whose first line is a comment with this title."""
+    (found,) = (each for each in blocks(page, heading, kind) if each.splitlines()[0].lstrip("#- ") == title)
+    return found
 
 
 def type_in(pipeline: Pipeline, *typed: str) -> str:

@@ -8,13 +8,17 @@ import os
 import sys
 from typing import Final
 
+from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
+from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS, obtain, provider
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.values import ServiceError, Services
 
-_STOPPABLE: Final = ("docker", "native", Postgres.kind, ObjectStore.kind)
-"""PostgreSQL and an object store are processes of this machine beside either, started by tests that ask for them."""
+_BESIDE: Final = (Postgres(), ObjectStore(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
+"""Processes of this machine beside either of the two kinds, started by tests that ask for them."""
+
+_STOPPABLE: Final = ("docker", *(each.kind for each in _BESIDE), "native")  # the last drops the folder of all
 
 
 def main() -> int:
@@ -28,10 +32,9 @@ def main() -> int:
             _down(arguments.kind)
         else:
             _show(_running(), arguments.json)
-            if not arguments.json and Postgres().running():
-                print(f"{Postgres.kind}: {Postgres().server} at {Postgres().url}")
-            if not arguments.json and ObjectStore().running():
-                print(f"{ObjectStore.kind}: moto at http://127.0.0.1:{ObjectStore().port}")
+            for each in [] if arguments.json else _BESIDE:
+                if each.running():
+                    print(f"{each.kind}: is up")
     except ServiceError as error:
         print(f"services: {error}", file=sys.stderr)
         return 1
@@ -56,7 +59,7 @@ def _running() -> list[Services]:
 
 
 def _down(kind: str) -> None:
-    beside: dict[str, Postgres | ObjectStore] = {Postgres.kind: Postgres(), ObjectStore.kind: ObjectStore()}
+    beside = {each.kind: each for each in _BESIDE}
     for each in _STOPPABLE if kind == "all" else (kind,):
         stopped = beside[each].down() if each in beside else provider(each).down()
         print(f"{each}: {'stopped' if stopped else 'nothing was up'}")

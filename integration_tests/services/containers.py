@@ -69,6 +69,12 @@ class Containers:
             self._state.forget()
         return known
 
+    def put(self, service: str, path: str, content: bytes, owner: str) -> None:
+        """Write a file into the container of a service, that only its owner there can read."""
+        write = f"umask 077 && cat > {path} && chown {owner} {path}"
+        command = ["docker", "exec", "-i", self._container(service), "sh", "-c", write]
+        subprocess.run(command, input=content, capture_output=True, check=True)
+
     def kill_database(self) -> None:
         """End MySQL at once."""
         self._kill("mysql")
@@ -84,6 +90,14 @@ class Containers:
     def resume_database(self) -> None:
         """Let it go on."""
         _run(["docker", "unpause", self._container("mysql")])
+
+    def pause_kafka(self) -> None:
+        """Have the broker do nothing any more."""
+        _run(["docker", "pause", self._container("kafka")])
+
+    def resume_kafka(self) -> None:
+        """Let it go on."""
+        _run(["docker", "unpause", self._container("kafka")])
 
     def kill_kafka(self) -> None:
         """End the broker at once."""

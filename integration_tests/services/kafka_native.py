@@ -53,13 +53,22 @@ appender.stdout.layout.pattern = %d %p %c{1}: %m%n
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """What a node is among others."""
+class Listener:
+    """What a broker listens on beside the plain listener, which is for the tests' own hands."""
 
-    node: int
-    voters: str  # of all nodes, as controller.quorum.voters takes them
-    listeners: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # more of them: port, and the one it tells
-    settings: str = ""
+    port: int
+    protocol: str = "PLAINTEXT"  # as Kafka names it
+    told: int | None = None  # the port that clients are told, if not its own
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What one broker has beyond the others."""
+
+    listeners: Mapping[str, Listener] = field(default_factory=dict)  # by name
+    settings: str = ""  # lines of server.properties; the last line of a name counts
+    node: int = 1
+    voters: str | None = None  # of all nodes, as controller.quorum.voters takes them; None: it is alone
     heap: str = "768m"
 
 
@@ -68,15 +77,15 @@ class KafkaNative:
 
     server = Server("Apache Kafka", KAFKA_VERSION)
 
-    def __init__(self, state: State, data: Path, port: int, controller_port: int, member: Member | None = None) -> None:
+    def __init__(self, state: State, data: Path, port: int, controller_port: int, own: Own | None = None) -> None:
         self._state = state
+        self._own = own or Own()
         self._data = data / "kafka"
         self._properties = data / "kafka.properties"
         self._logging = data / "kafka-log4j2.properties"
-        self._member = member or Member(1, f"1@127.0.0.1:{controller_port}")
-        self._listeners = {"PLAINTEXT": (port, port), **self._member.listeners}
+        self._listeners = {"PLAINTEXT": Listener(port), **self._own.listeners}
         self._controller_port = controller_port
-        self.log = state.log("kafka" if member is None else f"kafka-{member.node}")
+        self.log = state.log("kafka" if self._own.voters is None else f"kafka-{self._own.node}")
         self.bootstrap = f"127.0.0.1:{port}"
 
     def start(self) -> ServerProcess:
@@ -89,7 +98,7 @@ class KafkaNative:
             self._format(java, libraries)
         return ServerProcess.start(
             [
-                *(java, "-Xms256m", f"-Xmx{self._member.heap}", f"-Dlog4j2.configurationFile={self._logging}"),
+                *(java, "-Xms256m", f"-Xmx{self._own.heap}", f"-Dlog4j2.configurationFile={self._logging}"),
                 *("-cp", libraries, "kafka.Kafka", str(self._properties)),
             ],
             self.log,
@@ -98,15 +107,15 @@ class KafkaNative:
     def _settings(self) -> str:
         found = self._listeners.items()
         common = _PROPERTIES.format(
-            node=self._member.node,
-            voters=self._member.voters,
-            listeners=",".join(f"{name}://127.0.0.1:{port}" for name, (port, _) in found),
-            advertised=",".join(f"{name}://127.0.0.1:{port}" for name, (_, port) in found),
-            protocols=",".join(f"{name}:PLAINTEXT" for name in self._listeners),
+            node=self._own.node,
+            voters=self._own.voters or f"{self._own.node}@127.0.0.1:{self._controller_port}",
+            listeners=",".join(f"{name}://127.0.0.1:{each.port}" for name, each in found),
+            advertised=",".join(f"{name}://127.0.0.1:{each.told or each.port}" for name, each in found),
+            protocols=",".join(f"{name}:{each.protocol}" for name, each in found),
             controller_port=self._controller_port,
             data=self._data,
         )
-        return common + self._member.settings  # the last line of a name counts
+        return common + self._own.settings
 
     def _format(self, java: str, libraries: str) -> None:
         command = [java, f"-Dlog4j2.configurationFile={self._logging}", "-cp", libraries, "kafka.tools.StorageTool"]

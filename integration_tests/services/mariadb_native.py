@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from integration_tests.services.debian import install
@@ -52,8 +53,10 @@ _SETTINGS = (
 class MariadbNative:
     """How to start the server; the process itself is remembered by the caller."""
 
-    def __init__(self, state: State, data: Path, port: int) -> None:
+    def __init__(self, state: State, data: Path, port: int, more: Sequence[str] = ()) -> None:
+        """`more`: options that come after, and so above, those that every server has."""
         self._state = state
+        self._more = more
         self._folder = data / "mariadb"
         self._port = port
         self.log = state.log("mariadb")
@@ -70,12 +73,12 @@ class MariadbNative:
         socket = self._folder / "server.sock"
         command = [_required("mariadbd"), "--no-defaults", *_as_user(), f"--datadir={self._folder / 'data'}"]
         command += [f"--socket={socket}", f"--port={self._port}", f"--init-file={self._folder / 'grants.sql'}"]
-        return ServerProcess.start([*command, *_SETTINGS], self.log)
+        return ServerProcess.start([*command, *_SETTINGS, *self._more], self.log)
 
     def _create(self) -> None:
         self._folder.mkdir(mode=0o711, exist_ok=True)
         if _as_user():
-            shutil.chown(self._folder, _server_user())
+            shutil.chown(self._folder, server_user())
         command = [_required("mariadb-install-db"), "--no-defaults", *_as_user()]
         command += [f"--datadir={self._folder / 'data'}", "--auth-root-authentication-method=normal", "--skip-test-db"]
         self._run(command, "MariaDB's data folder could not be created")
@@ -88,10 +91,10 @@ class MariadbNative:
 
 
 def _as_user() -> list[str]:
-    return [f"--user={_server_user()}"] if os.getuid() == 0 else []
+    return [f"--user={server_user()}"] if os.getuid() == 0 else []
 
 
-def _server_user() -> str:
+def server_user() -> str:
     """Return the user that a server started by root becomes: the distribution's if there is one."""
     names = {entry.pw_name for entry in pwd.getpwall()}
     return "mysql" if "mysql" in names else "nobody"

@@ -58,11 +58,19 @@ class Native:
 
     def pause_database(self) -> None:
         """Have MariaDB do nothing any more."""
-        os.kill(self._processes()["mariadb"].pid, signal.SIGSTOP)
+        self._signal("mariadb", signal.SIGSTOP)
 
     def resume_database(self) -> None:
         """Let it go on."""
-        os.kill(self._processes()["mariadb"].pid, signal.SIGCONT)
+        self._signal("mariadb", signal.SIGCONT)
+
+    def pause_kafka(self) -> None:
+        """Have the broker do nothing any more."""
+        self._signal("kafka", signal.SIGSTOP)
+
+    def resume_kafka(self) -> None:
+        """Let it go on."""
+        self._signal("kafka", signal.SIGCONT)
 
     def kill_kafka(self) -> None:
         """End the broker at once."""
@@ -108,6 +116,9 @@ class Native:
     def _processes(self) -> dict[str, ServerProcess]:
         documents = self._state.load().get("processes", {})
         return {name: ServerProcess.from_json(document) for name, document in documents.items()}
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        os.kill(self._processes()[name].pid, number)
 
     def _running(self, name: str) -> bool:
         process = self._processes().get(name)

@@ -7,6 +7,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from integration_tests.services.debian import install
@@ -32,10 +33,24 @@ class Postgres:
     """Starts, kills and stops the server. Also used by `python -m integration_tests.services down`."""
 
     kind = "postgres"
+    wanted_port = "15433"
 
     def __init__(self) -> None:
         self._state = State(self.kind)
         self._log = self._state.log("postgres")
+
+    @property
+    def data(self) -> Path:
+        """Its data folder."""
+        return data_folder() / self.kind
+
+    @property
+    def settings(self) -> Sequence[str]:
+        """What it is started with."""
+        return _SETTINGS
+
+    def prepare(self) -> None:
+        """Called when there is a data folder, before each start."""
 
     @property
     def url(self) -> str:
@@ -59,11 +74,12 @@ class Postgres:
             if not self.running():
                 if _found("postgres") is None or _found("initdb") is None:
                     self._install()
-                data = data_folder() / "postgres"
+                data = self.data
                 if not (data / "PG_VERSION").exists():
                     self._create(data)
+                self.prepare()
                 command = [*_as_user(), _program("postgres"), "-D", str(data), "-p", str(self._port()), "-k", str(data)]
-                for setting in _SETTINGS:
+                for setting in self.settings:
                     command += ["-c", setting]
                 process = ServerProcess.start(command, self._log)
                 self._state.save({**self._state.load(), "process": process.to_json()})
@@ -94,7 +110,7 @@ class Postgres:
                 if process.running():
                     os.kill(process.pid, signal.SIGINT)  # without waiting for its clients
                 process.stop()
-                shutil.rmtree(data_folder() / "postgres", ignore_errors=True)
+                shutil.rmtree(self.data, ignore_errors=True)
             self._state.forget()
         return known
 
@@ -104,7 +120,7 @@ class Postgres:
     def _port(self) -> int:
         state = self._state.load()
         if "port" not in state:
-            state["port"] = free_port(int(os.environ.get("EOS_NATIVE_POSTGRES_PORT", "15433")))
+            state["port"] = free_port(int(os.environ.get("EOS_NATIVE_POSTGRES_PORT", self.wanted_port)))
             self._state.save(state)
         port: int = state["port"]
         return port
@@ -115,7 +131,7 @@ class Postgres:
         password.write_text("eos-admin")
         password.chmod(0o644)  # of a server for tests, on the loopback address
         if _as_user():
-            shutil.chown(data, _server_user())
+            shutil.chown(data, server_user())
         command = [*_as_user(), _program("initdb"), "-D", str(data), "-U", "postgres", f"--pwfile={password}"]
         self._run([*command, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8"], "its data could not be created")
         single = [*_as_user(), _program("postgres"), "--single", "-D", str(data), "postgres"]
@@ -138,10 +154,11 @@ def _as_user() -> list[str]:
     """The server refuses to run as root."""
     if os.getuid() != 0:
         return []
-    return ["setpriv", f"--reuid={_server_user()}", f"--regid={pwd.getpwnam(_server_user()).pw_gid}", "--clear-groups"]
+    return ["setpriv", f"--reuid={server_user()}", f"--regid={pwd.getpwnam(server_user()).pw_gid}", "--clear-groups"]
 
 
-def _server_user() -> str:
+def server_user() -> str:
+    """Whom a server started by root runs as."""
     names = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
 

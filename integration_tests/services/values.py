@@ -29,6 +29,12 @@ class Control(Protocol):
     def resume_database(self) -> None:
         """Let it go on where it was."""
 
+    def pause_kafka(self) -> None:
+        """Have the broker do nothing any more, with its connections open (SIGSTOP)."""
+
+    def resume_kafka(self) -> None:
+        """Let it go on where it was."""
+
     def kill_kafka(self) -> None:
         """End the broker at once; returns when it is gone.
 
@@ -80,6 +86,14 @@ class Services:
     def resume_database(self) -> None:
         """Let it go on where it was."""
         self._controlled().resume_database()
+
+    def pause_kafka(self) -> None:
+        """Have the broker do nothing any more, with its connections open."""
+        self._controlled().pause_kafka()
+
+    def resume_kafka(self) -> None:
+        """Let it go on where it was."""
+        self._controlled().resume_kafka()
 
     def kill_kafka(self) -> None:
         """End the broker at once."""

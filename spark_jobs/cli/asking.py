@@ -40,7 +40,7 @@ def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s:
         message = f"{spec.pipeline} does not run: nobody holds {spec.checkpoint.location}"
         raise NotRunningError(message, remedy="start it with `eos run`; `eos status` shows what it has done")
     with open_requests(spec) as channel, Console(stderr=True).status(doing):
-        request = channel.ask(kind, arguments, asked_by=_asker(), patience_s=timeout_s)
+        request = channel.ask(kind, arguments, asked_by=asker(), patience_s=timeout_s)
         answer = _wait(spec, channel, request, looks=known is not None)
     if answer is None:
         message = f"{spec.pipeline} has not answered within {timeout_s:g} s; the request is withdrawn"
@@ -69,7 +69,8 @@ def _wait(spec: Spec, channel: Channel, request: Request, *, looks: bool) -> Ans
     return channel.withdraw(request)
 
 
-def _asker() -> str:
+def asker() -> str:
+    """Who gives this command, for those who read of it later."""
     name = "somebody"
     with suppress(KeyError, OSError):  # a user without a name
         name = getpass.getuser()

@@ -136,7 +136,7 @@ def letters_of(spec: Spec) -> Sequence[Letter]:
     if isinstance(entry, KafkaSinkEntry):
         from connectors.kafka.letters import read_letters as read_topic  # loads Kafka's client
 
-        return read_topic(entry.bootstrap_servers, str(entry.topic), entry.properties)
+        return read_topic(entry.bootstrap_servers, str(entry.topic), entry.client_properties)
     from connectors.sql.letters import read_letters  # loads SQLAlchemy
 
     where = entry.path if isinstance(entry, SqliteEntry) else entry.url.reveal()
@@ -159,7 +159,7 @@ def _replayed(spec: Spec, chosen: Sequence[Letter], to: str | None) -> Iterator[
         groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
     for (name, topic), letters in groups.items():
         entry = _source(sources, name)
-        yield Replay(spec.pipeline, entry.bootstrap_servers, entry.properties, topic).send(letters)
+        yield Replay(spec.pipeline, entry.bootstrap_servers, entry.client_properties, topic).send(letters)
 
 
 def _source(sources: dict[str, KafkaEntry], name: str) -> KafkaEntry:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Final
 
 import typer
 from rich.table import Table
 
 from connectors.contracts import Finding, Source
 from connectors.registry import build_sink, build_source
-from connectors.spec import Spec, promise
+from connectors.spec import Spec, exposures, promise
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.master import is_local
 from twophase.errors import ConnectorError
 from twophase.values import StartingPoint
+
+_PROTECT: Final = "see docs/security.md: TLS that verifies certificates and host names"
 
 
 def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
@@ -56,6 +59,8 @@ def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
 def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     """Each finding with what it is about."""
     yield "pipeline", Finding("guarantee", True, promise(spec))
+    for each in exposures(spec):
+        yield each.of, Finding("protection", False, each.what, _PROTECT, fatal=False)
     here = list(check_environment(spec, os.environ))
     for finding in here:
         yield "this machine", finding

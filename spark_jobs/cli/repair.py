@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Annotated
@@ -13,10 +14,13 @@ from rich.text import Text
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from spark_jobs.cli.asking import asker
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.driving import driver_of
+from spark_jobs.history.model import Event
+from spark_jobs.history.recorder import tell
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_history
 from twophase.errors import IdentityError, SpecError
@@ -67,6 +71,8 @@ def repair(
     for loss in losses if not as_json else ():
         out.show(*_lines(loss), _table(loss))
     repaired = _repair(loaded, history, losses) if yes and history is not None and losses else None
+    if repaired is not None:
+        tell(loaded, *map(_told, repaired.losses))
     if as_json:
         told = losses if repaired is None else repaired.losses
         done = repaired is not None
@@ -82,6 +88,13 @@ def repair(
             said = f"Done: {each.rows:,} rows of checkpoint {each.record.checkpoint_id} were written again."
             out.show(out.text(said, "bold"))
         out.show(out.text("`eos run` goes on from there."))
+
+
+def _told(loss: Loss) -> Event:
+    """For the history."""
+    number = loss.record.checkpoint_id
+    message = f"repair, by {asker()}: {loss.rows:,} lost rows of checkpoint {number} were written again"
+    return Event(time.time(), "repair", f"{message} in {', '.join(loss.lost)}", checkpoint_id=number)
 
 
 def _found(spec: Spec) -> tuple[Status | None, list[Loss]]:

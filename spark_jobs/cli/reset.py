@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -13,10 +14,13 @@ import typer
 from connectors.registry import build_sink, open_head
 from connectors.spec import Spec
 from spark_jobs.cli import beginning
+from spark_jobs.cli.asking import asker
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.driving import driver_of
+from spark_jobs.history.model import Event
+from spark_jobs.history.recorder import tell
 from spark_jobs.new_start import parse, resolve
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.abandoned import Abandoned
@@ -79,6 +83,8 @@ def reset(
         out.show(out.text(consequence), *([beginning.table(splits)] if splits else []))
     begun = _reset(loaded, begins, abandon_lost=abandon_lost) if yes else None
     left = _clear(loaded, begun) if begun is not None else None
+    if begun is not None:
+        tell(loaded, _told(begun, to))
     if as_json:
         facts = {"ok": True, "pipeline": loaded.pipeline, "done": yes, "consequence": consequence}
         if begins is not None:
@@ -108,6 +114,16 @@ def _reset(spec: Spec, begins: Mapping[str, StartingPoint] | None, *, abandon_lo
     log = LocalSparkLog(spec.checkpoint.location)
     with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
         return driver.reset(abandon_lost=abandon_lost, begins=begins)
+
+
+def _told(begun: Begun, to: str | None) -> Event:
+    """For the history."""
+    old = begun.before
+    ended = f"life {old.incarnation} ended at checkpoint {old.completed}" if old is not None else "it never ran here"
+    given_up = "; ".join(f"given up: {each}" for each in begun.abandoned)
+    message = f"reset, by {asker()}: {ended}, {begun.head.incarnation} begins at {to or 'starting_offsets'}"
+    facts = {"ended": begun.ended, "incarnation": begun.head.incarnation, "to": to}
+    return Event(time.time(), "reset", "; ".join(filter(None, (message, given_up))), facts=facts)
 
 
 def _clear(spec: Spec, begun: Begun) -> Path | None:

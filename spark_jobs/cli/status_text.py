@@ -215,7 +215,7 @@ def _incidents(of: Overview) -> Iterator[RenderableType]:
 def _incident(of: Event) -> str:
     where = f" at checkpoint {of.checkpoint_id}" if of.checkpoint_id is not None else ""
     match of.kind:
-        case "request" | "savepoint":
+        case "request" | "savepoint" | "reset" | "repair":
             return of.message
         case "restart":
             return f"restart{where}, {of.message}"

@@ -14,6 +14,7 @@ from connectors.spec import (
     SinkEntry,
     Spec,
     TransformStep,
+    exposures,
     guarantees,
 )
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
@@ -24,7 +25,8 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
     """Check a spec without touching a service, and print what follows from it.
 
     Prints the plan (source, steps, sinks) and, sink by sink, the guarantee: what is promised, when rows can be seen,
-    what the server must be like, and where the promise ends.
+    what the server must be like, and where the promise ends. Says which connections are not protected by TLS, and
+    which steps run code.
 
     A wrong spec gets every mistake at once, each with file, line, path, what is allowed and the nearest name.
 
@@ -39,9 +41,10 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
     loaded = out.load(spec)
     promises = guarantees(loaded)
     if as_json:
-        out.facts({"ok": True, **_facts(loaded), "guarantees": [asdict(promise) for promise in promises]})
+        facts = {**_facts(loaded), "guarantees": [asdict(promise) for promise in promises]}
+        out.facts({"ok": True, **facts, "exposed": [asdict(each) for each in exposures(loaded)]})
     else:
-        out.show(_tree(loaded), *(_table(promise) for promise in promises))
+        out.show(_tree(loaded), *(_table(promise) for promise in promises), *_exposed(loaded))
 
 
 def _facts(spec: Spec) -> dict[str, object]:
@@ -99,12 +102,23 @@ def _source(source: KafkaEntry) -> str:
 
 def _step(step: TransformStep) -> str:
     if isinstance(step, PythonStep):
-        return f"python {step.python} from {', '.join(step.from_)}"
+        return f"python {step.python} from {', '.join(step.from_)}, whose code runs with the rights of this user"
     return f"sql {' '.join(step.sql.split())}"
 
 
 def _sink(sink: SinkEntry) -> str:
     return f"{sink.connector} {sink.where}, {sink.commit}"
+
+
+def _exposed(spec: Spec) -> list[Table]:
+    """Nothing where all connections are protected, or stay on this machine."""
+    found = exposures(spec)
+    if not found:
+        return []
+    table = Table(title=out.text("What is not protected (docs/security.md)"), title_justify="left", show_header=False)
+    for each in found:
+        table.add_row(out.text(spec.mask(each.of), "bold"), out.text(each.what))
+    return [table]
 
 
 def _table(promise: Guarantee) -> Table:

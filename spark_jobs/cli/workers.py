@@ -8,7 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
@@ -16,7 +16,9 @@ from pyspark.errors import PySparkException
 
 from connectors.contracts import Finding
 from connectors.registry import build_sink, build_source
-from connectors.spec import PythonStep, Spec
+from connectors.spec import MySqlEntry, PostgresEntry, PythonStep, Spec
+from connectors.spec.security import Secured
+from connectors.tls_options import MYSQL_FILES, NO_FILES, POSTGRES_FILES
 from spark_jobs.failures import translate
 from spark_jobs.probe import Probe, Seen
 from spark_jobs.session import spark_session
@@ -64,7 +66,7 @@ def _look_around(spec: Spec) -> list[Seen]:
     context = session.sparkContext
     try:
         with tempfile.NamedTemporaryFile(dir=spec.checkpoint.location, prefix="doctor-") as marker:
-            probe = Probe(_modules(spec), _addresses(spec), marker.name)
+            probe = Probe(_modules(spec), _addresses(spec), _files(spec), marker.name)
             first = _run(context, probe, 1)  # waits for the first executor; only then the number of cores is known
             return first and first + _run(context, probe, _TASKS_PER_CORE * context.defaultParallelism)
     except (PySparkException, Py4JError) as error:
@@ -104,6 +106,10 @@ def _findings(seen: Sequence[Seen]) -> Iterator[Finding]:
     unreachable = sorted({reason for each in seen for reason in each.unreachable})
     remedy = "let this worker connect to that address: tasks read and write from there"
     yield Finding("services", not unreachable, "; ".join(unreachable) or "all answer", remedy)
+    unreadable = sorted({reason for each in seen for reason in each.unreadable})
+    if unreadable or any(each.files for each in seen):
+        remedy = "put the files of certificates and keys under the same paths on each worker"
+        yield Finding("certificates", not unreadable, "; ".join(unreadable) or "all can be read", remedy)
     location = all(each.location for each in seen)
     detail = "the driver's folder" if location else "not the driver's folder"
     yield Finding("checkpoint location", location, detail, _SHARED, fatal=False)
@@ -123,6 +129,16 @@ def _addresses(spec: Spec) -> list[tuple[str, int]]:
     urls += [store.endpoint] if (store := _log_store(spec)) else []
     parts = [urlsplit(url) for url in urls]
     return [(part.hostname, part.port or _PORTS[part.scheme.partition("+")[0]]) for part in parts if part.hostname]
+
+
+def _files(spec: Spec) -> list[str]:
+    """Of certificates and keys, which tasks read."""
+    entries = [*spec.sources, *spec.outputs]
+    found = [file for entry in entries if isinstance(entry, Secured) for file in entry.security_files]
+    urls = [entry.url.reveal() for entry in entries if isinstance(entry, (MySqlEntry, PostgresEntry))]
+    options = [pair for url in urls for pair in parse_qsl(urlsplit(url).query)]
+    named = [value for name, value in options if name in (*MYSQL_FILES, *POSTGRES_FILES) and value not in NO_FILES]
+    return sorted({*map(str, found), *named})
 
 
 def _log_store(spec: Spec) -> ObjectAddress | None:

@@ -18,6 +18,7 @@ from spark_jobs.history.model import Event
 from spark_jobs.history.retention import Retention
 from spark_jobs.history.writer import HistoryWriter
 from twophase.errors import ConnectorError, HistoryError
+from wal.private import make_private
 
 _log = logging.getLogger("eos.history")
 
@@ -57,7 +58,7 @@ class Filing:
         self._queue.put(None)
         self._thread.join(_CLOSE_S)
         if self._thread.is_alive() or self._waiting:
-            _log.warning("the end of this run is not in the history %s, which could not be written", self._path)
+            _log.warning("what was told last is not in the history %s, which could not be written", self._path)
 
     def _work(self) -> None:
         is_open = True
@@ -93,7 +94,7 @@ class Filing:
                 _log.warning("the history %s was taken away: another one is begun", self._path)
             if self._writer is None:
                 refuse_network_location(self._path.parent)  # SQLite's log wants memory that processes share
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                make_private(self._path.parent)
                 self._writer = HistoryWriter(self._path, self._retention, now)
             self._writer.write([*self._gap(now), *self._waiting], now)
         except (ConnectorError, OSError) as error:

@@ -31,6 +31,7 @@ def _plain(value: Any, mask: Mask) -> Any:
         case BaseModel():
             fields = type(value).model_fields
             found = {field.alias or name: _field(name, getattr(value, name), mask) for name, field in fields.items()}
+            found |= {key: MASK for key, each in found.items() if each is not None and is_secret_name(key)}
             ordered = sorted(found, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
             return {key: found[key] for key in ordered if found[key] not in (None, [], {})}
         case dict():

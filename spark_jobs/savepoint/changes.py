@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_jobs.savepoint.plan import Operator, Plan, names
+from twophase.errors import IdentityError
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,24 @@ def compare(then: Plan | None, now: Plan, kept: int) -> Changes:
     changes += [Change("state", each.named, "dropped", each.state) for each in lost]
     restored = None if added else operators
     return Changes(tuple(changes), (*dropped, *(f"state of {each.named}" for each in lost)), restored)
+
+
+def check_in_place(then: Plan | None, now: Plan) -> None:
+    """Raise IdentityError where steps that keep state have changed places: Spark would give each the other one's.
+
+    Args:
+        then: of the query that made the state; None: not known.
+        now: of the query that is to go on with it.
+    """
+    operators, _, _ = _matched(then.operators if then is not None else (), now.operators)
+    moved = [now.operators[number] for number, before in operators.items() if number != before]
+    if moved:
+        message = f"steps that keep state stand in another order than before: {names(moved)}"
+        remedy = (
+            "change the order back; or take a savepoint (`eos savepoint`) and start from it, which finds each by its "
+            "name"
+        )
+        raise IdentityError(message, remedy=remedy)
 
 
 def _unnamed(now: Plan, kept: int) -> Changes:

@@ -1,22 +1,27 @@
 """What a query is made of, under the names of its spec: sources in Spark's order, and the operators that keep state.
 
 Spark numbers both by where they stand in the query. A savepoint keeps their names, so that a spec may change around
-them. Each run writes its plan beside its checkpoint before its query starts.
+them. Each query writes its plan beside its checkpoint with its first batch: before that, the state is another one's.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from connectors.spec import PythonStep, Spec
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import TransformStep
+from spark_jobs.durable import sync
+from twophase.errors import HeadError
+
+_log: Final = logging.getLogger("eos.savepoint")
 
 Described = Mapping[str, Mapping[str, str]]
 """By name: what the spec says of it, as far as a change of it matters."""
@@ -67,27 +72,43 @@ class Plan:
 
 def describe(spec: Spec) -> dict[str, Described]:
     """What a spec says of its sources, steps and sinks. No secret is in it."""
-    return {
+    said = {
         "sources": {each.name: _source(each) for each in spec.sources},
         "transforms": {each.name: _step(each) for each in spec.transforms},
         "sinks": {each.name: _sink(each) for each in spec.outputs},
     }
+    return {kind: {name: _shown(spec, each) for name, each in of_kind.items()} for kind, of_kind in said.items()}
 
 
 def keep(location: Path, incarnation: str, plan: Plan) -> None:
-    """Write the plan of a query that is about to start. Raises OSError."""
+    """Write the plan of the query that made the state there is: once Spark has taken it. Raises HeadError."""
     path = _path(location, incarnation)
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
-    partial.write_text(json.dumps(plan.to_json(), ensure_ascii=False, indent=1))
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(plan.to_json(), ensure_ascii=False, indent=1))
+        sync(partial)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        message = f"{path} cannot be written: {error.strerror}"
+        raise HeadError(message, remedy="see that the checkpoint location is writable and not full") from error
 
 
 def kept(location: Path, incarnation: str) -> Plan | None:
-    """The plan of the newest query of this life; None: it was run by a version that kept none."""
+    """The plan of the newest query of this life that has done a batch; None: no names are known, as of older versions.
+
+    Raises HeadError where it cannot be read.
+    """
+    path = _path(location, incarnation)
     try:
-        return Plan.from_json(json.loads(_path(location, incarnation).read_text()))
+        return Plan.from_json(json.loads(path.read_text()))
     except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise HeadError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        _log.warning("%s is damaged, so that no names of steps are known: %r", path, error)
         return None
 
 
@@ -105,7 +126,7 @@ def _step(step: TransformStep) -> dict[str, str]:
     made = f"{step.python} of {', '.join(step.from_)}" if isinstance(step, PythonStep) else step.sql
     options = json.dumps(step.options, sort_keys=True) if isinstance(step, PythonStep) and step.options else ""
     late = f"{step.watermark.column}, {step.watermark.delay_s:g} s" if step.watermark is not None else ""
-    return {"made by": _flat(made), "options": options, "watermark": late, "output_mode": step.output_mode}
+    return {"made by": made, "options": options, "watermark": late, "output_mode": step.output_mode}
 
 
 def _sink(entry: SinkEntry) -> dict[str, str]:
@@ -116,8 +137,8 @@ def _sink(entry: SinkEntry) -> dict[str, str]:
     return said
 
 
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+def _shown(spec: Spec, said: Mapping[str, str]) -> dict[str, str]:
+    return {key: " ".join(spec.mask(text).split()) for key, text in said.items()}
 
 
 def names(operators: Iterable[Operator]) -> str:

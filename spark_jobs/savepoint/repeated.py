@@ -39,12 +39,12 @@ class Repeated:
     beyond: Mapping[str, int] = field(
         default_factory=dict
     )  # sink -> its newest checkpoint, where no head tells offsets
-    other_life: bool = False  # of head: what the savepoint's own life wrote later is not counted
+    other_life: bool = False  # of head, or of a sink: what the savepoint's own life wrote later is not known any more
 
     @property
     def any(self) -> bool:
-        """Whether anything is."""
-        return bool(self.splits or self.beyond)
+        """Whether anything is, or may be."""
+        return bool(self.splits or self.beyond) or self.other_life
 
     @property
     def records(self) -> int:
@@ -52,11 +52,16 @@ class Repeated:
         return sum(each.records for each in self.splits)
 
     def __str__(self) -> str:
+        told = []
         if self.splits:
             ranges = ", ".join(map(str, self.splits))
-            return f"{self.records:,} records were read after the savepoint was taken: {ranges}"
-        beyond = ", ".join(f"{name} has checkpoints up to {number}" for name, number in self.beyond.items())
-        return f"checkpoints are in the sinks that the savepoint does not have ({beyond})"
+            told.append(f"{self.records:,} records were read after the savepoint was taken: {ranges}")
+        if self.beyond:
+            beyond = ", ".join(f"{name} has checkpoints up to {number}" for name, number in self.beyond.items())
+            told.append(f"checkpoints are in the sinks that the savepoint does not have ({beyond})")
+        if self.other_life:
+            told.append("what the savepoint's own life has read after it was taken is not known any more")
+        return "; ".join(told)
 
 
 def is_of(head: HeadValue, incarnation: str, savepoint: str) -> bool:
@@ -82,7 +87,8 @@ def repeated(
             for name, each in sinks.items()
             if each.claim_incarnation == at.incarnation and each.highest_witness > at.completed
         }
-        return Repeated(beyond=beyond)
+        others = {each.claim_incarnation for each in sinks.values()} - {None, at.incarnation}
+        return Repeated(beyond=beyond, other_life=bool(others))
     head = status.head
     splits = tuple(_splits(at, head, sources))
     return Repeated(splits, _rows(at, status) if splits else {}, other_life=not is_of(head, at.incarnation, savepoint))

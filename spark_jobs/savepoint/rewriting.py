@@ -20,7 +20,7 @@ from spark_jobs.savepoint.spark_files import state_ids
 from spark_jobs.source_offset import SourceOffset
 
 _STATE: Final = re.compile(r"state/(?P<operator>[0-9]+)/(?P<rest>.*)")
-_SCHEMA_PATH: Final = re.compile(r'"[^"]*/state/[0-9]+/(?P<rest>_stateSchema/[^"]*)"')
+_SCHEMAS: Final = "/_stateSchema/"
 
 
 def write(
@@ -85,9 +85,11 @@ def _place(source: Path, target: Path, number: int, rest: str) -> None:
 def _operator(content: str, folder: Path, number: int) -> str:
     """What Spark keeps of an operator: its number, and for `transformWithState` where its schemas are, in full."""
     version, _, text = content.partition("\n")
-    text = _SCHEMA_PATH.sub(lambda match: json.dumps(f"file:{folder}/{match['rest']}"), text)
     document: dict[str, Any] = json.loads(text)
     document["operatorInfo"]["operatorId"] = number
+    for store in document.get("stateStoreInfo", ()):
+        if paths := store.get("stateSchemaFilePaths"):
+            store["stateSchemaFilePaths"] = [f"file:{folder}{_SCHEMAS}{each.rpartition(_SCHEMAS)[2]}" for each in paths]
     return f"{version}\n{json.dumps(document, separators=(',', ':'))}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -97,11 +98,15 @@ def _of_version(store: Path, version: int, unique_id: str) -> Iterator[Path]:
 
 def _tables(store: Path, snapshot: Path) -> Iterator[Path]:
     """The immutable files that a snapshot of RocksDB refers to."""
-    with zipfile.ZipFile(snapshot) as archive:
-        version, _, document = archive.read("metadata").decode().partition("\n")
+    try:
+        with zipfile.ZipFile(snapshot) as archive:
+            version, _, document = archive.read("metadata").decode().partition("\n")
+        listed: dict[str, Any] = json.loads(document) if version == "v1" else {}
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError) as error:
+        remedy = "the state there is cannot be kept: begin from an older savepoint"
+        raise SavepointError(f"{snapshot} is damaged: {error!r}", remedy=remedy) from error
     if version != "v1":
         raise SavepointError(f"{snapshot} has version {version}, which this version does not read")
-    listed: dict[str, Any] = json.loads(document)
     yield from (store / "SSTs" / each["dfsSstFileName"] for each in listed["sstFiles"])
     yield from (store / "logs" / each["dfsLogFileName"] for each in listed.get("logFiles") or ())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +17,17 @@ from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from spark_jobs.driving import driver_of
 from spark_jobs.held_folders import LOCK, locked, sweep
+from spark_jobs.history import recorder
+from spark_jobs.history.model import Event
 from spark_jobs.pipeline import trunk_rows
 from spark_jobs.presence import check_stopped
 from spark_jobs.savepoint import manifest as manifests
+from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint import rewriting
 from spark_jobs.savepoint.changes import Changes, compare
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.query import plan_of
+from spark_jobs.savepoint.readable import check_readable
 from spark_jobs.savepoint.repeated import Repeated, is_of, repeated
 from spark_jobs.savepoint.spark_files import state_ids
 from spark_jobs.spark_log import LocalSparkLog
@@ -32,7 +37,7 @@ from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_life
-from twophase.values import SinkState, StartingPoint
+from twophase.values import SinkState, SparkState, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
             manifest,
             changes,
             repeated(at, manifest.id, status, states, {each.name: each for each in sources}),
-            _goes_on(manifest, changes, plan.sources, head, states),
+            head is not None and _goes_on(manifest, changes, plan.sources, head, log.state(head.incarnation), states),
             foreign_claims(head, states),
             spec.pipeline != manifest.pipeline,
         )
@@ -95,11 +100,16 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         if beginning.goes_on:
             return
         seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
+        check_readable(sources, seed)
         with _spark_folder(log, driver.incarnation, head) as folder:
             _fill(folder, manifest, changes, allowed.folder, plan.sources)
+            plans.keep(log.location, driver.incarnation, plan)
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
         for ended in _ended(begun):
             log.forget(ended)
+    message = f"begun from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"
+    facts = {"id": manifest.id, "folder": str(allowed.folder), "ended": begun.ended}
+    recorder.tell(spec, Event(time.time(), "savepoint", message, facts=facts))
 
 
 def _ended(begun: Begun) -> Iterator[str]:
@@ -114,11 +124,14 @@ def _goes_on(
     manifest: Manifest,
     changes: Changes,
     sources: Sequence[str],
-    head: HeadValue | None,
+    head: HeadValue,
+    spark: SparkState,
     states: Mapping[str, SinkState],
 ) -> bool:
-    if head is None or head.completed != manifest.checkpoint_id or not is_of(head, manifest.incarnation, manifest.id):
+    if head.completed != manifest.checkpoint_id or not is_of(head, manifest.incarnation, manifest.id):
         return False
+    if spark.query_id != head.query_id or spark.newest_planned < head.completed:
+        return False  # Spark's checkpoint is lost: what the savepoint has of it takes its place
     same = manifest.plan is None or manifest.plan.sources == tuple(sources)
     ours = all(each.claim_incarnation == head.incarnation for each in states.values())
     return same and ours and changes.keeps_numbers and not changes.not_restored
@@ -132,15 +145,15 @@ def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
         raise SavepointError(message, remedy="change the spec back, or leave it behind by --allow-non-restored-state")
     if beginning.foreign and not allowed.take_over:
         raise of_another_life(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
+    if beginning.repeated.other_life and not allowed.take_over:
+        message = "the pipeline has begun another life since the savepoint was taken"
+        raise IdentityError(message, remedy="end that life, and begin from the savepoint, by --take-over")
     if beginning.repeated.any and not allowed.duplicates:
-        message = f"{beginning.repeated}: the sinks hold rows of them already"
+        message = f"{beginning.repeated}: the sinks hold rows of that already"
         raise IdentityError(
             message,
             remedy="go on without the savepoint (`eos run`), or have them written again by --accept-duplicates",
         )
-    if beginning.repeated.other_life and not allowed.take_over:
-        message = "the pipeline has begun another life at this location since the savepoint was taken"
-        raise IdentityError(message, remedy="end that life, and begin from the savepoint, by --take-over")
 
 
 def _seed(

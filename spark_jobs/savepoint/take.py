@@ -32,6 +32,7 @@ from spark_jobs.savepoint.spark_files import needed
 from twophase import faults
 from twophase.codec import encode_head, encode_record
 from twophase.errors import SavepointError
+from wal.private import make_private
 
 _log = logging.getLogger("eos.savepoint")
 
@@ -60,7 +61,7 @@ def take(spec: Spec, into: Path | None = None) -> Taken:
     """
     into = default_folder(spec) if into is None else into
     try:
-        into.mkdir(parents=True, exist_ok=True)
+        make_private(into)
         sweep(into.glob(f"savepoint-*{PARTIAL}"))
         for attempt in range(_TRIES):
             point = newest(spec)

@@ -51,6 +51,8 @@ class Layout:
         wrong = [f"there is no column {name}" for name in self.columns(schema) if name not in schema.names]
         if not wrong:
             wrong = [f"column {name} is {kind}, not {wanted}" for name, kind, wanted in self._unfit(schema)]
+        if cut := [name for name in self.headers if "\0" in name]:
+            wrong.append(f"the header {cut[0]!r} would end at its NUL, and be another one")
         if self.deleted is not None and not self.key:
             wrong.append("`deleted` makes tombstones, which mean nothing without a `key`")
         if not self.value_columns(schema):

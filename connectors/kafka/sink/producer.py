@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from connectors.kafka.client import QuietLogger
+from connectors.kafka.client import AWAY, Complaints, QuietLogger, explained
+from connectors.kafka.handshake import look
+from connectors.kafka.refusals import is_refusal
 from connectors.kafka.sink.place import Place
-from twophase.errors import ConnectorError, SinkUnavailableError, TargetError
+from twophase.errors import SinkUnavailableError, TargetError
 
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _FOR_GOOD: Final = frozenset(
     {
-        KafkaError._AUTHENTICATION,
-        KafkaError._SSL,
         KafkaError._INVALID_ARG,
         KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         KafkaError.INVALID_TRANSACTION_TIMEOUT,
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.INVALID_RECORD,
@@ -53,9 +48,9 @@ class _AnyProducer:
         """`who`: for messages. Asks nobody yet. Raises TargetError for a wrong setting."""
         self._place = place
         self._who = who
-        self._complaints: deque[KafkaError] = deque(maxlen=8)
+        self._complaints = Complaints()
         self._refusal: KafkaError | None = None  # of a message that was not delivered, the newest one
-        callbacks: dict[str, Any] = {"error_cb": self._complaints.append, "on_delivery": self._refuse}
+        callbacks: dict[str, Any] = {"error_cb": self._complaints.add, "on_delivery": self._refuse}
         self._handle = self._made(lambda: Producer({**settings, **callbacks}, logger=QuietLogger()))
 
     def produce(self, send: Callable[[Producer], None], count: int, count_bytes: int) -> None:
@@ -66,21 +61,20 @@ class _AnyProducer:
         self._call("writing", lambda: send(self._handle))
         most = min(_QUEUE, _QUEUE_BYTES * count // max(count_bytes, 1))
         while len(self._handle) > most:
-            self._handle.poll(0.01)
+            self._call("writing", lambda: self._handle.poll(0.01))
 
     def _refuse(self, error: KafkaError, message: Message) -> None:
         """Why a message was not taken; the transaction's own error does not say it. Of others nothing is told."""
         del message
         self._refusal = error
-        self._complaints.append(error)
+        self._complaints.add(error)
 
     def _made(self, make: Callable[[], Any]) -> Any:
         try:
             return make()
         except KafkaException as error:
-            text = self._place.connection.hide(error.args[0].str().strip())
-            message = f"librdkafka refuses a setting: {text}"
-            raise TargetError(message, remedy="correct `properties`: see librdkafka's CONFIGURATION.md") from None
+            message, remedy = self._place.connection.refused(error.args[0].str())
+            raise TargetError(f"security or properties: {message}", remedy=remedy) from None
 
     def _call(self, doing: str, call: Callable[[], object]) -> None:
         try:
@@ -91,18 +85,27 @@ class _AnyProducer:
             raise self._failure(error.args[0], doing) from None
 
     def _failure(self, error: KafkaError, doing: str) -> Exception:
-        reasons = [error, *self._complaints]
-        worst = next((each for each in reasons if each.code() in _FOR_GOOD), error)
-        servers = self._place.connection.bootstrap_servers
-        text = self._place.connection.hide(worst.str())
-        message = f"{doing}, {self._who} at {servers}: {text}"
-        kind: type[ConnectorError] = TargetError if worst.code() in _FOR_GOOD else SinkUnavailableError
-        remedy = (
-            "set right what Kafka says: rights, the topic, its limits"
-            if kind is TargetError
-            else "see that the brokers run and can be reached; it is tried again"
-        )
-        return kind(message, remedy=remedy)
+        connection = self._place.connection
+        with suppress(KafkaException):  # a fatal one, which `error` is already
+            self._handle.poll(0)  # serves the callback that gathers the complaints
+        lately_s = max(connection.connect_timeout_s, self._place.transaction_timeout_s)
+        reasons = [error, *self._complaints.since(lately_s)]
+        worst = next((each for each in reasons if _is_final(each)), error)
+        place = f"{doing}, {self._who} at {connection.bootstrap_servers}"
+        message = f"{place}: {connection.hide(worst.str())}"
+        seen = explained(connection, worst) if is_refusal(worst) else None
+        if seen is None and worst.code() in AWAY:
+            seen = look(connection)
+        if seen is not None:
+            return TargetError(f"{place}: {seen.problem}", remedy=seen.remedy)
+        if _is_final(worst):
+            return TargetError(message, remedy="set right what Kafka says: the topic, its limits")
+        return SinkUnavailableError(message, remedy="see that the brokers run and can be reached; it is tried again")
+
+
+def _is_final(error: KafkaError) -> bool:
+    """Whether to try it again would end alike."""
+    return error.code() in _FOR_GOOD or is_refusal(error)
 
 
 class PlainProducer(_AnyProducer):

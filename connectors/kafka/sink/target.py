@@ -221,8 +221,7 @@ def in_sink_words(doing: str) -> Iterator[None]:
     try:
         yield
     except SourceAccessError as error:
-        remedy = "grant the rights: topic (describe, read, write), transactional id (describe, write)"
-        raise TargetError(f"{doing}: {error.message}", remedy=remedy) from None
+        raise TargetError(f"{doing}: {error.message}", remedy=error.remedy) from None
     except UnknownTopicError as error:
         raise TargetError(f"{doing}: {error.message}", remedy="create it, or correct `topic`") from None
     except SourceError as error:

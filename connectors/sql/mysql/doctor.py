@@ -8,7 +8,7 @@ from typing import Final
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
-from connectors.sql.address import is_verified, masked, parse
+from connectors.sql.address import masked, protection
 from connectors.sql.log import slots
 from connectors.sql.mysql import connections, probe, xa
 from connectors.sql.mysql.engine import Session
@@ -21,7 +21,6 @@ from twophase.errors import ConnectorError
 
 Ahead = Callable[[Session], Iterator[Finding]]
 
-_LOCAL_HOSTS: Final = frozenset({None, "", "localhost", "127.0.0.1", "::1"})
 _MYSQL: Final = (8, 0, 29)  # XA branches detach at PREPARE since then
 _MARIADB: Final = (10, 5, 2)  # prepared branches survive their connection since then
 _TWO_PHASE: Final = frozenset({"product", "version", "XA", "prepared transactions"})  # checks that a log does not need
@@ -116,11 +115,7 @@ def _version(session: Session) -> Iterator[Finding]:
 
 def _encryption(session: Session, url: str) -> Iterator[Finding]:
     cipher = str(session.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1])
-    verified = is_verified(url)
-    local = parse(url).host in _LOCAL_HOSTS
-    state = f"{cipher or 'none'}, {'verified' if verified else 'not verified'}"
-    remedy = "add ?ssl_ca=/path/ca.pem to the url, and the server is verified"
-    yield Finding("encryption", local or (bool(cipher) and verified), state, remedy, fatal=False)
+    yield checks.encryption(cipher, protection(url), "give ?ssl_ca=/path/ca.pem in the url, and no other option of TLS")
 
 
 def _durability(session: Session) -> Iterator[Finding]:

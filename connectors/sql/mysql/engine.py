@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from connectors.sql.address import connect_arguments
 from connectors.sql.mysql.dialect import Dialect
-from connectors.sql.mysql.errors import ServerError
+from connectors.sql.mysql.errors import ServerError, of_driver
 from connectors.sql.mysql.local_infile import LoadingConnection
 
 _SESSION: Final = {
@@ -51,9 +51,9 @@ class Session:
         try:
             proxy = _engine(url).raw_connection()
         except DBAPIError as error:
-            raise _server_error(error.orig) from None  # SQLAlchemy's own error would show its arguments
+            raise of_driver(error.orig) from None  # SQLAlchemy's own error would show its arguments
         except (pymysql.Error, OSError) as error:
-            raise _server_error(error) from None
+            raise of_driver(error) from None
         connection = proxy.driver_connection
         assert isinstance(connection, LoadingConnection)
         proxy.detach()  # the pool must not see it again: it would roll back
@@ -85,7 +85,7 @@ class Session:
                 cursor.execute(statement, values)
                 return list(cursor.fetchall())
         except (pymysql.Error, OSError, ValueError) as error:
-            raise _server_error(error) from error
+            raise of_driver(error) from error
 
     def send(self, statement: str | bytes, payload: memoryview | None = None) -> int:
         """Run a statement that is no format string, with the file that it may ask for; returns the rows it changed."""
@@ -94,7 +94,7 @@ class Session:
         try:
             return self.driver.query(statement)
         except (pymysql.Error, OSError) as error:
-            raise _server_error(error) from error
+            raise of_driver(error) from error
 
     def warnings(self) -> Sequence[tuple[int, str]]:
         """Number and text of the last statement's warnings; those that the server did not keep come as number 0."""
@@ -125,13 +125,6 @@ class Session:
 def quote(name: str) -> str:
     """An identifier in backticks, for `Session.execute`."""
     return _PREPARER.quote_identifier(name)
-
-
-def _server_error(error: BaseException | None) -> ServerError:
-    number, text = (*getattr(error, "args", ()), 0, "")[:2]
-    if isinstance(number, int) and number:
-        return ServerError(number, str(text))
-    return ServerError(0, f"the connection is closed ({type(error).__name__})")
 
 
 @lru_cache(maxsize=16)

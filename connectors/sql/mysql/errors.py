@@ -113,6 +113,7 @@ _TARGET: Final = frozenset(
         3948,  # LOCAL not allowed
     }
 )
+_LOGIN: Final = frozenset({1045, 1130, 1251, 1524, 1698, 1820, 1862, 2054, 2059, 3118, 3159})  # of _TARGET
 _ROLLED_BACK: Final = frozenset({1402, 1613, 1614})  # XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK
 _XA: Final = frozenset({1397, 1398, 1399, 1400, 1440}) | _ROLLED_BACK
 
@@ -165,6 +166,14 @@ class ServerError(StatementError):
         return connector_error(doing, self)
 
 
+def of_driver(error: BaseException | None) -> ServerError:
+    """What the driver has raised."""
+    number, text = (*getattr(error, "args", ()), 0, "")[:2]
+    if isinstance(number, int) and number:
+        return ServerError(number, str(text))
+    return ServerError(0, f"the connection is closed ({type(error).__name__})")
+
+
 def is_row_fault(number: int) -> bool:
     """Whether the number, of an error or of a warning, speaks about a row's values."""
     return number in _ROW
@@ -173,19 +182,34 @@ def is_row_fault(number: int) -> bool:
 def connector_error(doing: str, error: ServerError) -> ConnectorError:
     """The error that the rest of the framework understands; `doing` names the sink and what was tried."""
     message = f"{doing}: {error.text} (error {error.number})"
-    if "CERTIFICATE_VERIFY_FAILED" in error.text:
-        return TargetError(message, remedy="give the server's certificate authority as ssl_ca in the URL")
+    if remedy := _remedy_of_tls(error.text):
+        return TargetError(message, remedy=remedy)
     if error.number == _NO_DATABASE:
         return TargetError(f"{doing}: the sink's url names no database", remedy="end the url with /<database>")
     if error.number in _CONNECTION or error.number in _BUSY:
         return SinkUnavailableError(message, remedy=_remedy_of_waiting(error.number))
     if error.number in _ROW:
         return BadRowError(message, remedy="correct the row in a transform, or widen the column")
+    if error.number in _LOGIN:
+        return TargetError(message, remedy="correct user name and password in the url, and what the user must show")
     if error.number in _TARGET:
         return TargetError(message, remedy="`eos doctor` shows what the user may do and what the table looks like")
     if error.number in _XA:
         return PrepareError(message, remedy="the checkpoint is aborted and run again")
     return SinkError(message, remedy="look the number up in the server's manual; `eos doctor` checks the rest")
+
+
+def _remedy_of_tls(text: str) -> str:
+    """What to do where one of the two does not like the other's certificate; empty: that is not it."""
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        if "expired" in text:
+            return "have the server's certificate renewed, and see that this machine's clock is right"
+        if "mismatch" in text:
+            return "name the server in the url as its certificate does, or have one made for that name"
+        return "give the authority of the server's certificate as ssl_ca in the url (docs/security.md)"
+    if "SSL is required but" in text:
+        return "switch TLS on at the server: towards another machine it is wanted, unless the url says ssl_disabled"
+    return "the server does not take this client's certificate: see ssl_cert and ssl_key" if "ALERT" in text else ""
 
 
 def _remedy_of_waiting(number: int) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from typing import Final
 
 from sqlalchemy import URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from connectors.tls_options import Protection, of_postgres
 from twophase.errors import SpecError
 
 _FORM: Final = "postgresql+psycopg://user:password@host:5432/database"
@@ -35,6 +38,12 @@ def masked(url: str) -> str:
     return f"{host}/{parsed.database}" if parsed.database else host
 
 
+def protection(url: str) -> Protection:
+    """How the way to the server is protected."""
+    parsed = parse(url)
+    return of_postgres(parsed.host, parsed.query)
+
+
 def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
     """What SQLAlchemy is given for a URL of ours: libpq's own options stay in it (`sslmode`, `sslrootcert`)."""
     arguments: dict[str, object] = {
@@ -42,5 +51,20 @@ def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
         "connect_timeout": _CONNECT_TIMEOUT_S,
         "tcp_user_timeout": _NETWORK_TIMEOUT_MS,
         "keepalives_idle": 30,
+        **_tls(url),
     }
     return parse(url), arguments
+
+
+def _tls(url: str) -> dict[str, object]:
+    """Verified, host name included, unless the URL says otherwise. libpq by itself would take what it gets."""
+    if protection(url) is not Protection.FULL:
+        return {}
+    query = parse(url).query
+    authorities = {} if "sslrootcert" in query else {"sslrootcert": _authorities()}
+    return {**({} if "sslmode" in query else {"sslmode": "verify-full"}), **authorities}
+
+
+def _authorities() -> str:
+    """Of this machine, where Python finds them: the libpq that comes with the driver looks elsewhere."""
+    return os.environ.get("PGSSLROOTCERT") or ssl.get_default_verify_paths().cafile or "system"

@@ -11,7 +11,7 @@ from connectors.log.place import late_refusal
 from connectors.sql import checks
 from connectors.sql.log import slots
 from connectors.sql.partitioning import Partitioning
-from connectors.sql.postgres.address import masked, parse
+from connectors.sql.postgres.address import masked, protection
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.target import Target, find_target, missing
@@ -22,7 +22,6 @@ from twophase.errors import ConnectorError
 Ahead = Callable[[Session], Iterator[Finding]]
 
 _OLDEST: Final = 130000
-_LOCAL_HOSTS: Final = (None, "", "localhost", "127.0.0.1", "::1")
 _TWO_PHASE: Final = frozenset({"prepared transactions", "PREPARE TRANSACTION"})  # checks that a log does not need
 _DRIVER: Final = 2  # connections: one on which it commits, and one for what a start asks
 _SETTINGS: Final = "in postgresql.conf, or by ALTER SYSTEM; then restart the server"
@@ -88,12 +87,8 @@ def _version(session: Session) -> Iterator[Finding]:
 
 def _encryption(session: Session, url: str) -> Iterator[Finding]:
     rows = session.execute("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
-    encrypted = bool(rows and rows[0][0])
-    verified = parse(url).query.get("sslmode") == "verify-full"
-    state = f"{rows[0][1] if encrypted else 'none'}, {'verified' if verified else 'not verified'}"
-    remedy = "add ?sslmode=verify-full&sslrootcert=/path/ca.pem to the url, and the server is verified"
-    local = parse(url).host in _LOCAL_HOSTS
-    yield Finding("encryption", local or (encrypted and verified), state, remedy, fatal=False)
+    cipher = str(rows[0][1]) if rows and rows[0][0] else ""
+    yield checks.encryption(cipher, protection(url), "give ?sslrootcert=/path/ca.pem in the url, and no other sslmode")
 
 
 def _durability(session: Session) -> Iterator[Finding]:

@@ -27,6 +27,15 @@ _OF_THE_CLIENT: Final = "XX000"
 _FOR_GOOD: Final = ("authentication failed", "does not exist", "pg_hba.conf", "permission denied", "not permitted")
 """In the words with which a server refuses a connection whenever it is asked. Any other refusal is waited for."""
 
+_TLS: Final = (
+    "certificate",
+    "does not match host name",
+    "server does not support SSL",
+    "private key file",
+    "alert",
+)
+"""In the words with which libpq, or the other side, refuses the other one's TLS."""
+
 _GONE: Final = frozenset({"", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})  # and class 08
 _BUSY_CLASSES: Final = ("08", "53", "57", "58")
 _BUSY: Final = frozenset({"40001", "40P01", _LOCK_NOT_AVAILABLE, "25006", *_GONE})
@@ -89,6 +98,10 @@ class ServerError(StatementError):
     def connector_error(self, doing: str) -> ConnectorError:
         """See StatementError."""
         message = f"{doing}: {self.text}" + (f" (SQLSTATE {self.code})" if self.code else "")
+        if self.code == _REFUSED and any(words in self.text for words in _TLS):
+            return TargetError(message, remedy=_remedy_of_tls(self.text))
+        if self.code.startswith("28"):
+            return TargetError(message, remedy="correct user name and password in the url; see what pg_hba.conf asks")
         if _SWITCHED_OFF in self.text:
             return TargetError(message, remedy="set max_prepared_transactions and restart the server; see `eos doctor`")
         if self.code in _BUSY or self.code.startswith(_BUSY_CLASSES):
@@ -100,6 +113,18 @@ class ServerError(StatementError):
         if self.code.startswith(_TARGET_CLASSES):
             return TargetError(message, remedy="`eos doctor` shows what the user may do and what the table looks like")
         return SinkError(message, remedy="look the code up in the server's manual; `eos doctor` checks the rest")
+
+
+def _remedy_of_tls(text: str) -> str:
+    if "expired" in text:
+        return "have the certificate renewed, and see that the machines' clocks are right"
+    if "does not match host name" in text:
+        return "name the server in the url as its certificate does, or have one made for that name"
+    if "does not support SSL" in text:
+        return "switch TLS on at the server: towards another machine it is wanted, unless the url gives another sslmode"
+    if "verify failed" in text or "root certificate" in text:
+        return "give the authority of the server's certificate as sslrootcert in the url, or have it renewed if expired"
+    return "the server asks for another certificate of this client: see sslcert and sslkey"
 
 
 def _remedy_of_waiting(error: ServerError) -> str:
@@ -126,9 +151,17 @@ def not_connected(error: BaseException | None) -> ServerError:
     """Why there is no connection. libpq gives no SQLSTATE here; a refusal begins with FATAL where a server gives it."""
     text = str(error)
     refused = "FATAL:" in text and any(words in text for words in _FOR_GOOD)
+    refused = refused or any(words in text for words in _TLS)
     return ServerError(_REFUSED if refused else "", text.strip())
 
 
 def rolled_back(statement: str) -> ServerError:
     """Of a transaction that has met an error before."""
     return ServerError(_FAILED_TRANSACTION, f"the server rolled back instead of {statement.partition(' ')[0]}")
+
+
+def of_driver(error: BaseException | None) -> ServerError:
+    """What the driver has raised, connected or not."""
+    if isinstance(error, psycopg.Error) and error.sqlstate:
+        return server_error(error, closed=False)
+    return not_connected(error)

@@ -1,0 +1,55 @@
+"""Which of the client's errors are brokers' refusals, and what to do about each. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+RIGHTS: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+_LOGIN: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+    }
+)
+_ALERT: Final = re.compile(r"SSL alert number (4[0-9]|70|112|116)\b")  # RFC 8446, 6.2: about certificates, or the offer
+_CUT: Final = re.compile(r"Local: (Broker transport failure|Timed out)|Request timed out|Disconnected")
+"""In the words for a login that was not answered: brokers that are just going down or coming up."""
+
+_GRANT: Final = "grant the rights to the principal of this client: docs/security.md has the commands"
+_LOG_IN: Final = (
+    "correct security.sasl: username, password, and a mechanism that the listener has and the user is known to"
+)
+_OWN_CERTIFICATE: Final = (
+    "the brokers do not take this client's certificate, or ask for one: give security.tls.certificate and key, of an "
+    "authority that they know"
+)
+_TRUST: Final = "give the authority of the brokers' certificates as security.tls.ca"
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """Whether the brokers will refuse this client again; False for an outage, and for what waiting may cure."""
+    text = error.str()
+    if _ALERT.search(text):
+        return True
+    return error.code() in RIGHTS or (error.code() in {*_LOGIN, KafkaError._SSL} and not _CUT.search(text))
+
+
+def remedy_of(error: KafkaError) -> str:
+    """What to do about a refusal."""
+    if error.code() in RIGHTS:
+        return _GRANT
+    if error.code() in _LOGIN:
+        return _LOG_IN
+    return _OWN_CERTIFICATE if _ALERT.search(error.str()) else _TRUST

@@ -1,0 +1,135 @@
+"""`security` of a Kafka entry: TLS and SASL in the spec's words, turned into librdkafka's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from connectors.spec.fields import BootstrapServers, NonEmpty
+from connectors.spec.model import Strict, wrong
+from connectors.spec.settings import LocalPath
+from connectors.tls_options import KAFKA_FILES, NO_FILES, Protection, of_kafka
+
+_OURS: Final = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "https.")
+"""Settings that `security` writes, by how they begin."""
+
+
+class Tls(Strict):
+    """`security: {tls: …}`. Its files must be under these paths wherever tasks run."""
+
+    ca: LocalPath | None = None
+    """PEM file of the authorities that the brokers' certificates must come from; without it those of the machine."""
+    certificate: LocalPath | None = None
+    """PEM file of the client's own certificate, where brokers ask for one."""
+    key: LocalPath | None = None
+    """PEM file of the certificate's private key."""
+    key_password: NonEmpty | None = None
+    """Of the key's file; best as `${env:NAME}`."""
+    verify_host_name: bool = True
+    """`false`: any certificate of the authority will do, whatever host it is for: another server may pose as a
+    broker."""
+
+    @model_validator(mode="after")
+    def _certificate_with_its_key(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            there, missing = ("key", "certificate") if self.certificate is None else ("certificate", "key")
+            raise wrong(f"{there} without {missing}", "both, or neither", at=there)
+        if self.key_password is not None and self.key is None:
+            raise wrong("key_password without key", "key: client.key", at="key_password")
+        return self
+
+    def settings(self) -> dict[str, str]:
+        """librdkafka's."""
+        found = {
+            "ssl.ca.location": self.ca,
+            "ssl.certificate.location": self.certificate,
+            "ssl.key.location": self.key,
+            "ssl.key.password": self.key_password,
+        }
+        algorithm = "https" if self.verify_host_name else "none"
+        given = {name: str(value) for name, value in found.items() if value is not None}
+        return {**given, "ssl.endpoint.identification.algorithm": algorithm}
+
+
+class Sasl(Strict):
+    """`security: {sasl: …}`: who the client says that it is."""
+
+    mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = "SCRAM-SHA-512"
+    """With SCRAM the password itself never travels."""
+    username: NonEmpty
+    """The principal is `User:` and this."""
+    password: NonEmpty
+    """Best as `${env:NAME}` or `${file:/run/secrets/name}`."""
+
+    def settings(self) -> dict[str, str]:
+        """librdkafka's. Contains the password."""
+        return {
+            "sasl.mechanism": self.mechanism,
+            "sasl.username": self.username,
+            "sasl.password": self.password,
+        }
+
+
+class KafkaSecurity(Strict):
+    """`security` of a Kafka source or sink. Encrypted and verified unless it says otherwise in so many words."""
+
+    encrypt: bool = True
+    """`false`: records travel in plain text, and only `sasl` is left."""
+    tls: Tls = Tls()
+    """How brokers prove who they are, and the client by a certificate."""
+    sasl: Sasl | None = None
+    """How the client proves who it is, if not by a certificate."""
+
+    @model_validator(mode="after")
+    def _tells_nothing_in_plain_text(self) -> Self:
+        if not self.encrypt and self.tls != Tls():
+            raise wrong("tls where nothing is encrypted", "encrypt: true", at="tls")
+        if not self.encrypt and self.sasl is None:
+            raise wrong("nothing is encrypted, and nobody proves who he is", "no `security` at all", at="encrypt")
+        if not self.encrypt and self.sasl is not None and self.sasl.mechanism == "PLAIN":
+            raise wrong("PLAIN would send the password in plain text", "SCRAM-SHA-512", "encrypt: true", at="encrypt")
+        return self
+
+    def settings(self) -> dict[str, str]:
+        """librdkafka's. Contains passwords."""
+        protocol = ("sasl_" if self.sasl else "") + ("ssl" if self.encrypt else "plaintext")
+        tls = self.tls.settings() if self.encrypt else {}
+        return {"security.protocol": protocol, **tls, **(self.sasl.settings() if self.sasl else {})}
+
+
+class Secured(Strict):
+    """What entries of a cluster have in common: how its clients are secured, and librdkafka's settings."""
+
+    name: str
+    connector: str
+    bootstrap_servers: BootstrapServers
+    """`host:port`, or several with commas."""
+    security: KafkaSecurity | None = None
+    """TLS and SASL. Without it the client speaks as `properties` say, in plain text if they say nothing."""
+    properties: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _secured_in_one_place(self) -> Self:
+        twice = next((name for name in self.properties if name.startswith(_OURS)), None)
+        if self.security is not None and twice is not None:
+            raise wrong(f"'{twice}' beside `security`, which says the same", "one of the two", at="security")
+        return self
+
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """All settings of librdkafka that the entry gives. Contains passwords."""
+        return {**self.properties, **(self.security.settings() if self.security else {})}
+
+    @property
+    def security_files(self) -> list[Path]:
+        """Files that the client reads wherever it runs: here and on each worker."""
+        settings = self.client_properties
+        named = [settings[name] for name in KAFKA_FILES if name in settings]
+        return [Path(name) for name in named if name not in NO_FILES]
+
+    @property
+    def protection(self) -> Protection:
+        """Of the way to the brokers, whichever of the two says it."""
+        return of_kafka(self.bootstrap_servers, self.client_properties)

@@ -1,0 +1,98 @@
+"""What URLs and settings say about TLS: which files it takes, and what it leaves open. Pure; imports no client."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+KAFKA_FILES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location")
+"""Settings of librdkafka that name a file, which is read wherever the client runs."""
+
+MYSQL_FILES: Final = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
+"""The same as options of a URL."""
+
+POSTGRES_FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+"""The same as libpq calls them."""
+
+NO_FILES: Final = frozenset({"probe", "system", ""})
+"""What may stand in the place of a path."""
+
+Query = Mapping[str, str | tuple[str, ...]]
+
+
+class Protection(Enum):
+    """How a connection is protected, in words that say what is left open."""
+
+    FULL = ""
+    LOCAL = " "  # nothing is said, on this machine: it does not leave it
+    ANY_HOST = "host names are not verified: whoever has a certificate of the authority may pose as the server"
+    UNVERIFIED = "encrypted, but no certificate is verified: anybody may pose as the server"
+    NONE = "it may travel in plain text, and nobody proves to be the server"
+
+    @property
+    def open(self) -> str:
+        """What is not protected; empty where nothing is."""
+        return self.value.strip()
+
+
+def is_local(host: str | None) -> bool:
+    """Whether a connection to this host stays on this machine: loopback addresses, and sockets of files."""
+    if not host or host.startswith(("/", "@")):
+        return True
+    name = host.strip("[]").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def of_mysql(host: str | None, query: Query) -> Protection:
+    """Of a URL of MySQL or MariaDB: verified, host name included, unless it says otherwise in so many words."""
+    wanted = is_on(query, "ssl", default=not _stays(host, query))
+    if is_on(query, "ssl_disabled", default=False):
+        return Protection.NONE
+    if not wanted and not any(name in query for name in MYSQL_FILES):
+        return Protection.NONE if "ssl" in query else Protection.LOCAL
+    if not is_on(query, "ssl_verify_cert", default=True):
+        return Protection.UNVERIFIED
+    identity = is_on(query, "ssl_verify_identity", default=is_on(query, "ssl_check_hostname", default=True))
+    return Protection.FULL if identity else Protection.ANY_HOST
+
+
+def of_postgres(host: str | None, query: Query) -> Protection:
+    """Of a URL of PostgreSQL: as its `sslmode` says; without one verified, unless it is on this machine."""
+    modes = {"verify-full": Protection.FULL, "verify-ca": Protection.ANY_HOST, "require": Protection.UNVERIFIED}
+    if "sslmode" in query:
+        return modes.get(str(query["sslmode"]), Protection.NONE)
+    asked = any(name in query for name in POSTGRES_FILES)
+    return Protection.FULL if asked or not _stays(host, query) else Protection.LOCAL
+
+
+def of_kafka(bootstrap_servers: str, settings: Mapping[str, str]) -> Protection:
+    """Of librdkafka's settings."""
+    protocol = settings.get("security.protocol", "plaintext").lower()
+    if protocol not in ("ssl", "sasl_ssl"):
+        hosts = [server.rpartition(":")[0] or server for server in bootstrap_servers.split(",")]
+        return Protection.LOCAL if all(map(is_local, hosts)) else Protection.NONE
+    if settings.get("enable.ssl.certificate.verification", "true").lower() in ("false", "0", "f"):
+        return Protection.UNVERIFIED
+    checked = settings.get("ssl.endpoint.identification.algorithm", "https").lower() != "none"
+    return Protection.FULL if checked else Protection.ANY_HOST
+
+
+def _stays(host: str | None, query: Query) -> bool:
+    """Whether a URL leads to this machine: an option of it may name another host, or a file that does."""
+    if any(name in query for name in ("service", "servicefile", "read_default_file", "read_default_group")):
+        return False
+    named = [query[name] for name in ("host", "hostaddr") if name in query]
+    hosts = ",".join(value if isinstance(value, str) else ",".join(value) for value in named) or host or ""
+    return all(map(is_local, hosts.split(",")))
+
+
+def is_on(query: Query, key: str, *, default: bool) -> bool:
+    """A switch among the options of a URL."""
+    return str(query.get(key, default)).lower() in ("1", "true", "yes", "on")

@@ -1,0 +1,151 @@
+"""`security` of Kafka entries, what a spec leaves open on the way, and that no password of it is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.spec import SpecMistakesError, exposures, load_spec
+from connectors.spec.spec import Spec
+from spark_jobs.cli import output, run_command_line
+from spark_jobs.page.effective import effective
+
+_SPEC = """\
+pipeline: orders
+checkpoint: {location: state%(head)s}
+sources:
+  - name: s
+    connector: kafka
+    bootstrap_servers: %(servers)s
+    topics: [t]
+    format: {type: string}
+    %(security)s
+sinks:
+  - {name: out, from: s, connector: %(sink)s}
+"""
+_FILE = "sqlite, path: x.db, table: t, commit: write-ahead-log"
+_SCRAM = "sasl: {username: orders, password: hunter22}"
+
+
+def load(
+    tmp_path: Path, security: str = "", servers: str = "k.example.com:9093", sink: str = _FILE, head: str = ""
+) -> Spec:
+    path = tmp_path / "spec.yaml"
+    path.write_text(_SPEC % {"security": security, "servers": servers, "sink": sink, "head": head})
+    return load_spec(path, {})
+
+
+def settings(spec: Spec) -> dict[str, str]:
+    return spec.sources[0].client_properties
+
+
+def test_tls_and_scram_are_what_security_means(tmp_path: Path) -> None:
+    spec = load(tmp_path, f"security: {{tls: {{ca: certs/ca.pem}}, {_SCRAM}}}")
+    assert settings(spec) == {
+        "security.protocol": "sasl_ssl",
+        "ssl.ca.location": str(tmp_path / "certs" / "ca.pem"),
+        "ssl.endpoint.identification.algorithm": "https",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "orders",
+        "sasl.password": "hunter22",
+    }
+    assert exposures(spec) == []
+
+
+@pytest.mark.parametrize(
+    ("security", "protocol"),
+    [
+        ("security: {}", "ssl"),
+        (f"security: {{{_SCRAM}}}", "sasl_ssl"),
+        ("security: {tls: {certificate: c.crt, key: c.key, key_password: locked-up}}", "ssl"),
+        (f"security: {{encrypt: false, {_SCRAM}}}", "sasl_plaintext"),
+        ("security: {sasl: {mechanism: PLAIN, username: u, password: hunter22}}", "sasl_ssl"),
+    ],
+)
+def test_protocols(tmp_path: Path, security: str, protocol: str) -> None:
+    assert settings(load(tmp_path, security))["security.protocol"] == protocol
+
+
+@pytest.mark.parametrize(
+    ("security", "found"),
+    [
+        ("security: {encrypt: false}", "nothing is encrypted, and nobody proves who he is"),
+        (f"security: {{encrypt: false, tls: {{ca: x}}, {_SCRAM}}}", "tls where nothing is encrypted"),
+        ("security: {encrypt: false, sasl: {mechanism: PLAIN, username: u, password: hunter22}}", "in plain text"),
+        ("security: {tls: {certificate: c.crt}}", "certificate without key"),
+        ("security: {tls: {key: c.key}}", "key without certificate"),
+        ("security: {tls: {key_password: locked-up}}", "key_password without key"),
+        ("security: {sasl: {mechanism: GSSAPI, username: u, password: hunter22}}", "wrong value: 'GSSAPI'"),
+        ("security: {sasl: {username: u}}", "missing key 'password'"),
+        ("security: {tls: {verify: false}}", "unknown key 'verify'"),
+        (f"security: {{{_SCRAM}}}\n    properties: {{sasl.mechanism: PLAIN}}", "'sasl.mechanism' beside `security`"),
+        ("security: {}\n    properties: {ssl.ca.location: x}", "'ssl.ca.location' beside `security`"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path: Path, security: str, found: str) -> None:
+    with pytest.raises(SpecMistakesError) as failure:
+        load(tmp_path, security)
+    assert found in str(failure.value)
+    assert "hunter22" not in str(failure.value)
+
+
+_OPEN: dict[str, dict[str, Any]] = {
+    "plain text": {},
+    "without TLS": {"security": f"security: {{encrypt: false, {_SCRAM}}}"},
+    "any host": {"security": "security: {tls: {verify_host_name: false}}"},
+    "any host, on this machine": {
+        "security": "security: {tls: {verify_host_name: false}}",
+        "servers": "localhost:9093",
+    },
+    "any host by properties": {
+        "security": "properties: {security.protocol: ssl, ssl.endpoint.identification.algorithm: none}"
+    },
+    "any certificate": {"security": "properties: {security.protocol: SSL, enable.ssl.certificate.verification: false}"},
+}
+_PROTECTED = {"security": "security: {}"}
+_OPEN_ELSEWHERE: dict[str, dict[str, Any]] = {
+    "sink out": {"sink": 'mysql, url: "mysql+pymysql://u:p@db/d?ssl_disabled=true", table: t, commit: two-phase'},
+    "sink out by host": {
+        "sink": 'postgresql, url: "postgresql://u:p@db/d?sslmode=require", table: t, commit: two-phase'
+    },
+    "sink out by option": {
+        "sink": 'postgresql, url: "postgresql://u:p@/d?host=db&sslmode=prefer", table: t, commit: two-phase'
+    },
+    "head": {"head": ', head: "postgresql://u:p@db/d?sslmode=disable"'},
+}
+
+
+@pytest.mark.parametrize("given", _OPEN.values(), ids=_OPEN)
+def test_validate_says_what_is_open_of_a_source(
+    tmp_path: Path, given: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "as_json", False)
+    (found,) = exposures(load(tmp_path, **given))
+    assert found.of == "source s"
+    assert run_command_line(["validate", str(tmp_path / "spec.yaml")]) == 0
+    shown = capsys.readouterr().out
+    assert "What is not protected" in shown
+    assert found.what[:40] in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(("of", "given"), _OPEN_ELSEWHERE.items(), ids=_OPEN_ELSEWHERE)
+def test_validate_says_what_is_open_elsewhere(tmp_path: Path, of: str, given: dict[str, Any]) -> None:
+    (found,) = exposures(load(tmp_path, **_PROTECTED, **given))
+    assert of.startswith(found.of)
+
+
+def test_nothing_is_open_on_this_machine(tmp_path: Path) -> None:
+    sink = 'mysql, url: "mysql+pymysql://u:p@localhost/d", table: t, commit: two-phase'
+    assert exposures(load(tmp_path, servers="127.0.0.1:9092,[::1]:9092", sink=sink)) == []
+
+
+def test_no_password_is_shown(tmp_path: Path) -> None:
+    tls = "tls: {certificate: c, key: k, key_password: locked-up}"
+    spec = load(tmp_path, f"security: {{{tls}, {_SCRAM}}}")
+    for shown in (effective(spec), repr(spec), spec.text, spec.mask("hunter22 locked-up")):
+        assert "hunter22" not in shown
+        assert "locked-up" not in shown
+    short = load(tmp_path, "security: {sasl: {username: u, password: abc}}")
+    assert "password: '***'" in effective(short)
