@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, sleep
 from typing import Any, Final
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from connectors.kafka.client import Client
@@ -59,8 +59,11 @@ def _offsets(client: Client, splits: Iterable[str], spec: Callable[[], OffsetSpe
     while missing:
         moving: list[str] = []
         for split, future in _ask_offsets(client, missing, spec).items():
+            doing = f"offsets of {split}"
             try:
-                found[split] = int(client.result_of(future, f"offsets of {split}").offset)
+                found[split] = int(client.result_of(future, doing).offset)
+                if found[split] == OFFSET_INVALID:  # librdkafka tells so, as no error, that the leader has not answered
+                    raise client.no_answer(doing, client.connection.connect_timeout_s)
             except SourceError:
                 if not _is_moving(future) or monotonic() > deadline:
                     raise

@@ -42,6 +42,8 @@ _TUNING: Final[Mapping[str, str | int]] = {
     "fetch.wait.max.ms": 10,
     "fetch.queue.backoff.ms": 10,
     "reconnect.backoff.max.ms": 2_000,
+    # A connection on which nothing is answered for so long is made anew: within the time for which a reader is patient.
+    "socket.timeout.ms": 20_000,
 }
 
 

@@ -83,6 +83,22 @@ class Containers:
         """Start MySQL again, on the same data."""
         self._start("mysql")
 
+    def pause_database(self) -> None:
+        """Have MySQL do nothing any more."""
+        _run(["docker", "pause", self._container("mysql")])
+
+    def resume_database(self) -> None:
+        """Let it go on."""
+        _run(["docker", "unpause", self._container("mysql")])
+
+    def pause_kafka(self) -> None:
+        """Have the broker do nothing any more."""
+        _run(["docker", "pause", self._container("kafka")])
+
+    def resume_kafka(self) -> None:
+        """Let it go on."""
+        _run(["docker", "unpause", self._container("kafka")])
+
     def kill_kafka(self) -> None:
         """End the broker at once."""
         self._kill("kafka")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 from integration_tests.services.kafka_native import KafkaNative
 from integration_tests.services.mariadb_native import MariadbNative
@@ -55,6 +56,22 @@ class Native:
         """Start MariaDB again."""
         self.up()
 
+    def pause_database(self) -> None:
+        """Have MariaDB do nothing any more."""
+        self._signal("mariadb", signal.SIGSTOP)
+
+    def resume_database(self) -> None:
+        """Let it go on."""
+        self._signal("mariadb", signal.SIGCONT)
+
+    def pause_kafka(self) -> None:
+        """Have the broker do nothing any more."""
+        self._signal("kafka", signal.SIGSTOP)
+
+    def resume_kafka(self) -> None:
+        """Let it go on."""
+        self._signal("kafka", signal.SIGCONT)
+
     def kill_kafka(self) -> None:
         """End the broker at once."""
         self._processes()["kafka"].kill()
@@ -99,6 +116,9 @@ class Native:
     def _processes(self) -> dict[str, ServerProcess]:
         documents = self._state.load().get("processes", {})
         return {name: ServerProcess.from_json(document) for name, document in documents.items()}
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        os.kill(self._processes()[name].pid, number)
 
     def _running(self, name: str) -> bool:
         process = self._processes().get(name)

@@ -23,6 +23,18 @@ class Control(Protocol):
     def start_database(self) -> None:
         """Start the database server; returns when it answers."""
 
+    def pause_database(self) -> None:
+        """Have the database server do nothing any more, with its connections open (SIGSTOP)."""
+
+    def resume_database(self) -> None:
+        """Let it go on where it was."""
+
+    def pause_kafka(self) -> None:
+        """Have the broker do nothing any more, with its connections open (SIGSTOP)."""
+
+    def resume_kafka(self) -> None:
+        """Let it go on where it was."""
+
     def kill_kafka(self) -> None:
         """End the broker at once; returns when it is gone.
 
@@ -66,6 +78,22 @@ class Services:
     def start_database(self) -> None:
         """Start the database server again and wait until it answers."""
         self._controlled().start_database()
+
+    def pause_database(self) -> None:
+        """Have the database server do nothing any more, with its connections open."""
+        self._controlled().pause_database()
+
+    def resume_database(self) -> None:
+        """Let it go on where it was."""
+        self._controlled().resume_database()
+
+    def pause_kafka(self) -> None:
+        """Have the broker do nothing any more, with its connections open."""
+        self._controlled().pause_kafka()
+
+    def resume_kafka(self) -> None:
+        """Let it go on where it was."""
+        self._controlled().resume_kafka()
 
     def kill_kafka(self) -> None:
         """End the broker at once."""
