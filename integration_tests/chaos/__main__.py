@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -35,6 +36,7 @@ def run(
     only: Annotated[list[str] | None, typer.Option(help="a kind of fault, again and again for several")] = None,
 ) -> None:
     """Run rounds until the time is over. Ends with one JSON line; exit code 1 if anything is lost or doubled."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it has started is ended
     chosen = seed if seed is not None else secrets.randbelow(1_000_000)
     until_s = time.monotonic() + 60 * minutes
     postgres = Postgres()

@@ -1,47 +1,45 @@
-"""The wall clock of the product's own processes, which can jump (libfaketime); the machine's is never touched."""
+"""The wall clock of the product's own processes, which can jump; the machine's is never touched."""
 
 from __future__ import annotations
 
+import shutil
+import struct
+import subprocess
 from pathlib import Path
 from typing import Final
 
 from integration_tests.services.debian import install
 from integration_tests.services.values import ServiceError
 
-_NAMES: Final = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1")
+_SOURCE: Final = Path(__file__).with_suffix(".c")
+_PACKAGES: Final = ("gcc", "libc6-dev")
 
 
 class Clock:
-    """`environment` is for a process whose clock this is. `is_real`: otherwise it cannot jump."""
+    """`environment` is for a process whose clock this is. `is_real`: otherwise there is no compiler, and no jump."""
 
     def __init__(self, folder: Path) -> None:
         self._offset = folder / "clock"
-        library = _library()
-        self.is_real = library is not None
-        self.environment = {
-            "LD_PRELOAD": str(library),
-            "FAKETIME_TIMESTAMP_FILE": str(self._offset),
-            "FAKETIME_CACHE_DURATION": "1",  # seconds until a jump is seen
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_DONT_RESET": "1",
-        }
-        self.jump("+0")
+        self._offset.write_bytes(_seconds(0))
+        library = folder / "clock.so"
+        self.is_real = _compiled(library)
+        self.environment = {"LD_PRELOAD": str(library), "EOS_CLOCK": str(self._offset)}
 
-    def jump(self, offset: str) -> None:
-        """So many seconds before or behind the machine's clock, from now on: `+3600`, `-40`."""
-        fresh = self._offset.with_suffix(".new")
-        fresh.write_text(f"{offset}\n")
-        fresh.replace(self._offset)
+    def jump(self, offset_s: int) -> None:
+        """So many seconds before or behind the machine's clock, from now on."""
+        with self._offset.open("r+b") as file:  # in place: processes have it mapped
+            file.write(_seconds(offset_s))
 
 
-def _library() -> Path | None:
-    if (found := _found()) is None:
+def _seconds(offset_s: int) -> bytes:
+    return struct.pack("@l", offset_s)
+
+
+def _compiled(library: Path) -> bool:
+    if shutil.which("cc") is None:
         try:
-            install("libfaketime", ["libfaketime"])
+            install("a C compiler", _PACKAGES)
         except ServiceError:
-            return None
-    return found or _found()
-
-
-def _found() -> Path | None:
-    return next((path for name in _NAMES for path in Path("/").glob(name.removeprefix("/"))), None)
+            return False
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-Wall", "-o", library, _SOURCE, "-ldl"], check=True)
+    return True
