@@ -1,6 +1,6 @@
 # The commands of this project; `make` alone lists them. Each one sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit matrix image demo chaos bench screenshots check format clean
+.PHONY: help setup test test-unit matrix image demo chaos soak bench screenshots check format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -27,6 +27,10 @@ chaos: ## faults of every kind against a pipeline under load, MINUTES=10 long (S
 	@scripts/setup
 	@.venv/bin/python -m integration_tests.chaos run --minutes $(or $(MINUTES),10) --log $(or $(LOG),chaos.jsonl) \
 	  $(if $(SEED),--seed $(SEED))
+
+soak: ## thousands of checkpoints at full speed: nothing may grow (CHECKPOINTS=5000, half an hour)
+	@scripts/setup
+	@.venv/bin/python -m integration_tests.soak --checkpoints $(or $(CHECKPOINTS),5000)
 
 bench: ## measure the rates, beside the machine's raw limit
 	@scripts/bench

@@ -77,6 +77,16 @@ class Product:
                 process.kill()
             raise
 
+    @property
+    def pid(self) -> int:
+        """Of the driver."""
+        return self._process.pid
+
+    def check(self) -> None:
+        """Raise RuntimeError, with its last words, if it has ended."""
+        if self._process.poll() is not None:
+            raise RuntimeError(f"it has ended:\n{(self.folder / 'log').read_text()[-2000:]}")
+
     def tree(self) -> list[psutil.Process]:
         """The driver, its JVM and the Python workers, as long as there is a driver."""
         try:

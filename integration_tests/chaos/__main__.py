@@ -17,6 +17,7 @@ from integration_tests.chaos import log as logs
 from integration_tests.chaos.arena import possible_kinds, stack
 from integration_tests.chaos.plan import KINDS, round_of
 from integration_tests.chaos.round import fight
+from integration_tests.chaos.trials import trials
 from integration_tests.services import obtain
 from integration_tests.services.postgres_native import Postgres
 
@@ -72,6 +73,17 @@ def sum_up(files: Annotated[list[Path], typer.Argument(help="logs of runs")]) ->
     found = logs.summed([line for file in files for line in logs.read(file)])
     print(json.dumps(found, indent=2))
     raise typer.Exit(0 if found["verdict"] == "exactly once" else 1)
+
+
+@app.command("trials")
+def run_trials(
+    kind: Annotated[str, typer.Option(help="where MySQL comes from: docker, native (MariaDB) or auto")] = "auto",
+) -> None:
+    """Kill while prepared, and between commit and note; start again with the same and a fresh identity. A line each."""
+    services = obtain(kind, _tell)
+    with tempfile.TemporaryDirectory(prefix="eos-trials-") as folder:
+        for trial in trials(services, Path(folder)):
+            print(json.dumps(trial.facts()), flush=True)
 
 
 @app.command()

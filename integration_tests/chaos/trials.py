@@ -1,0 +1,127 @@
+"""The kills that other systems were tried with, tried on this one: what is left, and what a start makes of it.
+
+Killed while transactions are prepared, and between their commit and the note that they are; then started again with
+the same identity, and with a fresh one: as after the checkpoint location was lost.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import sqlalchemy
+from sqlalchemy.exc import OperationalError
+
+from integration_tests import databases, topics
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from integration_tests.services import Services
+
+Identity = Literal["same", "fresh"]
+
+POINTS: Final = {"while prepared": "before-decide", "between commit and note": "after-commits"}
+"""Kills, and the point of the protocol at which each is done: nothing is left to chance."""
+
+_LOCK_WAIT_S: Final = 2
+_CHECKPOINTS: Final = 6
+_KILLED_IN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one kill and one start came to. The names are those of `../shared/peers`, where it has them."""
+
+    when: str
+    identity: Identity
+    rows_visible: int  # at the kill
+    xa_prepared_after_kill: int
+    probe_insert: str  # whether somebody else's row can be written meanwhile: "inserted", or the server's error
+    rerun_exit: int
+    rerun_says: str  # the error's first line; empty after a run that caught up
+    rerun_s: float
+    rerun_rows: int
+    rerun_distinct: int
+    rerun_duplicates: int
+    rerun_complete: bool
+    xa_prepared_after_rerun: int
+
+    def facts(self) -> dict[str, object]:
+        """As one JSON line."""
+        return {"peer": "eos", "kind": "kill", **asdict(self)}
+
+
+def trials(services: Services, folder: Path) -> Iterator[Trial]:
+    """All four, one after another."""
+    for when, point in POINTS.items():
+        for identity in ("same", "fresh"):
+            yield _trial(
+                services, folder / secrets.token_hex(4), when, point, "same" if identity == "same" else "fresh"
+            )
+
+
+def _trial(services: Services, folder: Path, when: str, point: str, identity: Identity) -> Trial:
+    name = f"eos_trial_{secrets.token_hex(4)}"
+    folder.mkdir(parents=True)
+    databases.create(services, name)
+    topics.create(services.kafka_bootstrap, name, PARTITIONS, {})
+    url = f"{services.database_url.rstrip('/')}/{name}"
+    try:
+        with Pipeline(folder, services.kafka_bootstrap, name, url) as pipeline:
+            return _killed(pipeline, when, point, identity)
+    finally:
+        topics.delete(services.kafka_bootstrap, [name])
+        databases.drop(services, name)
+
+
+def _killed(pipeline: Pipeline, when: str, point: str, identity: Identity) -> Trial:
+    pipeline.table.create()
+    pipeline.workload.produce(_CHECKPOINTS * CHECKPOINT_RECORDS)
+    stem = f"{point}@{_KILLED_IN}"
+    process = pipeline.start(arm=[stem])
+    process.await_point(stem)
+    process.kill()
+    visible, prepared = pipeline.table.count(), len(pipeline.prepared())
+    probe = _probe(pipeline)
+    life = pipeline.head.incarnation
+    if identity == "fresh":
+        shutil.rmtree(pipeline.location)
+    began_s = time.monotonic()
+    again = pipeline.start()
+    code = again.wait()
+    rows, distinct = pipeline.table.execute(f"SELECT COUNT(*), COUNT(DISTINCT id) FROM {pipeline.table.name}")[0]
+    errors = [line for line in again.output().splitlines() if line.startswith("error: ")]
+    left = len(pipeline.table.prepared(life))
+    pipeline.table.roll_back(life)
+    return Trial(
+        when,
+        identity,
+        visible,
+        prepared,
+        probe,
+        code,
+        errors[0].removeprefix("error: ") if errors else "",
+        round(time.monotonic() - began_s, 1),
+        int(rows),
+        int(distinct),
+        int(rows) - int(distinct),
+        int(distinct) == _CHECKPOINTS * CHECKPOINT_RECORDS,
+        left,
+    )
+
+
+def _probe(pipeline: Pipeline) -> str:
+    """Somebody else's row, which is taken back."""
+    engine = sqlalchemy.create_engine(pipeline.table.url, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT_S}")
+        try:
+            connection.exec_driver_sql(f"INSERT INTO {pipeline.table.name} VALUES (-1, 'probe', 'probe')")
+        except OperationalError as error:
+            return str(getattr(error.orig, "args", ("?",))[0])
+        finally:
+            connection.rollback()
+    return "inserted"

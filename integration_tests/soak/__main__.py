@@ -1,0 +1,96 @@
+"""Command line of the soak: `python -m integration_tests.soak --checkpoints 5000`."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import sqlalchemy
+import typer
+
+from integration_tests.bench import topic
+from integration_tests.bench.product import Product, spec
+from integration_tests.bench.targets import Place, Target, mysql, postgresql
+from integration_tests.services import obtain
+from integration_tests.soak.sampled import Sample, grown, sample
+from twophase.codec import decode_head
+from twophase.local_head import LocalHead
+
+_SAMPLES = 100
+_RECORDS = 200  # of a checkpoint
+
+
+def main(
+    checkpoints: Annotated[int, typer.Option(help="so many, at full speed")] = 5000,
+    kind: Annotated[
+        str, typer.Option(help="where Kafka and MySQL come from: docker, native (MariaDB) or auto")
+    ] = "auto",
+    log: Annotated[Path, typer.Option(help="a JSON line for each sample")] = Path("soak.jsonl"),
+) -> None:
+    """Run a pipeline into MySQL (two-phase) and PostgreSQL (write-ahead log). Exit code 1 if anything grows."""
+    services = obtain(kind)
+    name = f"eos_soak_{secrets.token_hex(4)}"
+    with tempfile.TemporaryDirectory() as folder, Place(services, name, Path(folder)) as place:
+        targets = [mysql(place, "two-phase"), postgresql(place, "write-ahead-log")]
+        topic.produce(services.kafka_bootstrap, name, 0, checkpoints * _RECORDS)
+        checkpoint = {"max_records_per_checkpoint": _RECORDS}
+        text = spec(services.kafka_bootstrap, name, "json", checkpoint, [target.entry for target in targets])
+        samples = _watched(Path(folder), text, targets, checkpoints, log)
+        arrived = [target.arrived() for target in targets]
+    problems = grown(samples)
+    if wrong := [each for each in arrived if each != (checkpoints * _RECORDS, checkpoints * _RECORDS)]:
+        problems.append(f"rows and ids in the sinks: {wrong}, not {checkpoints * _RECORDS} each")
+    took_s = samples[-1].elapsed_s
+    found = {
+        "verdict": "flat" if not problems else "; ".join(problems),
+        "checkpoints": samples[-1].checkpoints,
+        "records": checkpoints * _RECORDS,
+        "checkpoints_per_s": round(samples[-1].checkpoints / took_s, 2),
+        "second_quarter": samples[len(samples) // 4].facts(),
+        "end": samples[-1].facts(),
+    }
+    print(json.dumps(found), flush=True)
+    raise typer.Exit(1 if problems else 0)
+
+
+def _watched(folder: Path, text: str, targets: list[Target], checkpoints: int, log: Path) -> list[Sample]:
+    samples: list[Sample] = []
+    with Product(folder, text) as product, log.open("w") as lines:
+        location, every = folder / "checkpoint", max(1, checkpoints // _SAMPLES)
+        due, began_s = every, time.monotonic()
+        while not samples or samples[-1].checkpoints < checkpoints:
+            product.check()
+            if (committed := _committed(location)) >= due:
+                rows = sum(_ledger_rows(str(target.entry["url"])) for target in targets)
+                samples.append(sample(product.pid, location, committed, time.monotonic() - began_s, rows))
+                due = committed + every if committed + every <= checkpoints else checkpoints
+                lines.write(json.dumps(samples[-1].facts()) + "\n")
+                lines.flush()
+                print(json.dumps(samples[-1].facts()), file=sys.stderr, flush=True)
+            time.sleep(0.1)
+    return samples
+
+
+def _committed(location: Path) -> int:
+    """Checkpoints that are; the number of the newest is one less."""
+    read = LocalHead(location).read()
+    return decode_head(read.value).committed + 1 if read is not None else 0
+
+
+def _ledger_rows(url: str) -> int:
+    """In all tables of the product's own."""
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        names = [each for each in sqlalchemy.inspect(engine).get_table_names() if each.startswith("eos_")]
+        return sum(
+            int(connection.execute(sqlalchemy.text(f"SELECT COUNT(*) FROM {each}")).scalar_one()) for each in names
+        )
+
+
+if __name__ == "__main__":
+    typer.run(main)
