@@ -23,18 +23,18 @@ Query = Mapping[str, str | tuple[str, ...]]
 
 
 class Protection(Enum):
-    """How a connection is protected, in words that say what is left open."""
+    """How a connection is protected, in the words for it."""
 
-    FULL = ""
-    LOCAL = " "  # nothing is said, on this machine: it does not leave it
+    FULL = "verified"
+    LOCAL = "on this machine"  # nothing is said, and it does not leave it
     ANY_HOST = "host names are not verified: whoever has a certificate of the authority may pose as the server"
     UNVERIFIED = "encrypted, but no certificate is verified: anybody may pose as the server"
     NONE = "it may travel in plain text, and nobody proves to be the server"
 
     @property
-    def open(self) -> str:
-        """What is not protected; empty where nothing is."""
-        return self.value.strip()
+    def is_open(self) -> bool:
+        """Whether somebody on the way could read it, or pose as the server."""
+        return self not in (Protection.FULL, Protection.LOCAL)
 
 
 def is_local(host: str | None) -> bool:
@@ -74,14 +74,22 @@ def of_postgres(host: str | None, query: Query) -> Protection:
 
 def of_kafka(bootstrap_servers: str, settings: Mapping[str, str]) -> Protection:
     """Of librdkafka's settings."""
-    protocol = settings.get("security.protocol", "plaintext").lower()
-    if protocol not in ("ssl", "sasl_ssl"):
+    if not is_encrypted(settings):
         hosts = [server.rpartition(":")[0] or server for server in bootstrap_servers.split(",")]
         return Protection.LOCAL if all(map(is_local, hosts)) else Protection.NONE
     if settings.get("enable.ssl.certificate.verification", "true").lower() in ("false", "0", "f"):
         return Protection.UNVERIFIED
-    checked = settings.get("ssl.endpoint.identification.algorithm", "https").lower() != "none"
-    return Protection.FULL if checked else Protection.ANY_HOST
+    return Protection.FULL if verifies_hosts(settings) else Protection.ANY_HOST
+
+
+def is_encrypted(settings: Mapping[str, str]) -> bool:
+    """Whether a client with these settings of librdkafka's speaks TLS."""
+    return settings.get("security.protocol", "plaintext").lower() in ("ssl", "sasl_ssl")
+
+
+def verifies_hosts(settings: Mapping[str, str]) -> bool:
+    """Whether such a client holds a broker's certificate against the name by which it was asked for."""
+    return settings.get("ssl.endpoint.identification.algorithm", "https").lower() != "none"
 
 
 def _stays(host: str | None, query: Query) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
-from integration_tests.harness.oracle import PostgresTable, compare
+from integration_tests.harness.oracle import PostgresTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, TABLE, Pipeline
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
@@ -24,27 +24,14 @@ class PostgresPipeline(Pipeline):
 
     def __init__(self, folder: Path, bootstrap: str, topic: str, database: str) -> None:
         super().__init__(folder, bootstrap, topic, database)
-        self.target = PostgresTable(database, TABLE)
+        self._postgres = PostgresTable(database, TABLE)
         (sink,) = self.spec["sinks"]
         sink["connector"] = "postgresql"
 
-    def prepared(self) -> list[str]:
+    @property
+    def shown(self) -> PostgresTable:
         """See Pipeline."""
-        return self.target.prepared(self.head.incarnation) if self.was_born() else []
-
-    def assert_exact(self, at_least: int) -> None:
-        """See Pipeline."""
-        verdict = compare(self.workload.expected, self.target.rows())
-        assert verdict.exact, str(verdict)
-        assert verdict.in_sink >= at_least, str(verdict)
-        assert self.prepared() == []
-
-    def close(self) -> None:
-        """See Pipeline."""
-        for process in self.processes:
-            process.kill()
-        if self.was_born():
-            self.target.roll_back(self.head.incarnation)
+        return self._postgres
 
 
 @pytest.fixture
@@ -61,7 +48,7 @@ def pipeline(
 @pytest.mark.timeout(600)
 @pytest.mark.alone
 def test_the_server_killed_while_it_holds_what_is_prepared(pipeline: PostgresPipeline, postgres: Postgres) -> None:
-    pipeline.target.create()
+    pipeline.shown.create()
     pipeline.workload.produce(_RECORDS)
     process = pipeline.start(arm=["after-decide@1"])
     process.await_point("after-decide@1")
@@ -74,15 +61,15 @@ def test_the_server_killed_while_it_holds_what_is_prepared(pipeline: PostgresPip
 
 @pytest.mark.timeout(300)
 def test_doctor_and_a_row_that_the_table_refuses(pipeline: PostgresPipeline, tmp_path: Path) -> None:
-    pipeline.target.create()
+    pipeline.shown.create()
     pipeline.workload.produce(CHECKPOINT_RECORDS)
     with CommandLine(tmp_path) as commands:
         ended = commands.run(["doctor", str(pipeline.write_spec())], pipeline.environment)
     assert ended.code == 0, ended.output
     assert "max_prepared_transactions" in ended.output
-    pipeline.target.execute(f'ALTER TABLE "{TABLE}" ALTER COLUMN word TYPE VARCHAR(4)')
+    pipeline.shown.execute(f'ALTER TABLE "{TABLE}" ALTER COLUMN word TYPE VARCHAR(4)')
     pipeline.start().fail("column 'word': longer than 4 characters")
-    assert pipeline.target.count() == 0
-    pipeline.target.execute(f'ALTER TABLE "{TABLE}" ALTER COLUMN word TYPE VARCHAR(40)')
+    assert pipeline.shown.count() == 0
+    pipeline.shown.execute(f'ALTER TABLE "{TABLE}" ALTER COLUMN word TYPE VARCHAR(40)')
     pipeline.catch_up()
     pipeline.assert_exact(at_least=CHECKPOINT_RECORDS)

@@ -34,8 +34,8 @@ class Spread(Pipeline):
         super().__init__(folder, brokers, topic, database)
         self.brokers = brokers
         self.database = database
-        self.shown = PostgresTable(postgres, TABLE)
-        self.shown.create()
+        self._postgres = PostgresTable(postgres, TABLE)
+        self._postgres.create()
         self.environment |= {"HEAD_URL": database, "TABLE_URL": postgres}
         self.spec["checkpoint"]["head"] = "${env:HEAD_URL}"
         keep_ids(self)
@@ -43,6 +43,11 @@ class Spread(Pipeline):
         self.spec["sinks"][0] |= {"connector": "postgresql", "url": "${env:TABLE_URL}"}
         to = {"bootstrap_servers": brokers, "topic": self.target, "key": ["id"], "commit": "write-ahead-log"}
         self.spec["sinks"].append({"name": "out", "connector": "kafka", "from": "once", **to})
+
+    @property
+    def shown(self) -> PostgresTable:
+        """See Pipeline."""
+        return self._postgres
 
     @property
     def head(self) -> HeadValue:
@@ -60,22 +65,14 @@ class Spread(Pipeline):
     def prepared(self) -> list[str]:
         """See Pipeline: in the table's server, and segments that no message was made of."""
         waiting = (path.name for path in (self.location / "log").glob("*"))
-        return [*(self.shown.prepared(self.head.incarnation) if self.was_born() else []), *waiting]
+        return [*super().prepared(), *waiting]
 
     def assert_exact(self, at_least: int) -> None:
         """See Pipeline, of both."""
-        for rows in (self.shown.rows(), drained_rows(self.brokers, self.target)):
-            verdict = compare(self.workload.expected, rows)
-            assert verdict.exact, str(verdict)
-            assert verdict.in_sink >= at_least, str(verdict)
-        assert self.prepared() == []
-
-    def close(self) -> None:
-        """See Pipeline."""
-        for process in self.processes:
-            process.kill()
-        if self.was_born():
-            self.shown.roll_back(self.head.incarnation)
+        super().assert_exact(at_least)
+        verdict = compare(self.workload.expected, drained_rows(self.brokers, self.target))
+        assert verdict.exact, str(verdict)
+        assert verdict.in_sink >= at_least, str(verdict)
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spark_jobs.durable import sync
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, SpecError
 from twophase.values import SparkState
+from wal.durable import sync
 
 STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting of Spark's that says into how many partitions state is divided. A query keeps that of its first run."""

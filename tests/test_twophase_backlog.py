@@ -204,7 +204,9 @@ def test_witnesses_and_records_are_pruned_as_ever(behind: Behind) -> None:
     assert driver.owned.committed == 7
     pruned = [call for call in behind.sink.calls if call.startswith("prune")]
     assert len(driver.owned.records) < 4
-    assert pruned[-1].split() in (["prune", "4"], ["prune", "6"])
+    below = int(pruned[-1].split()[1])  # a thread commits: how many at once, is chance
+    assert 4 <= below <= 6
+    assert below == driver.owned.records[0].checkpoint_id, "a sink forgets what head forgets, and nothing else"
     assert behind.sink.calls.count("permit") == 1
 
 

@@ -10,7 +10,8 @@ from typing import Final
 
 from twophase.errors import HeadFormatError
 from twophase.head import Versioned
-from twophase.local_shelf import LocalShelf, create, naming, sweep, sync_folder, unusable
+from twophase.local_shelf import LocalShelf, create, naming, sweep, unusable
+from wal.durable import sync_folder
 from wal.private import make_private
 
 _KEPT: Final = 16

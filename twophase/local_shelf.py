@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from twophase.errors import HeadError
+from wal.durable import sync_folder
 
 
 class LocalShelf:
@@ -129,12 +130,3 @@ def unusable(place: Path, error: OSError) -> HeadError:
     """What to raise where the disk refuses."""
     message = f"{place} cannot be used: {error.strerror}"
     return HeadError(message, remedy="see that the checkpoint location is there, writable and not full")
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in it durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
+from wal.durable import sync_folder
 from wal.private import PRIVATE
 
 _BUFFER_BYTES: Final = 1024 * 1024
@@ -94,11 +95,7 @@ class OsFiles:
 
     def sync_folder(self, path: Path) -> None:
         """See Files."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(path)
 
     def list(self, path: Path) -> Sequence[str]:
         """See Files."""

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import monotonic, sleep
+from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
 
 from connectors.kafka.client import Client
 from connectors.kafka.splits import at, split_name
 
+_MOVING: Final = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,  # just after it was found: it does not know yet that it is
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+_ASK_AGAIN_S: Final = 0.1
+
 
 def commit_to_group(client: Client, group_id: str, positions: Mapping[str, int]) -> None:
-    """Set a group's offsets, for lag tools. Blocks for `connect_timeout_s` at most; raises SourceError."""
-    offsets = [at(split, offset) for split, offset in sorted(positions.items())]
-    request = [ConsumerGroupTopicPartitions(group_id, offsets)]
+    """Set a group's offsets, for lag tools. Blocks for `connect_timeout_s`, or twice that; raises SourceError."""
+    deadline = monotonic() + client.connection.connect_timeout_s
     doing = f"commit to group {group_id}"
+    while (refused := _refused(client, group_id, positions, doing)) is not None:
+        if refused.error.code() not in _MOVING or monotonic() > deadline:
+            raise client.failure(refused.error, f"{doing}, {split_name(refused.topic, refused.partition)}")
+        sleep(_ASK_AGAIN_S)
+
+
+def _refused(client: Client, group_id: str, positions: Mapping[str, int], doing: str) -> Any:
+    """The first split whose offset was not taken, with its error."""
+    request = [ConsumerGroupTopicPartitions(group_id, [at(split, end) for split, end in sorted(positions.items())])]
     timeout_s = client.connection.connect_timeout_s
     for future in client.handle.alter_consumer_group_offsets(request, request_timeout=timeout_s).values():
         for partition in client.result_of(future, doing).topic_partitions:
             if partition.error is not None:
-                split = split_name(partition.topic, partition.partition)
-                raise client.failure(partition.error, f"{doing}, {split}")
+                return partition
+    return None
 
 
 def group_offsets(client: Client, group_id: str) -> dict[str, int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.kafka.settings import Connection
+from connectors.tls_options import is_encrypted, verifies_hosts
 
 _LOOK_S: Final = 3.0
 _ADDRESS: Final = re.compile(r"\w+://(\[[^\]]+\]|[^/\s:]+):(\d+)/")  # as the client names a broker in its errors
@@ -39,8 +40,7 @@ def look(connection: Connection, told: str = "") -> Seen | None:
     host, number = (found[1], int(found[2])) if found else (server or port, int(port) if server else 9092)
     host = host.strip("[]")
     settings = dict(connection.properties)
-    encrypted = settings.get("security.protocol", "plaintext").lower() in ("ssl", "sasl_ssl")
-    return _of_encrypted(host, number, settings) if encrypted else _of_plain(host, number)
+    return _of_encrypted(host, number, settings) if is_encrypted(settings) else _of_plain(host, number)
 
 
 def _of_encrypted(host: str, port: int, settings: dict[str, str]) -> Seen | None:
@@ -81,7 +81,7 @@ def _context(settings: dict[str, str]) -> ssl.SSLContext:
         cafile=None if file == "probe" else file, cadata=settings.get("ssl.ca.pem") or None
     )
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.check_hostname = settings.get("ssl.endpoint.identification.algorithm", "https").lower() != "none"
+    context.check_hostname = verifies_hosts(settings)
     return context
 
 

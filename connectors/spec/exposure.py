@@ -24,7 +24,7 @@ class Exposure:
 
 def exposures(spec: Spec) -> list[Exposure]:
     """What anybody on the way could read or pose as, in the order of the spec. On this machine nobody is on the way."""
-    return [Exposure(of, protection.open) for of, protection in _connections(spec) if protection.open]
+    return [Exposure(of, protection.value) for of, protection in _connections(spec) if protection.is_open]
 
 
 def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:

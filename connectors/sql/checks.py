@@ -39,5 +39,4 @@ def own_tables(server: Connected, own: Sequence[Table]) -> Iterator[Finding]:
 
 def encryption(cipher: str, asked: Protection, remedy: str) -> Finding:
     """Whether anybody else could read along, or answer. `cipher`: of this connection; `asked`: what the URL says."""
-    state = f"{cipher or 'none'}; {asked.open or ('verified' if asked is Protection.FULL else 'on this machine')}"
-    return Finding("encryption", not asked.open, state, remedy, fatal=False)
+    return Finding("encryption", not asked.is_open, f"{cipher or 'none'}; {asked.value}", remedy, fatal=False)

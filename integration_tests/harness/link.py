@@ -49,6 +49,11 @@ class Link:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
 
+    def passes(self, content: bytes) -> bool:
+        """Whether these bytes go on towards the server. False: their connection is cut instead."""
+        del content
+        return True
+
     def cut(self) -> None:
         """End every connection at once, and each new one, until `restore`."""
         self._change("cut", end=True)
@@ -108,15 +113,17 @@ class Link:
         elif connection.server is not None:
             back = threading.Thread(target=self._carry, args=(connection, connection.server, client), daemon=True)
             back.start()
-            self._carry(connection, client, connection.server, slow=True)
+            self._carry(connection, client, connection.server, asks=True)
 
     def _carry(
-        self, connection: _Connection, source: socket.socket, target: socket.socket, *, slow: bool = False
+        self, connection: _Connection, source: socket.socket, target: socket.socket, *, asks: bool = False
     ) -> None:
         try:
             while (content := source.recv(_CHUNK)) and not connection.stalled:
-                if slow:
+                if asks:
                     self._wait(len(content))
+                    if not self.passes(content):
+                        break
                 target.sendall(content)
         except OSError:
             pass  # one side is gone: so is the other

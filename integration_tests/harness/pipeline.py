@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from integration_tests.harness.faults import Faults
-from integration_tests.harness.oracle import SinkTable, Verdict, compare
+from integration_tests.harness.oracle import PostgresTable, SinkTable, Verdict, compare
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.workload import Workload
 from twophase.codec import decode_head
@@ -34,6 +34,11 @@ class Pipeline:
         self.environment = {"SINK_URL": database}
         self.spec: dict[str, Any] = _spec(topic, bootstrap)
         self.processes: list[PipelineProcess] = []
+
+    @property
+    def shown(self) -> SinkTable | PostgresTable:
+        """Where its rows are."""
+        return self.table
 
     @property
     def location(self) -> Path:
@@ -92,11 +97,11 @@ class Pipeline:
 
     def verdict(self) -> Verdict:
         """What the sink holds, against what was produced."""
-        return compare(self.workload.expected, self.table.rows())
+        return compare(self.workload.expected, self.shown.rows())
 
     def prepared(self) -> list[str]:
         """What this pipeline has left prepared. Before its first start that is nothing."""
-        return self.table.prepared(self.head.incarnation) if self.was_born() else []
+        return self.shown.prepared(self.head.incarnation) if self.was_born() else []
 
     def assert_exact(self, at_least: int) -> None:
         """Every record in the sink exactly once, no fewer than `at_least`, and nothing left prepared."""
@@ -110,7 +115,7 @@ class Pipeline:
         for process in self.processes:
             process.kill()
         if self.was_born():
-            self.table.roll_back(self.head.incarnation)
+            self.shown.roll_back(self.head.incarnation)
 
     def __enter__(self) -> Self:
         return self

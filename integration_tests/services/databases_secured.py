@@ -17,7 +17,8 @@ from integration_tests.services.mariadb_native import MariadbNative
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.readiness import await_database
-from integration_tests.services.state import State, data_folder, free_port, tail
+from integration_tests.services.single import SingleServer
+from integration_tests.services.state import data_folder, free_port, tail
 
 CLIENT: Final = "secured"
 """Common name of the client's certificate."""
@@ -56,13 +57,13 @@ class Certificates:
                 file.write(other.read_bytes())
 
 
-class SecuredMariadb:
-    """Starts and stops the server. Also used by `services down`."""
+class SecuredMariadb(SingleServer):
+    """See SingleServer."""
 
     kind = "mariadb-secured"
 
     def __init__(self) -> None:
-        self._state = State(self.kind)
+        super().__init__()
         self.certificates = Certificates(self._data / "certificates")
 
     def url(self, *, admin: bool = False, host: str = "127.0.0.1") -> str:
@@ -70,32 +71,16 @@ class SecuredMariadb:
         native = self._native()
         return (native.admin_url if admin else native.url).replace("127.0.0.1", host)
 
-    def up(self) -> None:
-        """Start it where it does not run; wait until it answers."""
-        with self._state.locked():
-            if not self.running():
-                self._state.forget()  # somebody else may listen there by now
-                shutil.rmtree(self._data, ignore_errors=True)
-                self._data.mkdir(mode=0o711)
-                self.certificates.make(mariadb_native.server_user() if os.getuid() == 0 else None)
-                process = self._native().start()
-                self._state.save({**self._state.load(), "process": process.to_json()})
-            await_database(self.url(admin=True), lambda: None if self.running() else tail(self._native().log))
+    def _start(self) -> ServerProcess:
+        self._data.mkdir(mode=0o711)
+        self.certificates.make(mariadb_native.server_user() if os.getuid() == 0 else None)
+        return self._native().start()
 
-    def running(self) -> bool:
-        """Whether the process lives."""
-        document = self._state.load().get("process")
-        return document is not None and ServerProcess.from_json(document).running()
+    def _await(self) -> None:
+        await_database(self.url(admin=True), lambda: None if self.running() else tail(self._native().log))
 
-    def down(self) -> bool:
-        """Stop it and drop its data; tell whether there was anything to stop."""
-        with self._state.locked():
-            known = self._state.load().get("process")
-            if known is not None:
-                ServerProcess.from_json(known).stop()
-                shutil.rmtree(self._data, ignore_errors=True)
-            self._state.forget()
-        return known is not None
+    def _clear(self) -> None:
+        shutil.rmtree(self._data, ignore_errors=True)
 
     @property
     def _data(self) -> Path:

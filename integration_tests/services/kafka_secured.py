@@ -14,7 +14,8 @@ from integration_tests.services.certificates import Authority
 from integration_tests.services.kafka_native import KafkaNative, Listener, Own
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.readiness import await_kafka
-from integration_tests.services.state import State, data_folder, free_port, tail
+from integration_tests.services.single import SingleServer
+from integration_tests.services.state import data_folder, free_port, tail
 
 _PROTOCOLS: Final = {"TLS": "SASL_SSL", "CLEAR": "SASL_PLAINTEXT", "MUTUAL": "SSL", "EXPIRED": "SASL_SSL"}
 _USERS: Final = {"orders": "orders-secret", "nobody": "nobody-secret"}
@@ -40,13 +41,10 @@ _SCRAM: Final = "listener.name.{listener}.{mechanism}.sasl.jaas.config={module} 
 _MODULES: Final = "org.apache.kafka.common.security."
 
 
-class SecuredKafka:
-    """Starts and stops the broker. Also used by `services down`."""
+class SecuredKafka(SingleServer):
+    """See SingleServer."""
 
     kind = "kafka-secured"
-
-    def __init__(self) -> None:
-        self._state = State(self.kind)
 
     @property
     def bootstrap(self) -> str:
@@ -71,31 +69,15 @@ class SecuredKafka:
         """Certificate and key of a client."""
         return self._folder / f"{principal}.crt", self._folder / f"{principal}.key"
 
-    def up(self) -> None:
-        """Start it where it does not run; wait until it answers."""
-        with self._state.locked():
-            if not self.running():
-                self._state.forget()  # somebody else may listen on its ports by now
-                shutil.rmtree(self._data, ignore_errors=True)
-                self._make_certificates()
-                process = self._broker().start()
-                self._state.save({**self._state.load(), "process": process.to_json()})
-            await_kafka(self.bootstrap, lambda: None if self.running() else tail(self._broker().log))
+    def _start(self) -> ServerProcess:
+        self._make_certificates()
+        return self._broker().start()
 
-    def running(self) -> bool:
-        """Whether the process lives."""
-        document = self._state.load().get("process")
-        return document is not None and ServerProcess.from_json(document).running()
+    def _await(self) -> None:
+        await_kafka(self.bootstrap, lambda: None if self.running() else tail(self._broker().log))
 
-    def down(self) -> bool:
-        """Stop it and drop its data; tell whether there was anything to stop."""
-        with self._state.locked():
-            known = self._state.load().get("process")
-            if known is not None:
-                ServerProcess.from_json(known).stop()
-                shutil.rmtree(self._data, ignore_errors=True)
-            self._state.forget()
-        return known is not None
+    def _clear(self) -> None:
+        shutil.rmtree(self._data, ignore_errors=True)
 
     @property
     def _data(self) -> Path:

@@ -9,19 +9,20 @@ import time
 from typing import Final
 
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.state import State, free_port, tail
+from integration_tests.services.single import SingleServer
+from integration_tests.services.state import free_port, tail
 from integration_tests.services.values import ServiceError
 
 _START_S: Final = 60.0
 
 
-class ObjectStore:
-    """Starts and stops the server, which keeps everything in memory. Also used by `services down`."""
+class ObjectStore(SingleServer):
+    """See SingleServer. It keeps everything in memory."""
 
     kind = "objects"
 
     def __init__(self) -> None:
-        self._state = State(self.kind)
+        super().__init__()
         self._log = self._state.log("moto")
 
     @property
@@ -34,29 +35,12 @@ class ObjectStore:
         port: int = state["port"]
         return port
 
-    def up(self) -> None:
-        """Start it where it does not run; wait until it answers."""
-        with self._state.locked():
-            if not self.running():
-                self._state.forget()  # somebody else may listen there by now
-                command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
-                process = ServerProcess.start(command, self._log)
-                self._state.save({**self._state.load(), "process": process.to_json()})
-            self._await()
+    def _start(self) -> ServerProcess:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        return ServerProcess.start(command, self._log)
 
-    def running(self) -> bool:
-        """Whether the process lives."""
-        document = self._state.load().get("process")
-        return document is not None and ServerProcess.from_json(document).running()
-
-    def down(self) -> bool:
-        """Stop it; tell whether there was anything to stop."""
-        with self._state.locked():
-            known = self._state.load().get("process")
-            if known is not None:
-                ServerProcess.from_json(known).stop()
-            self._state.forget()
-        return known is not None
+    def _clear(self) -> None:
+        """It had them in memory."""
 
     def _await(self) -> None:
         deadline = time.monotonic() + _START_S

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -78,8 +77,11 @@ def stop(
     is_seen = running(loaded) is not None
     if not delete_all or is_seen or loaded.checkpoint.head is not None:
         arguments = {"now": "true"} if now else {}
-        with suppress(*([] if is_seen or not delete_all else [NotRunningError])):  # else nobody runs it anywhere
+        try:
             facts |= ask_and_wait(loaded, "stop", arguments, timeout, f"stopping {loaded.pipeline}").facts
+        except NotRunningError:
+            if is_seen or not delete_all:
+                raise  # else nobody runs it anywhere, and it can be deleted
     said = [out.text(f"{loaded.pipeline} has stopped{_up_to(facts)}.")]
     if savepoint:
         taken = take(loaded, into.absolute() if into is not None else None)

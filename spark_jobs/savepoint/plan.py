@@ -18,8 +18,8 @@ from connectors.spec import PythonStep, Spec
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import TransformStep
-from spark_jobs.durable import sync
 from twophase.errors import HeadError
+from wal.durable import sync
 
 _log: Final = logging.getLogger("eos.savepoint")
 

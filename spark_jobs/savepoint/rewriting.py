@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from spark_jobs.durable import sync, sync_folders
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.spark_files import state_ids
 from spark_jobs.source_offset import SourceOffset
+from wal.durable import sync, sync_folders
 
 _STATE: Final = re.compile(r"state/(?P<operator>[0-9]+)/(?P<rest>.*)")
 _SCHEMAS: Final = "/_stateSchema/"

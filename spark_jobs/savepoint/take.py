@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
-from spark_jobs.durable import sync, sync_folders
 from spark_jobs.held_folders import LOCK, locked, sweep
 from spark_jobs.presence import running
 from spark_jobs.savepoint import manifest as manifests
@@ -32,6 +31,7 @@ from spark_jobs.savepoint.spark_files import needed
 from twophase import faults
 from twophase.codec import encode_head, encode_record
 from twophase.errors import SavepointError
+from wal.durable import sync, sync_folders
 from wal.private import make_private
 
 _log = logging.getLogger("eos.savepoint")

@@ -1,0 +1,55 @@
+"""One server of a kind, as a process of this machine that later processes know again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from integration_tests.services.processes import ServerProcess
+from integration_tests.services.state import State
+
+
+class SingleServer(ABC):
+    """Started by the first test that asks for it; stopped, with its data, by `services down`."""
+
+    kind: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._state = State(self.kind)
+
+    @abstractmethod
+    def _start(self) -> ServerProcess:
+        """Start it on no data."""
+
+    @abstractmethod
+    def _await(self) -> None:
+        """Wait until it answers. Raises ServiceError if it does not."""
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Drop its data, if there is any."""
+
+    def up(self) -> None:
+        """Start it where it does not run; wait until it answers."""
+        with self._state.locked():
+            if not self.running():
+                self._state.forget()  # somebody else may listen on its ports by now
+                self._clear()
+                process = self._start()
+                self._state.save({**self._state.load(), "process": process.to_json()})
+            self._await()
+
+    def running(self) -> bool:
+        """Whether the process lives."""
+        document = self._state.load().get("process")
+        return document is not None and ServerProcess.from_json(document).running()
+
+    def down(self) -> bool:
+        """Stop it and drop its data; tell whether there was anything to stop."""
+        with self._state.locked():
+            known = self._state.load().get("process")
+            if known is not None:
+                ServerProcess.from_json(known).stop()
+                self._clear()
+            self._state.forget()
+        return known is not None
