@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -70,16 +71,19 @@ def by_sink(names: Sequence[str], written: Iterable[Committable]) -> dict[str, t
     return {keys[key]: tuple(group) for key, group in found.items()}
 
 
-def measured(names: Sequence[str], acknowledged: pa.Table) -> tuple[Acknowledgement, ...]:
-    """Where the time of each writer went. `names`: of all sinks."""
+def measured(
+    names: Sequence[str], acknowledged: pa.Table, written: Sequence[Committable]
+) -> tuple[Acknowledgement, ...]:
+    """Where the time of each writer went. `names`: of all sinks; `written`: what `committables` has found there."""
     keys = {sink_key(name): name for name in names}
+    is_writer = acknowledged.column("committable").is_valid().to_pylist()
+    seconds = zip(*(acknowledged.column(name).to_pylist() for name in _SECONDS), strict=True)
+    of_writers = compress(seconds, is_writer)
     return tuple(
-        _measured(keys, decode_committable(row.pop("committable")), **row)
-        for row in acknowledged.drop_columns("refused").to_pylist()
-        if row["committable"] is not None
+        _measured(keys[each.transaction.sink], each, *its) for each, its in zip(written, of_writers, strict=True)
     )
 
 
-def _measured(keys: dict[str, str], of: Committable, *, at: float, **seconds: float) -> Acknowledgement:
+def _measured(sink: str, of: Committable, at: float, *seconds: float) -> Acknowledgement:
     writer = of.transaction
-    return Acknowledgement(keys[writer.sink], writer.task, writer.task_attempt, of.rows, of.bytes, at, **seconds)
+    return Acknowledgement(sink, writer.task, writer.task_attempt, of.rows, of.bytes, at, *seconds)

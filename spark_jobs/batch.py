@@ -89,7 +89,10 @@ class SparkBatch:
             return Failed(put_aside)
         letters = committables(put_aside)
         names = [*self.flow.sinks, *([self.letters.sink.name] if self.letters is not None else [])]
-        self.acknowledgements = (*measured(names, acknowledged), *measured(names, put_aside))
+        self.acknowledgements = (
+            *measured(names, acknowledged, prepared),
+            *measured(names, put_aside, letters),
+        )
         return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
 
     def acknowledged(self, task: Callable[[Branch], ArrowTask]) -> Acknowledged | Failed:

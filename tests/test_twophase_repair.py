@@ -9,6 +9,7 @@ import pytest
 
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
+from twophase.codec import decode_record
 from twophase.errors import (
     ConnectorError,
     IdentityError,
@@ -57,7 +58,7 @@ def run(seen: HeadValue = HEAD, preparing: tuple[str, ...] = ("warehouse",), **a
         return True
 
     def put(action: messages.PutRecord) -> None:
-        shelf[action.record.checkpoint_id] = action.record
+        shelf[action.ref.checkpoint_id] = decode_record(action.content)
 
     def commit(action: messages.Commit) -> Any:
         lost, committed = CommitOutcome.LOST, CommitOutcome.COMMITTED
@@ -109,8 +110,9 @@ def test_it_is_prepared_decided_committed_and_closed() -> None:
     (put,) = (each for each in actions if isinstance(each, messages.PutRecord))
     assert repaired.head.records == (ref(3), put.ref)
     assert put.ref.name.startswith(str(NOW)), "a sweep of an older epoch's would take it away"
-    first, second = put.record.committables["warehouse"]
-    assert (first, put.record.committables["lake"]) == (FIRST, OTHER)
+    repaired_record = decode_record(put.content)
+    first, second = repaired_record.committables["warehouse"]
+    assert (first, repaired_record.committables["lake"]) == (FIRST, OTHER)
     assert (second.transaction, second.data) == (
         AGAIN["warehouse"][0].transaction,
         {INSTEAD_OF: str(SECOND.transaction)},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope, sink_key
@@ -23,17 +22,19 @@ def mistake(
         return PrepareError(f"checkpoint {number}: acknowledged by {sorted(committables)}, not {sorted(sinks)}")
     tasks: dict[str, set[int]] = {}
     for sink, group in committables.items():
-        transactions = [each.transaction for each in group]
-        if any(t.scope != scope or t.sink != sink_key(sink) for t in transactions):
+        key, transactions = sink_key(sink), [each.transaction for each in group]
+        if any(t.scope != scope or t.sink != key for t in transactions):
             return PrepareError(f"checkpoint {number}: sink {sink} acknowledged another run's transaction")
         tasks[sink] = {t.task for t in transactions}
         if len(tasks[sink]) < len(transactions):
             return PrepareError(f"checkpoint {number}: sink {sink} has not one acknowledgement of each task")
-    for one, other in combinations(tasks, 2):
-        if tasks[one] != tasks[other] and tasks[one] & tasks[other]:
-            return PrepareError(f"checkpoint {number}: sinks {one} and {other} share tasks, and not all of them")
-    everybody = set().union(*tasks.values())
-    if everybody != set(range(len(everybody))):
+    everybody: dict[int, str] = {}  # each task, with one of its sinks
+    for sink, numbers in tasks.items():
+        for other in {everybody[task] for task in numbers if task in everybody}:
+            if tasks[other] != numbers:
+                return PrepareError(f"checkpoint {number}: sinks {other} and {sink} share tasks, and not all of them")
+        everybody.update((task, sink) for task in numbers)
+    if len(everybody) <= max(everybody, default=-1):
         found = f"{len(everybody)} of {max(everybody) + 1} or more"
         return PrepareError(f"checkpoint {number}: there is not one acknowledgement of each task, but {found}")
     return None

@@ -62,9 +62,9 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     assert isinstance(answer, Acknowledged)
 
     record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at)
-    ref = reference(record)
-    yield messages.PutRecord(ref, record)
-    yield from owned.swap(Complete(record, ref, begin.began), "decide")
+    put = filed(record)
+    yield put
+    yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
     yield messages.Tell(Decided(record))
     return record
@@ -85,9 +85,9 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
     if error := mistake(scope, sinks, answer.committables):
         raise error
     record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at, direct=True)
-    ref, before = reference(record), owned.head.records
-    yield messages.PutRecord(ref, record)
-    yield from owned.swap(Note(Complete(record, ref, begin.began), retained), "note")
+    put, before = filed(record), owned.head.records
+    yield put
+    yield from owned.swap(Note(Complete(record, put.ref, begin.began), retained), "note")
     yield messages.Tell(Decided(record))
     yield from tell(owned, record, before)
     return record
@@ -137,7 +137,8 @@ def tell(owned: Ownership, record: CheckpointRecord, before: Sequence[RecordRef]
     """R9, once head calls it committed: the sources are told, and of the records of `before` old ones are pruned."""
     yield messages.Tell(CommittedUpTo(owned.head.incarnation, record.checkpoint_id))
     yield messages.CommitBack(_positions_after(owned.head, record))
-    dropped = tuple(ref for ref in before if ref not in owned.head.records)
+    kept = frozenset(owned.head.records)
+    dropped = tuple(ref for ref in before if ref not in kept)
     if dropped:
         yield messages.Prune(owned.head.incarnation, dropped, below=dropped[-1].checkpoint_id + 1)
 
@@ -232,7 +233,8 @@ def _range(source: str, split: str, start: int | None, end: int) -> OffsetRange:
     return OffsetRange(split, start, end)
 
 
-def reference(record: CheckpointRecord) -> RecordRef:
-    """How head points at it: by a name that nobody else can write another content under (H8)."""
-    sha256 = sha256_of(encode_record(record))
-    return RecordRef(record.checkpoint_id, f"{record.scope}-{sha256[:16]}.json", sha256)
+def filed(record: CheckpointRecord) -> messages.PutRecord:
+    """How it is stored, and how head points at it: by a name that nobody else can write another content under (H8)."""
+    content = encode_record(record)
+    sha256 = sha256_of(content)
+    return messages.PutRecord(RecordRef(record.checkpoint_id, f"{record.scope}-{sha256[:16]}.json", sha256), content)

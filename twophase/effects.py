@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from twophase import faults, messages
-from twophase.codec import decode_head, decode_record, encode_head, encode_record
+from twophase.codec import decode_head, decode_record, encode_head
 from twophase.errors import (
     BadRowError,
     ConnectorError,
@@ -130,7 +130,7 @@ class Effects:
                 incarnation, number = action.incarnation, action.checkpoint_id
                 return self._at_each("list what is prepared", lambda sink: sink.prepared(incarnation, number))
             case messages.PutRecord():
-                self.head.put_record(action.ref.name, encode_record(action.record))
+                self.head.put_record(action.ref.name, action.content)
             case messages.Claim():
                 incarnation, epoch, take_over = action.incarnation, action.epoch, action.take_over
                 self._at_each("claim", lambda sink: sink.claim(incarnation, epoch, take_over=take_over))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 INCARNATION_LENGTH = 20
 _SINK_LENGTH = 12
@@ -13,6 +14,7 @@ _GLOBAL = re.compile(r"([0-9a-z]{20})-([0-9a-f]{8})-([0-9a-f]{12})-([0-9a-f]{4})
 _BRANCH = re.compile(r"([0-9a-f]{12})-([0-9a-f]{6})-([0-9a-f]{16})")
 
 
+@cache
 def sink_key(name: str) -> str:
     """Twelve hex digits that stand for a sink's name, which may be long and of any alphabet."""
     return hashlib.sha256(name.encode()).hexdigest()[:_SINK_LENGTH]
@@ -31,14 +33,18 @@ class Scope:
         """47 characters, the `gtrid` of an XA id."""
         return f"{self.incarnation}-{self.epoch:08x}-{self.checkpoint_id:012x}-{self.attempt:04x}"
 
-    @classmethod
-    def parse(cls, text: str) -> Scope | None:
-        """The scope that `str` wrote, or None for anything else (a foreign id)."""
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def parse(text: str) -> Scope | None:
+        """The scope that `str` wrote, or None for anything else (a foreign id).
+
+        The ids of one checkpoint, thousands, are of one scope.
+        """
         match = _GLOBAL.fullmatch(text)
         if match is None:
             return None
         incarnation, epoch, checkpoint_id, attempt = match.groups()
-        return cls(incarnation, int(epoch, 16), int(checkpoint_id, 16), int(attempt, 16))
+        return Scope(incarnation, int(epoch, 16), int(checkpoint_id, 16), int(attempt, 16))
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -61,7 +61,7 @@ class PutRecord:
     """Store the record of a checkpoint before head points at it."""
 
     ref: RecordRef
-    record: CheckpointRecord
+    content: bytes  # see codec.encode_record
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from twophase import messages
 from twophase.acknowledged import mistake
-from twophase.checkpoint import close, reference
+from twophase.checkpoint import close, filed
 from twophase.commits import commit_everywhere, commit_what_can_be
 from twophase.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
@@ -126,9 +126,9 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     if isinstance(made, ConnectorError):
         yield from close(owned.head, scope)  # no decision of it was ever sent
         raise made
-    new = reference(made)
-    yield messages.PutRecord(new, made)
-    yield from owned.swap(Repair(made, new, ref), "repair")
+    put = filed(made)
+    yield put
+    yield from owned.swap(Repair(made, put.ref, ref), "repair")
     yield from commit_everywhere(owned, made)
     yield from close(owned.head, scope)
 

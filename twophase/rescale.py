@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from twophase import messages
-from twophase.checkpoint import reference, say, show, tell
+from twophase.checkpoint import filed, say, show, tell
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
@@ -124,13 +124,13 @@ def _decide(
         direct=direct,
         state_partitions=partitions,
     )
-    ref = reference(record)
-    yield messages.PutRecord(ref, record)
+    put = filed(record)
+    yield put
     if direct:
-        yield from owned.swap(Note(Complete(record, ref), retained), "note")
+        yield from owned.swap(Note(Complete(record, put.ref), retained), "note")
         yield from tell(owned, record, before)
     else:
-        yield from owned.swap(Complete(record, ref), "decide")
+        yield from owned.swap(Complete(record, put.ref), "decide")
         yield from show(owned, record)
         yield from say(owned, record, retained)
     return record

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twophase import messages
-from twophase.checkpoint import reference
+from twophase.checkpoint import filed
 from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope
@@ -102,10 +102,10 @@ def restore(
     if not take_over and (foreign := foreign_claims(head, inspected.sinks)):
         raise of_another_life(pipeline, foreign)
     record = _record(Scope(incarnation, head.epoch + 1 if head else 1, seed.checkpoint_id), sinks, seed)
-    ref = reference(record) if record is not None else None
-    life = Restore(incarnation, tuple(sinks), seed, ref, head.incarnation if head else None)
-    if record is not None and ref is not None:
-        yield messages.PutRecord(ref, record)
+    put = filed(record) if record is not None else None
+    life = Restore(incarnation, tuple(sinks), seed, put and put.ref, head.incarnation if head else None)
+    if put is not None:
+        yield put
     if seen is None:
         owned = Ownership(session, 0, life.apply(HeadValue(pipeline, incarnation, epoch=0, nonces=())))
         yield from be_born(owned, "restore")

@@ -60,7 +60,7 @@ class ReportedBatch:
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged:
         """As spark_jobs.batch does once Spark's job has ended."""
         written = committables(self.acknowledged)
-        self.acknowledgements = measured(self.names, self.acknowledged)
+        self.acknowledgements = measured(self.names, self.acknowledged, written)
         return Acknowledged(by_sink(self.names, written), time.time())
 
     def discard(self) -> None: ...

@@ -13,8 +13,8 @@ from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import ABORTED, FAILING, ONE, RETRIES, SLOW, TOLERATED, TWO, VANDAL, Mutant
 from tests.simulation.mutants_start import START_MUTANTS
 
-_DECIDE = """    yield messages.PutRecord(ref, record)
-    yield from owned.swap(Complete(record, ref, begin.began), "decide")
+_DECIDE = """    yield put
+    yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
 """
 _REPLAY = """    if number <= head.completed:
         return None

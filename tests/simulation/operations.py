@@ -142,7 +142,7 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
         case messages.ReadHead():
             return (world.version, world.head), world
         case messages.PutRecord():
-            SHELF[action.ref.name] = encode_record(action.record)
+            SHELF[action.ref.name] = action.content
             return None, world._replace(records=world.records | {action.ref.name})
         case messages.LoadRecord():
             return action.ref.name if action.ref.name in world.records else None, world
