@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.test_twophase_effects import BRIEF, MemorySink, Setting
-from tests.twophase_values import record
 from twophase.backlog import Limit
 from twophase.driver import Driver
 from twophase.errors import FencedError, LostCommittableError, PrepareError, SinkUnavailableError
@@ -99,21 +98,13 @@ def test_checkpoints_go_on_until_so_many_wait_and_are_committed_in_order(behind:
     assert behind.sink.waiting == set()
 
 
-def test_bytes_count_but_never_hold_up_a_single_checkpoint(behind: Behind) -> None:
-    records = [_record(60), _record(60)]
+def test_bytes_count_but_never_hold_up_a_single_checkpoint() -> None:
     limit = Limit(5, max_bytes=100)
-    assert limit.allows(records[:1], "warehouse")
-    assert limit.allows([_record(1000)], "warehouse")
-    assert not limit.allows(records, "warehouse")
-    assert Limit(5, max_bytes=120).allows(records, "warehouse")
-    assert not Limit(1).allows(records, "warehouse")
-
-
-def _record(size: int) -> CheckpointRecord:
-
-    made = record()
-    (each,) = made.committables["warehouse"]
-    return replace(made, committables={"warehouse": (replace(each, bytes=size),)})
+    assert limit.allows(1, 60)
+    assert limit.allows(1, 1000)
+    assert not limit.allows(2, 120)
+    assert Limit(5, max_bytes=120).allows(2, 120)
+    assert not Limit(1).allows(2, 120)
 
 
 def test_a_lost_committable_stops_the_pipeline(behind: Behind) -> None:

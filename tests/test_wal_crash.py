@@ -42,8 +42,7 @@ def check(files: SimulatedFiles, acknowledged: SegmentRef | None) -> None:
         ref = stat_segment(storage, name)
         assert acknowledged in (None, ref)
         assert pa.Table.from_batches(read_segment(storage, ref)).equals(ROWS)
-    for name in storage.unfinished():
-        storage.sweep(name)
+    storage.sweep(storage.unfinished())
     assert not storage.unfinished()
     assert set(storage.names()) <= {NAME}
 

@@ -110,7 +110,7 @@ def test_a_put_that_lands_after_its_writer_gave_up_is_whole_and_can_be_deleted(b
     storage = ObjectStorage(bucket.address(port=line.port))
     with pytest.raises(StorageError, match=f"cannot publish {storage.describe()}/{NAME}"):
         put(storage, NAME, b"late")
-    storage.sweep(NAME)
+    storage.sweep([NAME])
     storage.delete(NAME)
     assert bucket.listed() == []
     line.released.set()

@@ -41,7 +41,7 @@ def test_a_swept_writer_cannot_publish(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     writer = storage.create("late")
     writer.write(b"zombie")
-    storage.sweep("late")
+    storage.sweep(["late"])
     with pytest.raises(ObjectMissingError, match="swept away"):
         writer.publish()
     assert storage.names() == []
@@ -51,7 +51,7 @@ def test_a_sweep_spares_names_that_only_begin_alike(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     kept = storage.create("a.b")
     swept = storage.create("a")
-    storage.sweep("a")
+    storage.sweep(["a"])
     swept.discard()
     assert storage.unfinished() == ["a.b"]
     kept.publish()

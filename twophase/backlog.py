@@ -35,12 +35,11 @@ class Limit:
     max_bytes: int | None = None  # that these have prepared; one checkpoint may have more
     outlasts_outages: bool = False  # while the sink is away it is tried again without end
 
-    def allows(self, waiting: list[CheckpointRecord], sink: str) -> bool:
-        """Whether so much may wait."""
-        if len(waiting) > self.checkpoints:
+    def allows(self, waiting: int, waiting_bytes: int) -> bool:
+        """Whether so many checkpoints may wait, which have prepared so much."""
+        if waiting > self.checkpoints:
             return False
-        prepared = sum(each.bytes for record in waiting for each in record.committables.get(sink, ()))
-        return self.max_bytes is None or prepared <= self.max_bytes or len(waiting) <= 1
+        return self.max_bytes is None or waiting_bytes <= self.max_bytes or waiting <= 1
 
 
 NO_LIMITS: Final[Mapping[str, Limit]] = {}
@@ -58,8 +57,26 @@ class _Follower(threading.Thread):
         self.sink = sink
         self.limit = limit
         self.waiting: deque[CheckpointRecord] = deque()  # the first is being committed
+        self.waiting_bytes = 0  # that these have prepared there
         self.pruned = 0  # its witnesses below this checkpoint are gone
         self._backlog = backlog
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether no more waits than may."""
+        return self.limit.allows(len(self.waiting), self.waiting_bytes)
+
+    def add(self, record: CheckpointRecord) -> None:
+        """It waits. Summed here, and not when it is asked for: thousands of checkpoints may wait."""
+        self.waiting.append(record)
+        self.waiting_bytes += self._bytes_of(record)
+
+    def done(self) -> None:
+        """The first is committed."""
+        self.waiting_bytes -= self._bytes_of(self.waiting.popleft())
+
+    def _bytes_of(self, record: CheckpointRecord) -> int:
+        return sum(each.bytes for each in record.committables.get(self.sink, ()))
 
     def run(self) -> None:
         while (record := self._backlog.next_of(self)) is not None:
@@ -116,11 +133,9 @@ class Backlog:
         with self._changed:
             self._records[record.checkpoint_id] = record
             for each in self._followers:
-                each.waiting.append(record)
+                each.add(record)
             self._changed.notify_all()
-        self._wait(
-            lambda: all(each.limit.allows(list(each.waiting), each.sink) for each in self._followers), is_stopping
-        )
+        self._wait(lambda: all(each.is_in_time for each in self._followers), is_stopping)
 
     def drain(self, is_stopping: Callable[[], bool], stop_s: float) -> None:
         """Block until everything is committed; while the pipeline stops, for no longer than `stop_s`.
@@ -164,7 +179,7 @@ class Backlog:
         alone = replace(record, committables={sink: record.committables.get(sink, ())})
         self._carry_out(show(self._owned, alone), sink)
         with self._changed:
-            follower.waiting.popleft()
+            follower.done()
             self._changed.notify_all()
         with self._saying:
             everywhere = self._everywhere()

@@ -103,7 +103,9 @@ def restore(
         raise of_another_life(pipeline, foreign)
     record = _record(Scope(incarnation, head.epoch + 1 if head else 1, seed.checkpoint_id), sinks, seed)
     put = filed(record) if record is not None else None
-    life = Restore(incarnation, tuple(sinks), seed, put and put.ref, head.incarnation if head else None)
+    life = Restore(
+        incarnation, tuple(sinks), seed, put.ref if put is not None else None, head.incarnation if head else None
+    )
     if put is not None:
         yield put
     if seen is None:

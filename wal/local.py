@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -59,12 +59,12 @@ class LocalStorage:
         """See Storage."""
         return sorted({match["name"] for match in map(_UNFINISHED.fullmatch, self._list()) if match})
 
-    def sweep(self, name: str) -> None:
-        """See Storage."""
-        check_name(name)
-        for entry in self._list():
+    def sweep(self, names: Collection[str]) -> None:
+        """See Storage. Lists the folder once."""
+        wanted = frozenset(map(check_name, names))
+        for entry in self._list() if wanted else ():
             match = _UNFINISHED.fullmatch(entry)
-            if match and match["name"] == name:
+            if match and match["name"] in wanted:
                 self._remove(entry)
 
     def describe(self) -> str:

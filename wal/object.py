@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import obstore
@@ -114,9 +114,10 @@ class ObjectStorage:
         """See Storage. None: see above."""
         return ()
 
-    def sweep(self, name: str) -> None:
+    def sweep(self, names: Collection[str]) -> None:
         """See Storage. Nothing: see above."""
-        check_name(name)
+        for name in names:
+            check_name(name)
 
     def describe(self) -> str:
         """The URL."""

@@ -9,7 +9,7 @@ that were decided on (R5, R6, H8).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import BinaryIO, Final, Protocol
 
 from wal.errors import ObjectNameError
@@ -56,8 +56,8 @@ class Storage(Protocol):
     def unfinished(self) -> Sequence[str]:
         """Names under which a writer that was neither published nor discarded left something; sorted, each once."""
 
-    def sweep(self, name: str) -> None:
-        """Remove what is unfinished under `name`. A writer whose bytes it was can no longer publish. Idempotent."""
+    def sweep(self, names: Collection[str]) -> None:
+        """Remove what is unfinished under these names. Writers whose bytes it was can no longer publish. Idempotent."""
 
     def describe(self) -> str:
         """Where this storage is, for messages; without secrets."""

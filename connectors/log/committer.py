@@ -186,9 +186,11 @@ class LogCommitter:
             faults.point("between-commits", share.checkpoint_id)
         return {each.transaction: outcome for each, outcome in zip(share.committables, outcomes, strict=True)}
 
-    def _delete(self, transaction: TransactionId) -> None:
-        self._storage.delete(segment_name(transaction))
-        self._storage.sweep(segment_name(transaction))
+    def _delete(self, transactions: Sequence[TransactionId]) -> None:
+        names = [segment_name(each) for each in transactions]
+        for name in names:
+            self._storage.delete(name)
+        self._storage.sweep(names)
 
     def _listed(self, name: str, transaction: TransactionId) -> Prepared:
         description = f"{self._storage.describe()}/{name}"

@@ -78,9 +78,9 @@ class Ledger(Protocol):
         """
 
     def give_up(
-        self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[TransactionId], None]
+        self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[Sequence[TransactionId]], None]
     ) -> TransactionId | None:
-        """Delete each, while nobody can apply them. Returns one that is applied, if there is one, and deletes none."""
+        """Delete all, while nobody can apply them. Returns one that is applied, if there is one, and deletes none."""
 
     def catch_up(self, owner: Owner, checkpoint_id: int) -> None:
         """Have no slot stand before this checkpoint: what it has not counted was written without the log

@@ -128,18 +128,16 @@ class Log:
         for name in self.storage.names():
             if self._is_up_to(name, applied):
                 self.storage.delete(name)
-        for name in self.storage.unfinished():
-            if self._is_up_to(name, applied):
-                self.storage.sweep(name)
+        self.storage.sweep([name for name in self.storage.unfinished() if self._is_up_to(name, applied)])
 
     def sweep(self, epoch: int) -> None:
         """Remove what writers of epochs below `epoch` have begun: they can seal nothing of it any more."""
-        for name in self.storage.unfinished():
-            transaction = self._own(name)
-            if transaction is not None and transaction.scope.epoch < epoch:
-                self.storage.sweep(name)
+        own = ((name, self._own(name)) for name in self.storage.unfinished())
+        self.storage.sweep([name for name, each in own if each is not None and each.scope.epoch < epoch])
 
     def _own(self, name: str) -> TransactionId | None:
+        if self.sink not in name:  # before it is parsed: sinks share a storage, and each looks through all names
+            return None
         transaction = transaction_of(name)
         if transaction is None or transaction.sink != self.sink or transaction.scope.incarnation != self.incarnation:
             return None

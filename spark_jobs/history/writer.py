@@ -102,7 +102,8 @@ class HistoryWriter:
     def _complete(self, entry: entries.Completed) -> None:
         found, seq = entry.checkpoint, self._seq(entry.checkpoint)
         run = self._connection.execute
-        (first,) = run("SELECT MIN(seq) FROM checkpoint WHERE seq >> ? = ?", (LIFE_BITS, seq >> LIFE_BITS)).fetchone()
+        life = seq >> LIFE_BITS << LIFE_BITS, seq | (1 << LIFE_BITS) - 1  # a range of the key: nothing else is read
+        (first,) = run("SELECT MIN(seq) FROM checkpoint WHERE seq BETWEEN ? AND ?", life).fetchone()
         if first is not None and seq < first:  # head still knows it, and here it was left out for its age
             return
         values = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,18 +15,21 @@ import pyarrow as pa
 from connectors.log.segments import committable
 from spark_jobs.acknowledging import acknowledgement, by_sink, committables, measured
 from spark_jobs.checkpoints import Checkpoints
+from spark_jobs.history.entries import Entry
 from spark_jobs.history.filing import Filing
 from spark_jobs.history.model import Acknowledgement, SplitLag
 from spark_jobs.history.recorder import Recorder
 from spark_jobs.history.retention import Retention
+from spark_jobs.history.writer import HistoryWriter
 from spark_jobs.report import CheckpointReport, Listeners, LogListener
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
 from spark_jobs.stopwatch import Stopwatch
+from tests.scale.free_sink import FreeSink
 from tests.scale.heads import CountedHead
-from tests.scale.sinks import MemorySink
 from twophase.driver import Driver
-from twophase.gather import at_once
+from twophase.gather import at_once, one_by_one
+from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.messages import Acknowledged
 from twophase.values import StartingPoint
@@ -45,7 +48,8 @@ class Size:
     tasks: int = 4
     sinks: int = 1
     splits: int = 4
-    stored: int = 10  # checkpoints that head keeps the records of
+    stored: int = 10  # checkpoints that head points at the records of
+    pruned: bool = False  # this checkpoint lets go of all of these but one
 
 
 @dataclass(slots=True)
@@ -66,15 +70,42 @@ class ReportedBatch:
     def discard(self) -> None: ...
 
 
-class Coordinator:
-    """Use as a context manager: the history is written when it is left."""
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A transition of head to what it is after so many checkpoints."""
 
-    def __init__(self, folder: Path, size: Size) -> None:
+    checkpoints: int
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        scopes = (Scope(INCARNATION, 1, number) for number in range(self.checkpoints))
+        refs = tuple(RecordRef(each.checkpoint_id, f"{each}-{'0' * 16}.json", "0" * 64) for each in scopes)
+        last = self.checkpoints - 1
+        return replace(head, completed=last, committed=last, records=refs)
+
+
+class _Writing:
+    """What a Filing does in a thread of its own, done at once: so that its work can be counted."""
+
+    def __init__(self, path: Path) -> None:
+        self._writer = HistoryWriter(path, Retention(), time.time())
+
+    def add(self, *entries: Entry) -> None:
+        self._writer.write(entries, time.time())
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Coordinator:
+    """Use as a context manager: the history is written when it is left. `threads`: those that a run has."""
+
+    def __init__(self, folder: Path, size: Size, *, threads: bool = True) -> None:
         self.size = size
         self.head = CountedHead(folder)
         self.log = LocalSparkLog(folder)
-        self.sinks = {f"sink{number}": MemorySink(f"sink{number}") for number in range(size.sinks)}
-        self._filing = Filing(folder / "history.sqlite", Retention())
+        self.sinks = {f"sink{number}": FreeSink(f"sink{number}") for number in range(size.sinks)}
+        history = folder / "history.sqlite"
+        self._filing = Filing(history, Retention()) if threads else _Writing(history)
         recorder = Recorder(self._filing, "run", {}, str)
         driver = Driver(
             PIPELINE,
@@ -83,8 +114,8 @@ class Coordinator:
             self.log,
             session="session",
             incarnation=INCARNATION,
-            retained=size.stored,
-            gather=at_once,
+            retained=size.stored // 2 if size.pruned else 2 * size.stored,
+            gather=at_once if threads else one_by_one,
             watcher=recorder.news,
         )
         self._ends = {f"orders/{number}": 0 for number in range(size.splits)}
@@ -93,12 +124,15 @@ class Coordinator:
         driver.start()
         driver.store_positions(SOURCE, StartingPoint(dict(self._ends), {"orders": "id"}))
         (self.log.folder(INCARNATION) / "metadata").write_text(json.dumps({"id": "query"}))
+        driver._carry_out(driver._ownership.swap(_Stored(size.stored), "stored"))
         self.driver = driver
         listeners = Listeners([LogListener(PIPELINE), recorder])
         self._checkpoints = Checkpoints(driver, self.log, listeners, self._plan, lag=self._lag)
 
-    def batch(self, number: int) -> ReportedBatch:
-        """What Spark has done of a checkpoint once all tasks have reported: its plan is written, its job has ended."""
+    def batch(self) -> ReportedBatch:
+        """What Spark has done of the next checkpoint once all tasks have reported: its plan is written, its job has
+        ended."""
+        number = self.driver.owned.completed + 1
         self._ends = {split: end + 1000 for split, end in self._ends.items()}
         offset = json.dumps({"source": SOURCE, "ends": self._ends}, separators=(",", ":"))
         metadata = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}})

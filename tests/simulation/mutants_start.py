@@ -59,7 +59,7 @@ START_MUTANTS: dict[str, Mutant] = {
     "a rescale is not decided": Mutant(
         RESCALE,
         "",
-        (Patch("rescale", '        yield from owned.swap(Complete(record, ref), "decide")\n', ""),),
+        (Patch("rescale", '        yield from owned.swap(Complete(record, put.ref), "decide")\n', ""),),
     ),
     "permit without claim": Mutant(TWO, "", broken="permit without claim"),
     "reset without commit": Mutant(

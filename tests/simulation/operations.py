@@ -13,7 +13,7 @@ from tests.simulation import sinks
 from tests.simulation.config import Config
 from tests.simulation.world import FOREIGN, SHELF, Spark, World, head_of
 from twophase import messages
-from twophase.codec import encode_head, encode_record
+from twophase.codec import encode_head
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 

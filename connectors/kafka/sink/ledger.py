@@ -145,12 +145,12 @@ class KafkaLedger:
         return [CommitOutcome.COMMITTED] * len(share.committables)
 
     def give_up(
-        self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[TransactionId], None]
+        self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[Sequence[TransactionId]], None]
     ) -> TransactionId | None:
         """See Ledger. Only this driver can apply them, since it has claimed the sink."""
         entries = self.entries(incarnation, [Committable(each, rows=0) for each in transactions])
-        for each in transactions if not entries.seen else ():
-            delete(each)
+        if not entries.seen:
+            delete(transactions)
         return min(entries.seen, default=None)
 
     def catch_up(self, owner: Owner, checkpoint_id: int) -> None:

@@ -84,15 +84,15 @@ class SqlLedger:
             return apply_share(store, storage, target, share)
 
     def give_up(
-        self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[TransactionId], None]
+        self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[Sequence[TransactionId]], None]
     ) -> TransactionId | None:
         """See Ledger."""
         with self._using(f"giving up {len(transactions)} segments") as store, in_transaction(store):
             for slot in read_slots(store, incarnation, self._sink):
                 hold_slot(store, incarnation, self._sink, slot)  # nobody applies one of them meanwhile
             applied = tables.visible_witnesses(store, transactions)
-            for each in transactions if not applied else ():
-                delete(each)
+            if not applied:
+                delete(transactions)
             return min(applied, default=None)
 
     def catch_up(self, owner: Owner, checkpoint_id: int) -> None:

@@ -72,13 +72,15 @@ class TwoPhaseCommitter:
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         """See Committer."""
-        outcomes: list[CommitOutcome] = []
         with self._kept.use(f"committing checkpoint {checkpoint_id}"):
+            known: list[bool] = []
             for committable in committables:
-                outcomes.append(self._commit(committable))
-                if len(outcomes) == 1 and len(committables) > 1:
+                known.append(self._commit(committable))
+                if len(known) == 1 and len(committables) > 1:
                     faults.point("between-commits", checkpoint_id)
-        return outcomes
+            unknown = [each.transaction for each, is_known in zip(committables, known, strict=True) if not is_known]
+            found = self._look_up(unknown)
+        return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """See Committer."""
@@ -86,7 +88,8 @@ class TwoPhaseCommitter:
             asked = [each for each in committables if tables.EMPTY not in each.data]
             for each in asked:
                 self._check_variant(each)
-            return [each for each in asked if self._look_up(each.transaction) is CommitOutcome.LOST]
+            found = self._look_up([each.transaction for each in asked])
+            return [each for each in asked if found[each.transaction] is CommitOutcome.LOST]
 
     def permit_again(self, scope: Scope) -> None:
         """See Committer. A permit as any other: who writes again holds it."""
@@ -101,9 +104,7 @@ class TwoPhaseCommitter:
         """See Committer."""
         transactions = [each.transaction for each in prepared if each.transaction is not None]
         with self._kept.use(f"rolling back {len(transactions)} transactions") as server:
-            deadline = time.monotonic() + _ABORT_S
-            for transaction in transactions:
-                self._abort(server, transaction, deadline)
+            self._abort(server, transactions)
 
     def revoke(self, scope: Scope) -> None:
         """See Committer. Call it after the commits: what is still prepared under the permits is rolled back."""
@@ -123,20 +124,20 @@ class TwoPhaseCommitter:
         """See Committer. The next call connects again."""
         self._kept.close()
 
-    def _commit(self, committable: Committable) -> CommitOutcome:
+    def _commit(self, committable: Committable) -> bool:
+        """Whether it is committed; False: that is to be looked up."""
         if tables.EMPTY in committable.data:
-            return CommitOutcome.COMMITTED
-        transaction = committable.transaction
+            return True
         self._check_variant(committable)
         try:
-            self._kept.open().commit_prepared(transaction)
+            self._kept.open().commit_prepared(committable.transaction)
         except StatementError as error:
             if error.disconnected:
                 self._kept.close()  # it may or may not have landed: the same look-up on a new connection decides
             elif not (error.in_doubt or error.lock_wait or error.rolled_back):
                 raise
-            return self._look_up(transaction)
-        return CommitOutcome.COMMITTED
+            return False
+        return True
 
     def _check_variant(self, committable: Committable) -> None:
         if is_of_log(committable):
@@ -145,32 +146,50 @@ class TwoPhaseCommitter:
                 message, remedy="set the sink's `commit` back to write-ahead-log, and run until caught up"
             )
 
-    def _look_up(self, transaction: TransactionId) -> CommitOutcome:
-        """R7: unknown is neither success nor failure. Listed: not yet. Else the witness decides, by a locking read."""
-        server = self._kept.open()
-        if _listed(server, transaction):
-            return CommitOutcome.RETRY_LATER  # still attached to its closing connection, or never reached by COMMIT
-        try:
-            if tables.witness_stands(server, transaction):
-                return CommitOutcome.ALREADY_COMMITTED
-        except StatementError as error:
-            if error.lock_wait and _is_written_again(server, transaction):
-                return CommitOutcome.LOST
-            if error.lock_wait:
-                return CommitOutcome.RETRY_LATER  # another commit of it is under way
-            raise
-        return CommitOutcome.RETRY_LATER if _listed(server, transaction) else CommitOutcome.LOST
+    def _look_up(self, transactions: Sequence[TransactionId]) -> dict[TransactionId, CommitOutcome]:
+        """R7: unknown is neither success nor failure. Listed: not yet. Else the witness decides, by a locking read.
 
-    def _abort(self, server: Server, transaction: TransactionId, deadline: float) -> None:
+        A server lists all that it has prepared, however little is asked about: so all are looked up together.
+        """
+        if not transactions:
+            return {}
+        server = self._kept.open()
+        listed = _listed(server)
+        found = {
+            each: CommitOutcome.RETRY_LATER  # still attached to its closing connection, or never reached by COMMIT
+            if each in listed
+            else self._by_witness(server, each)
+            for each in transactions
+        }
+        if CommitOutcome.LOST in found.values():
+            listed = _listed(server)
+            found |= {each: CommitOutcome.RETRY_LATER for each in found if each in listed}
+        return found
+
+    def _by_witness(self, server: Server, transaction: TransactionId) -> CommitOutcome:
+        try:
+            stands = tables.witness_stands(server, transaction)
+        except StatementError as error:
+            if not error.lock_wait:
+                raise
+            if _is_written_again(server, transaction):
+                return CommitOutcome.LOST
+            return CommitOutcome.RETRY_LATER  # another commit of it is under way
+        return CommitOutcome.ALREADY_COMMITTED if stands else CommitOutcome.LOST
+
+    def _abort(self, server: Server, transactions: Sequence[TransactionId]) -> None:
         """H19: a rollback that answers "unknown" may have done nothing; the listing and the witness say when it is."""
-        while True:
-            permits.roll_back(server, transaction)
-            if not _listed(server, transaction) and not self._witnessed(server, transaction):
-                return
-            if time.monotonic() > deadline:
-                message = f"sink {self.name}: {transaction} is still prepared {_ABORT_S:g} s after the first rollback"
+        deadline, left = time.monotonic() + _ABORT_S, transactions
+        while left:
+            for each in left:
+                permits.roll_back(server, each)
+            listed = _listed(server)
+            left = [each for each in left if each in listed or self._witnessed(server, each)]
+            if left and time.monotonic() > deadline:
+                message = f"sink {self.name}: {left[0]} is still prepared {_ABORT_S:g} s after the first rollback"
                 raise SinkUnavailableError(message, remedy="its connection may still be open: SHOW PROCESSLIST")
-            time.sleep(0.05)
+            if left:
+                time.sleep(0.05)
 
     def _witnessed(self, server: Server, transaction: TransactionId) -> bool:
         try:
@@ -209,5 +228,5 @@ def _prepared(listed: Listed) -> Prepared:
     return Prepared(listed.transaction, listed.description)
 
 
-def _listed(server: Server, transaction: TransactionId) -> bool:
-    return any(each.transaction == transaction for each in server.prepared())
+def _listed(server: Server) -> set[TransactionId]:
+    return {each.transaction for each in server.prepared() if each.transaction is not None}

@@ -1,4 +1,4 @@
-"""A sink that takes no time: it does what the protocol asks of it, in memory, and counts the calls."""
+"""A sink that takes no time: it answers what the protocol asks of it, in memory, and counts the calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, SinkState
 
 
-class MemorySink:
+class FreeSink:
     """A twophase.participants.Committer."""
 
     permits_once = False

@@ -1,0 +1,95 @@
+"""What a driver that was killed has left: of one checkpoint, prepared by so many tasks and not decided, or decided."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.log.place import LogPlace
+from connectors.sql.mysql.errors import UNKNOWN_XID, ServerError
+from connectors.sql.sqlite.sink import SqliteSink
+from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from connectors.sql.two_phase.server import Listed
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.values import Committable
+
+INCARNATION = "0123456789abcdefghij"
+NAME, PIPELINE = "warehouse", "scale"
+_SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def transactions(tasks: int) -> list[TransactionId]:
+    return [TransactionId(Scope(INCARNATION, 1, 0), sink_key(NAME), task, task) for task in range(tasks)]
+
+
+class CountedServer:
+    """A connection to a database that lists what it has prepared, all of it each time, as databases do.
+
+    Of the protocol's tables it has the witnesses alone.
+    """
+
+    begin = for_share = for_update = utc_now = ""
+
+    def __init__(self, prepared: Sequence[TransactionId], committed: Sequence[TransactionId] = ()) -> None:
+        self._prepared, self._committed = set(prepared), {each.task for each in committed}
+        self.asked = 0  # statements, and each transaction that one of them lists
+
+    def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        self.asked += 1
+        assert "FROM eos_witness" in statement
+        return [(1,)] if values[5] in self._committed else []
+
+    def prepared(self) -> list[Listed]:
+        self.asked += 1 + len(self._prepared)
+        return [Listed(each, str(each)) for each in self._prepared]
+
+    def commit_prepared(self, transaction: TransactionId) -> None:
+        self.asked += 1
+        if transaction not in self._prepared:
+            raise ServerError(UNKNOWN_XID, "unknown XID")
+        self._prepared.remove(transaction)
+
+    def roll_back_prepared(self, transaction: TransactionId) -> None:
+        self.commit_prepared(transaction)
+
+    def answers(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+    def committer(self) -> TwoPhaseCommitter:
+        """The driver's half of a sink there."""
+        return TwoPhaseCommitter(NAME, PIPELINE, "here", lambda: self)  # type: ignore[arg-type,return-value]
+
+
+class LeftInLog:
+    """Segments of an epoch that is over, in the log of a table in SQLite, half of them not finished."""
+
+    def __init__(self, folder: Path, tasks: int) -> None:
+        with sqlite3.connect(folder / "t.db") as database:
+            database.execute("CREATE TABLE t (n INTEGER)")
+        self._sink = SqliteSink(NAME, folder / "t.db", "t", LogPlace(folder / "log")).open(_SCHEMA)
+        self._begun = []
+        for each in transactions(tasks):
+            writer = self._sink.writer(each)
+            writer.write(pa.RecordBatch.from_pydict({"n": [each.task]}, _SCHEMA))
+            if each.task % 2:
+                writer.prepare()
+            else:
+                self._begun.append(writer)
+
+    def committer(self) -> Any:
+        """The next driver's, once it has claimed the sink."""
+        return self._sink.committer(PIPELINE)
+
+    def close(self) -> None:
+        for each in self._begun:
+            each.abort()
+
+
+def decided(tasks: int) -> list[Committable]:
+    return [Committable(each, rows=1) for each in transactions(tasks)]
