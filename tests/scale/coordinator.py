@@ -151,6 +151,11 @@ class Coordinator:
         """All that the driver does, but for the job."""
         return self._checkpoints.complete(batch)
 
+    def rest(self) -> None:
+        """Block until the history has what it was told."""
+        while isinstance(self._filing, Filing) and (self._filing._waiting or not self._filing._queue.empty()):
+            time.sleep(0.001)
+
     def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:
         return planned(offsets_log, [SOURCE])
 
