@@ -1,6 +1,6 @@
 # The commands of this project; `make` alone lists them. Each one sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit matrix image demo chaos soak bench screenshots check format clean
+.PHONY: help setup test test-unit matrix image demo chaos soak bench scale screenshots check format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -34,6 +34,12 @@ soak: ## thousands of checkpoints at full speed: nothing may grow (CHECKPOINTS=5
 
 bench: ## measure the rates, beside the machine's raw limit
 	@scripts/bench
+
+scale: ## how the cost of a checkpoint grows: the coordinator alone, many partitions, several workers (half an hour)
+	@scripts/setup
+	@.venv/bin/python -m tests.scale --plots docs/images
+	@.venv/bin/python -m integration_tests.scale partitions
+	@.venv/bin/python -m integration_tests.scale workers
 
 screenshots: ## make the docs' pictures of the page anew, with a browser
 	@scripts/setup

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -24,7 +25,12 @@ _MEMORY_EVERY_S = 1.0  # on two cores, watching costs what is watched
 
 
 def spec(
-    bootstrap: str, topic: str, form: str, checkpoint: Mapping[str, object], sinks: Sequence[Mapping[str, object]]
+    bootstrap: str,
+    topic: str,
+    form: str,
+    checkpoint: Mapping[str, object],
+    sinks: Sequence[Mapping[str, object]],
+    spark: Mapping[str, object] = MappingProxyType({"master": "local[2]"}),
 ) -> str:
     """A spec of one source and these sinks, in the part of YAML that is JSON."""
     source = {"name": "records", "connector": "kafka", "bootstrap_servers": bootstrap, "topics": [topic]}
@@ -34,7 +40,7 @@ def spec(
             "pipeline": topic,  # a life of its own in each cluster and database
             "checkpoint": {"location": "./checkpoint", "interval": "0s", **checkpoint},
             "restart": {"strategy": "none"},
-            "spark": {"master": "local[2]"},
+            "spark": dict(spark),
             "sources": [{**source, "format": formats}],
             "sinks": [{"name": f"sink-{n}", "from": "records", **each} for n, each in enumerate(sinks)],
         }

@@ -29,12 +29,13 @@ class Place(AbstractContextManager["Place"]):
     services: Services
     name: str  # of its topic, its databases and the topic that it writes
     folder: Path
+    partitions: int = topic.PARTITIONS  # of its topic
     _at_end: ExitStack = field(default_factory=ExitStack)
     _mysql: str = ""
 
     def __enter__(self) -> Place:
         bootstrap = self.services.kafka_bootstrap
-        topic.create(bootstrap, self.name)
+        topic.create(bootstrap, self.name, self.partitions)
         self._at_end.callback(topics.delete, bootstrap, [self.name])
         return self
 

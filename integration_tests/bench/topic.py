@@ -26,12 +26,12 @@ def value(number: int) -> bytes:
     )
 
 
-def create(bootstrap: str, name: str) -> None:
-    """An empty topic of PARTITIONS partitions."""
-    topics.create(bootstrap, name, PARTITIONS, {})
+def create(bootstrap: str, name: str, partitions: int = PARTITIONS) -> None:
+    """An empty topic."""
+    topics.create(bootstrap, name, partitions, {})
 
 
-def produce(bootstrap: str, name: str, first: int, count: int) -> None:
+def produce(bootstrap: str, name: str, first: int, count: int, partitions: int = PARTITIONS) -> None:
     """Append `count` records, numbered from `first`; returns when the broker has them all."""
     failures: list[object] = []
     producer = Producer(
@@ -47,7 +47,7 @@ def produce(bootstrap: str, name: str, first: int, count: int) -> None:
     for number in range(first, first + count):
         while True:
             try:
-                producer.produce(name, value(number), partition=number % PARTITIONS)
+                producer.produce(name, value(number), partition=number % partitions)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -36,9 +36,10 @@ class Cluster:
     `cores`: of each worker; with more than one, several drivers find room at once.
     """
 
-    def __init__(self, folder: Path, cores: int = 1) -> None:
+    def __init__(self, folder: Path, cores: int = 1, workers: int = WORKERS) -> None:
         self._folder = folder
         self._cores = cores
+        self._workers = workers
         self.python = make_interpreter(folder / "python")
         self._daemons: list[int] = []  # sessions, those of workers that were killed too: their tasks may outlive them
         self._port, self._page = free_ports(2)
@@ -81,7 +82,7 @@ class Cluster:
     def _await_workers(self) -> None:
         """Wait until the master counts all workers as alive."""
         deadline = time.monotonic() + _READY_S
-        while (alive := self._state().get("aliveworkers")) != WORKERS:
+        while (alive := self._state().get("aliveworkers")) != self._workers:
             assert time.monotonic() < deadline, f"{alive} workers after {_READY_S:g} s: see {self._folder}"
             time.sleep(_POLL_S)
 
@@ -93,7 +94,7 @@ class Cluster:
     def __enter__(self) -> Self:
         try:
             self._start("master.Master", "master", "--port", str(self._port), "--webui-port", str(self._page))
-            self.workers = [self._start_worker(number) for number in range(WORKERS)]
+            self.workers = [self._start_worker(number) for number in range(self._workers)]
             self._await_workers()
         except BaseException:
             self.close()

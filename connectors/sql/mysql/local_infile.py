@@ -1,4 +1,4 @@
-"""A PyMySQL connection that sends bytes of ours where the server asks for a local file.
+"""A PyMySQL connection that sends bytes of ours where the server asks for a local file, and opens quickly.
 
 With LOAD DATA LOCAL the server names the file that the client is to send, in answer to any statement. PyMySQL opens
 whatever it is asked for, so that a server that was taken over could read the worker's files. This connection
@@ -7,6 +7,8 @@ sends only what it was given for the statement under way, from memory, and never
 
 from __future__ import annotations
 
+import ssl
+from functools import cache
 from typing import Any, Final
 
 from pymysql import err
@@ -48,6 +50,11 @@ class LoadingConnection(Connection):
             self.server_status = result.server_status
         return int(result.affected_rows or 0)
 
+    def _create_ssl_ctx(self, options: Any) -> Any:
+        """Without options nothing is verified (see address): then the authorities that the system trusts need not be
+        loaded, which PyMySQL does for each connection. Measured: 21 of the 28 ms of a task with few rows."""
+        return _unverified() if options == {} else super()._create_ssl_ctx(options)  # type: ignore[misc]
+
     def drop(self) -> None:
         """Close the socket without a word to the server."""
         self._force_close()
@@ -56,6 +63,15 @@ class LoadingConnection(Connection):
     def warning_count(self) -> int:
         """Warnings of the last statement, notes included."""
         return int(self._result.warning_count) if self._result is not None else 0
+
+
+@cache
+def _unverified() -> ssl.SSLContext:
+    """Encrypts, and asks for no certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 class _LoadResult(MySQLResult):

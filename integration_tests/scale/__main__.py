@@ -1,0 +1,52 @@
+"""`python -m integration_tests.scale`: a JSON line for each number of partitions, and of workers."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from integration_tests.cluster.pipeline import cluster_conf
+from integration_tests.cluster.standalone import Cluster
+from integration_tests.scale.measured import Work, measure
+from integration_tests.services import obtain
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+Kind = Annotated[str, typer.Option(help="where Kafka and MySQL come from: docker, native (MariaDB) or auto")]
+
+
+@app.command()
+def partitions(
+    numbers: Annotated[list[int] | None, typer.Argument(help="of the topic")] = None,
+    records: Annotated[int, typer.Option(help="of a checkpoint")] = 4000,
+    checkpoints: Annotated[int, typer.Option(help="so many, the first two of which do not count")] = 8,
+    kind: Kind = "auto",
+) -> None:
+    """The same records from a topic of few partitions and of many: what a task costs."""
+    services = obtain(kind)
+    for number in numbers or [4, 40, 200]:
+        found = measure(services, Work(number, records, checkpoints), {"master": "local[2]"})
+        print(json.dumps({"partitions": number, **found.facts()}), flush=True)
+
+
+@app.command()
+def workers(
+    numbers: Annotated[list[int] | None, typer.Argument(help="worker processes, of one core each")] = None,
+    records: Annotated[int, typer.Option(help="of a checkpoint")] = 100_000,
+    checkpoints: Annotated[int, typer.Option(help="so many, the first two of which do not count")] = 8,
+    kind: Kind = "auto",
+) -> None:
+    """The same pipeline on standalone clusters of this machine: whether overhead grows with the workers."""
+    services = obtain(kind)
+    for number in numbers or [1, 2, 4]:
+        with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder), workers=number) as cluster:
+            spark = {"master": cluster.master, "conf": cluster_conf(cluster)}
+            found = measure(services, Work(8, records, checkpoints), spark)
+        print(json.dumps({"workers": number, **found.facts()}), flush=True)
+
+
+app()

@@ -1,0 +1,105 @@
+"""One pipeline from a topic of so many partitions into a table, exactly once, and where the time of its checkpoints
+went."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from integration_tests.bench import topic
+from integration_tests.bench.product import Product, spec
+from integration_tests.bench.targets import Place, mysql
+from integration_tests.services import Services
+from spark_jobs.history.model import Checkpoint
+from spark_jobs.history.store import History
+
+_COLD = 2
+"""Checkpoints in which Spark and its workers still load what they need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the pipeline has to do."""
+
+    partitions: int
+    records: int  # of a checkpoint
+    checkpoints: int
+    commit: str = "two-phase"
+
+    @property
+    def total(self) -> int:
+        """Records."""
+        return self.records * self.checkpoints
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of it."""
+
+    writers: int  # of a checkpoint
+    duration_s: float  # from one checkpoint's end to the next one's, the median of the warm ones
+    phases_s: Mapping[str, float]  # medians
+    cpu_s: float  # of a checkpoint, with Python workers and the JVM, but for the services
+    records_per_s: float  # over all warm checkpoints
+    head_bytes: int
+
+    def facts(self) -> dict[str, Any]:
+        """For a line of JSON."""
+        numbers = {"writers": self.writers, "head_bytes": self.head_bytes, "records_per_s": round(self.records_per_s)}
+        seconds = {"duration_s": round(self.duration_s, 3), "cpu_s": round(self.cpu_s, 3)}
+        return {**numbers, **seconds, "phases_s": {name: round(took, 4) for name, took in self.phases_s.items()}}
+
+
+def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Measured:
+    """Run it, and count what has arrived. Raises RuntimeError if that is not each record once."""
+    name = f"eos_scale_{secrets.token_hex(4)}"
+    bootstrap = services.kafka_bootstrap
+    with tempfile.TemporaryDirectory() as folder, Place(services, name, Path(folder), work.partitions) as place:
+        target = mysql(place, work.commit)
+        topic.produce(bootstrap, name, 0, work.total, work.partitions)
+        text = spec(bootstrap, name, "json", {"max_records_per_checkpoint": work.records}, [target.entry], spark)
+        with Product(Path(folder), text) as product:
+            product.wait_for(_COLD * work.records)
+            before = _cpu_s(product)
+            product.wait_for(work.total)
+            cpu_s = _cpu_s(product) - before
+        location = Path(folder) / "checkpoint"
+        found = History.at(location).checkpoints(limit=work.checkpoints + 1)
+        newest = max((location / "head").glob("*.json"))
+        arrived = target.arrived()
+        if arrived != (work.total, work.total):
+            raise RuntimeError(f"{arrived} rows and ids have arrived, of {work.total} records")
+        return _measured(found[::-1], cpu_s, newest.stat().st_size)
+
+
+def _measured(found: tuple[Checkpoint, ...], cpu_s: float, head_bytes: int) -> Measured:
+    ends = [each.committed_at or 0.0 for each in found]
+    warm = found[_COLD:]
+    took_s = [after - before for before, after in pairwise(ends[_COLD - 1 :])]
+    names = [name for name, _ in warm[0].phases.items()]
+    return Measured(
+        writers=warm[-1].writers,
+        duration_s=median(took_s),
+        phases_s={name: median(dict(each.phases.items())[name] or 0.0 for each in warm) for name in names},
+        cpu_s=cpu_s / len(warm),
+        records_per_s=sum(each.records for each in warm) / sum(took_s),
+        head_bytes=head_bytes,
+    )
+
+
+def _cpu_s(product: Product) -> float:
+    found = 0.0
+    for process in product.tree():
+        try:
+            found += sum(process.cpu_times()[:2])
+        except psutil.NoSuchProcess:
+            continue
+    return found
