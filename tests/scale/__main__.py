@@ -13,6 +13,8 @@ import typer
 
 from tests.scale.measuring import points, series, slope, starts
 
+_WORST = 1.3  # a slope, for times: caches fill and others run; what is counted, tests/scale/test_growth.py asks for 1
+
 
 def main(
     rounds: Annotated[int, typer.Option(help="of which the least is taken")] = 5,
@@ -32,7 +34,7 @@ def main(
         from tests.scale.plots import draw
 
         draw(found, slopes, plots)
-    sys.exit(1 if any(each > 1.15 for each in slopes.values()) else 0)
+    sys.exit(1 if any(each > _WORST for each in slopes.values()) else 0)
 
 
 typer.run(main)
