@@ -17,7 +17,7 @@ DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
-    # Renames as the default one does, and needs a third of its time: that one starts a program for every look at a link.
+    # Renames as the default one does, and takes a third of its time: that one starts a program to look at a link.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),

@@ -1,7 +1,7 @@
 """Clients kept between calls: connecting anew costs more than reading a small range.
 
 A consumer serves one reader at a time; the client for questions is shared. After any error all clients of that cluster
-are thrown away: where one connection has died without a word the others have, too, and each would be waited for in turn.
+are thrown away: where one connection has died without a word the others have, too, and each would be waited for.
 Spark forks its workers, and a client does not survive that: a child starts with an empty pool and never touches its
 parent's.
 """
