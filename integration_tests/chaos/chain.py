@@ -8,17 +8,19 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-_OUTPUT = "id long, k long, n long, previous long, _partition int, _offset long"
+_OUTPUT = "id long, k long, n long, previous long, partition int, offset long"
 
 
 def chained(incoming: DataFrame) -> DataFrame:
     """A row for each record, `previous`: the id before it, -1 for the first. Called when the query is built."""
+    # Spark hands over no column's name that begins with an underscore.
     return (
-        incoming.select("id", "k", "n", "_partition", "_offset")
+        incoming.selectExpr("id", "k", "n", "_partition AS partition", "_offset AS offset")
         .groupBy("k")
         .transformWithStateInPandas(
             statefulProcessor=Chain(), outputStructType=_OUTPUT, outputMode="append", timeMode="none"
         )
+        .withColumnsRenamed({"partition": "_partition", "offset": "_offset"})
     )
 
 
@@ -37,7 +39,7 @@ class Chain(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Called once for each key of a checkpoint, whose records a shuffle has put into any order."""
         state = self._last.get()
-        found = pd.concat(rows).sort_values("_offset", ignore_index=True)
+        found = pd.concat(rows).sort_values("offset", ignore_index=True)
         found["previous"] = found["id"].shift(1, fill_value=state[0] if state else -1)
         self._last.update((int(found["id"].iloc[-1]),))
-        yield found[["id", "k", "n", "previous", "_partition", "_offset"]]
+        yield found[["id", "k", "n", "previous", "partition", "offset"]]
