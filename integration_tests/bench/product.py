@@ -31,9 +31,10 @@ def spec(
     checkpoint: Mapping[str, object],
     sinks: Sequence[Mapping[str, object]],
     spark: Mapping[str, object] = MappingProxyType({"master": "local[2]"}),
+    reading: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
-    """A spec of one source and these sinks, in the part of YAML that is JSON."""
-    source = {"name": "records", "connector": "kafka", "bootstrap_servers": bootstrap, "topics": [topic]}
+    """A spec of one source (`reading`: further options of it) and these sinks, in the part of YAML that is JSON."""
+    source = {"name": "records", "connector": "kafka", "bootstrap_servers": bootstrap, "topics": [topic], **reading}
     formats = {"type": form, **({"schema": SCHEMA} if form == "json" else {})}
     return json.dumps(
         {

@@ -24,12 +24,13 @@ def partitions(
     numbers: Annotated[list[int] | None, typer.Argument(help="of the topic")] = None,
     records: Annotated[int, typer.Option(help="of a checkpoint")] = 4000,
     checkpoints: Annotated[int, typer.Option(help="so many, the first two of which do not count")] = 8,
+    join_below: Annotated[int, typer.Option(help="as in a spec: 0 gives each partition its own task")] = 0,
     kind: Kind = "auto",
 ) -> None:
     """The same records from a topic of few partitions and of many: what a task costs."""
     services = obtain(kind)
     for number in numbers or [4, 40, 200]:
-        found = measure(services, Work(number, records, checkpoints), {"master": "local[2]"})
+        found = measure(services, Work(number, records, checkpoints, join_below), {"master": "local[2]"})
         print(json.dumps({"partitions": number, **found.facts()}), flush=True)
 
 

@@ -32,7 +32,7 @@ class Work:
     partitions: int
     records: int  # of a checkpoint
     checkpoints: int
-    commit: str = "two-phase"
+    join_below: int = 0  # records of a partition that shares its task with others; 0: each has its own
 
     @property
     def total(self) -> int:
@@ -47,7 +47,7 @@ class Measured:
     writers: int  # of a checkpoint
     duration_s: float  # from one checkpoint's end to the next one's, the median of the warm ones
     phases_s: Mapping[str, float]  # medians
-    cpu_s: float  # of a checkpoint, with Python workers and the JVM, but for the services
+    cpu_s: float  # of a checkpoint: driver, JVM and local tasks; neither services nor the workers of a cluster
     records_per_s: float  # over all warm checkpoints
     head_bytes: int
 
@@ -63,9 +63,17 @@ def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Meas
     name = f"eos_scale_{secrets.token_hex(4)}"
     bootstrap = services.kafka_bootstrap
     with tempfile.TemporaryDirectory() as folder, Place(services, name, Path(folder), work.partitions) as place:
-        target = mysql(place, work.commit)
+        target = mysql(place, "two-phase")
         topic.produce(bootstrap, name, 0, work.total, work.partitions)
-        text = spec(bootstrap, name, "json", {"max_records_per_checkpoint": work.records}, [target.entry], spark)
+        text = spec(
+            bootstrap,
+            name,
+            "json",
+            {"max_records_per_checkpoint": work.records},
+            [target.entry],
+            spark,
+            {"join_below": work.join_below},
+        )
         with Product(Path(folder), text) as product:
             product.wait_for(_COLD * work.records)
             before = _cpu_s(product)
