@@ -19,9 +19,9 @@ def measure(system: System, work: Work, servers: Servers) -> Measured:
     with Table(work, table_statement(keyed=system.keyed)) as table, Started(launch, work.log) as started:
         with Meter(servers, started.pid) as meter:
             first_at, first_rows, done_at = _watch(table, started, work.rows)
-        read_at = launch.first_read()
         if not table.holds(work.rows):
             raise RunFailedError(f"{table.count()} rows are there, {work.rows} records were: not each once")
+    read_at = launch.first_read()  # some tell it at their end
     rows, begun_at = work.rows, started.started_at
     used = meter.used(done_at - begun_at)
     values = {

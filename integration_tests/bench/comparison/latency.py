@@ -111,5 +111,3 @@ class Load:
 def rows() -> int:
     """Of a run."""
     return topic.PARTITIONS + RATE * SECONDS
-
-

@@ -31,11 +31,10 @@ class Servers:
     def of(cls, services: Services) -> Servers:
         """A container's proxy is told to its server: all bytes of a client on this machine go through it."""
         database, broker = _port(services.database_url), _port(services.kafka_bootstrap)
-        inside = services.control if isinstance(services.control, Containers) else None
+        control = services.control
+        inside = [control.pid(name) for name in ("mysql", "kafka")] if isinstance(control, Containers) else [None, None]
         return cls(
-            _found(processes.listener(database), inside and inside.pid("mysql")),
-            _found(processes.listener(broker), inside and inside.pid("kafka")),
-            database,
+            _found(processes.listener(database), inside[0]), _found(processes.listener(broker), inside[1]), database
         )
 
 

@@ -36,8 +36,8 @@ def _system(name: str, label: str, commit: str, mode: str) -> System:
 def _prepare(commit: str, mode: str, work: Work) -> Launch:
     bound = {} if work.live else {"max_records_per_checkpoint": RECORDS_AT_ONCE}
     path = work.folder / "spec.yaml"
-    path.write_text(
-        spec(work.bootstrap, work.topic, "json", {"mode": mode, **bound}, [entry(work.database, commit)])
-    )
-    command = [str(Path(sys.executable).parent / "eos"), "run", str(path)]
-    return Launch(command, partial(planned_at, work.folder / "checkpoint"))
+    path.write_text(spec(work.bootstrap, work.topic, "json", {"mode": mode, **bound}, [entry(work.database, commit)]))
+    # The first run that ends by itself keeps Spark's classes for the later ones.
+    until = [] if work.live else ["--until-caught-up"]
+    command = [str(Path(sys.executable).parent / "eos"), "run", str(path), *until]
+    return Launch(command, partial(planned_at, work.folder / "checkpoint"), ends=not work.live)

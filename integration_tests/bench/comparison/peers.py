@@ -22,12 +22,6 @@ from integration_tests.services.values import ServiceError
 VARIABLE: Final = "EOS_PEERS"
 _SETTINGS: Final = {"flink120": False, "batch": 5000, "checkpoint": "2s", "parallelism": 2, "heap": "3g"}
 """Those that the harness itself takes where nothing else is said."""
-_SYSTEMS: Final = (
-    ("flink-xa", "Flink, XA", "exactly-once"),
-    ("flink-alo", "Flink, upsert", "at-least-once"),
-    ("debezium-insert", "Debezium, insert", "at-least-once"),
-    ("debezium-upsert", "Debezium, upsert", "at-least-once"),
-)
 
 
 def folder() -> Path | None:
@@ -41,14 +35,24 @@ def folder() -> Path | None:
     return found
 
 
-def systems(where: Path | None) -> list[System]:
-    """None of them without a folder."""
+def systems() -> list[System]:
+    """All of them, whether the folder is there or not."""
+    return [
+        _system("flink-xa", "Flink, XA", "exactly-once"),
+        _system("flink-alo", "Flink, upsert", "at-least-once"),
+        _system("debezium-insert", "Debezium, insert", "at-least-once"),
+        _system("debezium-upsert", "Debezium, upsert", "at-least-once"),
+    ]
+
+
+def _system(name: str, label: str, guarantee: str) -> System:
+    return System(name, label, guarantee, partial(_prepare, name))
+
+
+def _prepare(name: str, work: Work) -> Launch:
+    where = folder()
     if where is None:
-        return []
-    return [System(name, label, promise, partial(_prepare, where, name)) for name, label, promise in _SYSTEMS]
-
-
-def _prepare(where: Path, name: str, work: Work) -> Launch:
+        raise ServiceError(f"{name} is not to be had without {VARIABLE}")
     harness = _load(where, work)
     peer = harness.make_peer(argparse.Namespace(peer=name, **_SETTINGS))
     run = f"peer-{name}-{time.time_ns()}"
