@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from integration_tests.bench.command_line import parser
 from integration_tests.bench.comparison import chart, processes, report, results, tables
 from integration_tests.bench.comparison.plan import Plan
 from integration_tests.bench.comparison.results import COLD, LATENCY, WARM, Machine, Result
 from integration_tests.bench.comparison.statistics import medians, percentile, ratios
 from integration_tests.bench.comparison.systems import systems, without
 
+PAGE = (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text()
 RATE = "rows_per_s_from_first_read"
 MACHINE = Machine("2026-11-22", 2, 24, "Apache Kafka 4.3.0", "MySQL 9.7.4", "docker")
 
@@ -100,8 +104,8 @@ def test_the_tables_have_what_was_measured_and_say_what_failed() -> None:
     assert page.count("2026-11-22: 2 cores, 24 GiB") == 1
     assert "### 1,000,000 records, median of 3 rounds" in page
     assert "| eos, two-phase | exactly-once |  | 160 | 0.80 |  | 233,066 |" in page
-    assert "| eos, two-phase | exactly-once | 30.0 |" in page
-    assert "| eos, two-phase | exactly-once | 210 |  | 481 |  |" in page
+    assert "| eos, two-phase | exactly-once |  | 30.0 |" in page
+    assert "| eos, two-phase | exactly-once | 210 |  | 481 |  |  |" in page
     assert "1 of 10 runs were disturbed" in page
     assert "Failed: Flink, XA, cold, 1,000,000 records, round 2." in page
 
@@ -131,3 +135,12 @@ def test_the_report_takes_the_place_of_the_last_one(tmp_path: Path) -> None:
     page.write_text("# Benchmarks\n")
     with pytest.raises(ValueError, match="no place for the comparison"):
         report.report(systems(), [tmp_path / "run.jsonl"], docs)
+
+
+@pytest.mark.parametrize("line", re.findall(r"^`?scripts/bench (.+?)(?:`|#|$)", PAGE, re.MULTILINE))
+def test_the_commands_of_the_page_are_understood(line: str) -> None:
+    parser().parse_args(shlex.split(line))
+
+
+def test_the_page_has_a_place_for_the_report() -> None:
+    assert report.replaced(PAGE, "figures").count("figures\n\n<!-- end") == 1

@@ -28,7 +28,7 @@ _COMPARE = """\
 Prints a JSON line for each run, and keeps it in a file.
   cold     from the start of the first process to the last row visible; all records are there
   warm     this project only: a pipeline that has moved as many records before
-  latency  from produce() to the row visible, at 2,000 records a second for a minute, of which the first 20 s are left out"""
+  latency  from produce() to the row visible, at 2,000 records a second for a minute, the first 20 s left out"""
 
 
 def parser() -> argparse.ArgumentParser:

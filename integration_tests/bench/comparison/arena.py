@@ -52,7 +52,7 @@ class Arena(AbstractContextManager["Arena"]):
             tempfile.TemporaryDirectory(prefix="eos-bench-") as folder,
             Place(self.services, _name(), Path(folder)) as place,
         ):
-            return warm.measure(system, place, rows)
+            return warm.measure(system, place, rows, self._servers)
 
     def latency(self, system: System, rows: int) -> Measured:
         """See `latency`."""

@@ -44,7 +44,7 @@ def svg(systems: Mapping[str, System], results: Sequence[Result], rows: int) -> 
         delays.set_xscale("log")
         delays.set_title("latency: p50, and p99 behind it", fontsize=9)
         _bars(costs, systems, names, _of(cold, "cpu_s_per_million_system"), "CPU s per million records")
-        costs.set_title("CPU of the system itself, start included", fontsize=9)
+        costs.set_title("CPU of the system itself, without its start", fontsize=9)
         rates.set_yticks(range(len(names)), [systems[name].label for name in names])
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})

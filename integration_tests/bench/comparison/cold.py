@@ -23,22 +23,23 @@ def measure(system: System, work: Work, servers: Servers) -> Measured:
             raise RunFailedError(f"{table.count()} rows are there, {work.rows} records were: not each once")
     read_at = launch.first_read()  # some tell it at their end
     rows, begun_at = work.rows, started.started_at
-    used = meter.used(done_at - begun_at)
     values = {
         "rows_per_s_from_start": rows / (done_at - begun_at),
         "s_start_to_first_visible": first_at - begun_at,
         "s_start_to_all_visible": done_at - begun_at,
         "rows_at_first_visible": float(first_rows),
-        "peak_rss_mb": used.peak_rss_mb,
-        "connections": float(used.connections),
-        **{f"cpu_s_per_million_{name}": cpu_s * 1e6 / rows for name, cpu_s in used.cpu_s.items()},
+        "peak_rss_mb": meter.peak_rss_mb,
+        "connections": float(meter.connections),
     }
+    if done_at > first_at and rows > first_rows:
+        values["rows_per_s_first_to_all_visible"] = (rows - first_rows) / (done_at - first_at)
     if read_at is not None and done_at > read_at:
         values["rows_per_s_from_first_read"] = rows / (done_at - read_at)
         values["s_start_to_first_read"] = read_at - begun_at
-    if done_at > first_at and rows > first_rows:
-        values["rows_per_s_first_to_all_visible"] = (rows - first_rows) / (done_at - first_at)
-    return Measured(values, used.disturbed)
+        values["cpu_s_start"] = meter.used(begun_at, read_at).cpu_s["system"]
+        taken = meter.used(read_at, done_at).cpu_s
+        values |= {f"cpu_s_per_million_{name}": cpu_s * 1e6 / rows for name, cpu_s in taken.items()}
+    return Measured(values, meter.used(begun_at, done_at).disturbed)
 
 
 def _watch(table: Table, started: Started, rows: int) -> tuple[float, int, float]:

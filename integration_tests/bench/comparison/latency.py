@@ -34,13 +34,15 @@ def measure(system: System, work: Work, servers: Servers) -> Measured:
         begun_at = time.time()
         with Meter(servers, started.pid) as meter, Load(work.bootstrap, work.topic, work.rows) as load:
             seen_at = _watch(table, started, work.rows)
+        ended_at = time.time()
         if not table.holds(work.rows):
             raise RunFailedError(f"{table.count()} rows are there, {work.rows} records were: not each once")
     first = topic.PARTITIONS + RATE * LEFT_OUT_S
     waited = [1000 * (seen - sent) for seen, sent in zip(seen_at[first:], load.sent_at[first:], strict=True)]
-    used = meter.used(time.time() - begun_at)
     shares = {f"ms_p{part}": percentile(waited, part / 100) for part in (50, 90, 99)}
-    return Measured({**shares, "ms_max": max(waited), "peak_rss_mb": used.peak_rss_mb}, used.disturbed)
+    used = meter.used(begun_at, ended_at)
+    busy = used.cpu_s["system"] / (ended_at - begun_at)
+    return Measured({**shares, "ms_max": max(waited), "cores_busy": busy}, used.disturbed)
 
 
 def _await_first(table: Table, started: Started) -> None:

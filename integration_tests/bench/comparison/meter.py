@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
+
+import numpy as np
 
 from integration_tests.bench.comparison import processes
 from integration_tests.services import Services
@@ -40,30 +44,27 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Of one run."""
+    """CPU seconds of some time, by system, database, broker, harness and others."""
 
-    cpu_s: Mapping[str, float]  # by system, database, broker, harness and others
-    peak_rss_mb: float
-    connections: int  # at most, to the database
-    disturbed: bool
+    cpu_s: Mapping[str, float]
+    disturbed: bool  # others took over a tenth of the machine
 
 
 class Meter:
-    """Use as a context manager around what is measured; `used` tells at its end."""
+    """Use as a context manager around what is measured; ask it afterwards."""
 
     def __init__(self, servers: Servers, system: int) -> None:
-        self._servers = servers
+        self.peak_rss_mb = 0.0
+        self.connections = 0  # at most, to the database
+        self._port = servers.port
         self._roots = {"system": {system}, "database": servers.database, "broker": servers.broker}
-        self._peak: dict[str, float] = {}
-        self._rss_mb, self._connections = 0.0, 0
+        self._at: list[float] = []
+        self._seen: dict[str, list[float]] = defaultdict(list)  # CPU seconds at these times
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._begun: dict[str, float] = {}
 
     def __enter__(self) -> Self:
         self._look()
-        # What the system has taken until now is its own.
-        self._begun = {**self._peak, "system": 0.0}
         self._thread.start()
         return self
 
@@ -74,13 +75,16 @@ class Meter:
         self._thread.join()
         self._look()
 
-    def used(self, seconds: float) -> Used:
-        """In so many seconds of the clock."""
-        cpu_s = {name: peak - self._begun[name] for name, peak in self._peak.items()}
+    def used(self, begun_at: float, ended_at: float) -> Used:
+        """Between two times, by the clock; between two looks it is taken for steady."""
+        cpu_s = {
+            name: float(np.subtract(*np.interp([ended_at, begun_at], self._at, seen)))
+            for name, seen in self._seen.items()
+        }
         machine = cpu_s.pop("machine")
         cpu_s["others"] = max(machine - sum(cpu_s.values()), 0.0)
-        disturbed = cpu_s["others"] > _DISTURBED * (os.cpu_count() or 1) * seconds
-        return Used(cpu_s, self._rss_mb, self._connections, disturbed)
+        disturbed = cpu_s["others"] > _DISTURBED * (os.cpu_count() or 1) * (ended_at - begun_at)
+        return Used(cpu_s, disturbed)
 
     def _watch(self) -> None:
         while not self._over.wait(_EVERY_S):
@@ -89,13 +93,14 @@ class Meter:
     def _look(self) -> None:
         found = processes.all_processes()
         now = {"machine": processes.busy_s(), "harness": sum(os.times()[:2])}
+        self._at.append(time.time())
         for name, roots in self._roots.items():
             now[name], rss_mb = processes.used(found, roots)
             if name == "system":
-                self._rss_mb = max(self._rss_mb, rss_mb)
+                self.peak_rss_mb = max(self.peak_rss_mb, rss_mb)
         for name, cpu_s in now.items():  # of one that has ended, what was seen last
-            self._peak[name] = max(self._peak.get(name, 0.0), cpu_s)
-        self._connections = max(self._connections, processes.connections(self._servers.port) - _OWN_CONNECTIONS)
+            self._seen[name].append(max([cpu_s, *self._seen[name][-1:]]))
+        self.connections = max(self.connections, processes.connections(self._port) - _OWN_CONNECTIONS)
 
 
 def _found(*pids: int | None) -> frozenset[int]:

@@ -77,7 +77,8 @@ _RATES = (
     _column("warm", "rows_per_s_warm"),
 )
 _COSTS = (
-    _column("CPU s per million: the system", "cpu_s_per_million_system", 1),
+    _column("CPU s of the start", "cpu_s_start", 1),
+    _column("and per million records: the system", "cpu_s_per_million_system", 1),
     _column("database", "cpu_s_per_million_database", 1),
     _column("broker", "cpu_s_per_million_broker", 1),
     _column("peak RSS of all processes, MiB", "peak_rss_mb"),
@@ -88,6 +89,7 @@ _LATENCY = (
     _column("p90", "ms_p90"),
     _column("p99", "ms_p99"),
     _column("greatest", "ms_max"),
+    _column("cores busy with it", "cores_busy", 2),
 )
 
 
