@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from integration_tests.chaos import log as logs
-from integration_tests.chaos import oracle
+from integration_tests.chaos import oracle, report
 from integration_tests.chaos.arena import possible_kinds, stack
 from integration_tests.chaos.plan import KINDS, VARIANTS, round_of
 from integration_tests.chaos.round import fight
@@ -96,7 +96,7 @@ def test_a_log_says_where_to_go_on_and_is_summed_up(tmp_path: Path) -> None:
         "records": 10,
         "duration_s": 60.0,
         "faults": {"driver killed": 2},
-        "recoveries_s": [1.0, 3.0],
+        "recoveries": [{"after": ["driver killed"], "s": 1.0}, {"after": ["driver killed"], "s": 3.0}],
         "driver_exits": {"-9": 2},
         "counts": {"the topic": count, "mysql": count},
         "left": [],
@@ -111,6 +111,11 @@ def test_a_log_says_where_to_go_on_and_is_summed_up(tmp_path: Path) -> None:
     found = logs.summed(lines)
     assert (found["verdict"], found["records"], found["ok"], found["faults"]) == ("exactly once", 20, 20, 4)
     assert (found["recovery_s"]["p50"], found["recovery_s"]["max"]) == (2.0, 3.0)
+    assert found["recovery_s_by_kind"] == {"driver killed": {"p50": 2.0, "max": 3.0}}
+    text = report.written(f"a\n{report.BEGIN}\nold\n{report.END}\nb\n", lines)
+    assert "old" not in text
+    assert "| driver killed | 4 | 2.0 | 3.0 |" in text
+    assert "20 records" in text
     broken = {**line, "round": 2, "verdict": "BROKEN", "counts": {"mysql": {**count, "lost": 1}}}
     found = logs.summed([*lines, broken])
     assert (found["verdict"], found["lost"], found["broken"]) == ("BROKEN", 1, ["seed 3, round 2"])

@@ -1,7 +1,9 @@
 """Clients kept between calls: connecting anew costs more than reading a small range.
 
-A consumer serves one reader at a time and is thrown away after any error; the client for questions is shared. Spark
-forks its workers, and a client does not survive that: a child starts with an empty pool and never touches its parent's.
+A consumer serves one reader at a time; the client for questions is shared. After any error all clients of that cluster
+are thrown away: where one connection has died without a word the others have, too, and each would be waited for.
+Spark forks its workers, and a client does not survive that: a child starts with an empty pool and never touches its
+parent's.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ def borrowed_consumer(connection: Connection) -> Iterator[Client]:
         client.handle.unassign()  # ends fetching, and frees what was fetched ahead
     except BaseException:  # whatever it was, its queues may hold something that the next reader must not see
         client.handle.close()
+        _forget(pool, connection)
         raise
     with pool.lock:
         pool.idle.append(client)
@@ -75,7 +78,16 @@ def shared_admin(connection: Connection) -> Iterator[Client]:
     try:
         yield client
     except BaseException:
-        with pool.lock:
-            if pool.admins.get(connection) is client:
-                del pool.admins[connection]
+        _forget(pool, connection)
         raise
+
+
+def _forget(pool: _Pool, failed: Connection) -> None:
+    """Drop all clients of the cluster that nobody uses at this moment; those in use are their users' to drop."""
+    with pool.lock:
+        dropped = [client for client in pool.idle if client.connection.bootstrap_servers == failed.bootstrap_servers]
+        pool.idle = [client for client in pool.idle if client not in dropped]
+        for connection in [key for key in pool.admins if key.bootstrap_servers == failed.bootstrap_servers]:
+            del pool.admins[connection]
+    for client in dropped:  # with the lock free: closing asks the broker
+        client.handle.close()

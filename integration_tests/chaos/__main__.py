@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from integration_tests.chaos import log as logs
+from integration_tests.chaos import report as reports
 from integration_tests.chaos.arena import possible_kinds, stack
 from integration_tests.chaos.plan import KINDS, round_of
 from integration_tests.chaos.round import fight
@@ -73,6 +74,15 @@ def sum_up(files: Annotated[list[Path], typer.Argument(help="logs of runs")]) ->
     found = logs.summed([line for file in files for line in logs.read(file)])
     print(json.dumps(found, indent=2))
     raise typer.Exit(0 if found["verdict"] == "exactly once" else 1)
+
+
+@app.command()
+def report(
+    page: Annotated[Path, typer.Argument(help="of the docs; its part between the two marks is made anew")],
+    files: Annotated[list[Path], typer.Argument(help="logs of runs")],
+) -> None:
+    """Write what logs of several runs come to into a page of the docs."""
+    page.write_text(reports.written(page.read_text(), [line for file in files for line in logs.read(file)]))
 
 
 @app.command("trials")

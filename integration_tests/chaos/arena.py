@@ -185,7 +185,7 @@ def _spec(name: str, stack: Stack, urls: Mapping[str, str], commits: Mapping[str
             "location": "./checkpoints",
             "interval": "500ms",
             "timeout": "60s",
-            "max_records_per_checkpoint": 20_000,
+            "max_records_per_checkpoint": 100_000,
         },
         "restart": {"strategy": "exponential-delay", "initial_delay": "200ms", "max_delay": "2s"},
         "spark": {

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark.sql import DataFrame, Row
+import pandas as pd
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-_OUTPUT = "id long, k long, n long, previous long, _partition int, _offset long"
+_OUTPUT = "id long, k long, n long, previous long, partition int, offset long"
 
 
 def chained(incoming: DataFrame) -> DataFrame:
     """A row for each record, `previous`: the id before it, -1 for the first. Called when the query is built."""
+    # Spark hands over no column's name that begins with an underscore.
     return (
-        incoming.select("id", "k", "n", "_partition", "_offset")
+        incoming.selectExpr("id", "k", "n", "_partition AS partition", "_offset AS offset")
         .groupBy("k")
-        .transformWithState(statefulProcessor=Chain(), outputStructType=_OUTPUT, outputMode="append", timeMode="none")
+        .transformWithStateInPandas(
+            statefulProcessor=Chain(), outputStructType=_OUTPUT, outputMode="append", timeMode="none"
+        )
+        .withColumnsRenamed({"partition": "_partition", "offset": "_offset"})
     )
 
 
@@ -26,11 +31,15 @@ class Chain(StatefulProcessor):
         """Called once for each task."""
         self._last = handle.getValueState("last", "id long")
 
-    def handleInputRows(self, key: tuple[int], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:  # noqa: N802, N803 Spark's names
+    def handleInputRows(  # noqa: N802 Spark's name
+        self,
+        key: tuple[int],
+        rows: Iterator[pd.DataFrame],
+        timerValues: object,  # noqa: N803 Spark's name
+    ) -> Iterator[pd.DataFrame]:
         """Called once for each key of a checkpoint, whose records a shuffle has put into any order."""
         state = self._last.get()
-        last: int = state[0] if state else -1
-        for row in sorted(rows, key=lambda each: each._offset):
-            yield Row(id=row.id, k=row.k, n=row.n, previous=last, _partition=row._partition, _offset=row._offset)
-            last = row.id
-        self._last.update((last,))
+        found = pd.concat(rows).sort_values("offset", ignore_index=True)
+        found["previous"] = found["id"].shift(1, fill_value=state[0] if state else -1)
+        self._last.update((int(found["id"].iloc[-1]),))
+        yield found[["id", "k", "n", "previous", "partition", "offset"]]

@@ -45,7 +45,7 @@ def summed(lines: Sequence[Line]) -> Line:
     for line in lines:
         faults.update(line["faults"])
         exits.update(line["driver_exits"])
-    recoveries = sorted(each for line in lines for each in line["recoveries_s"])
+    recoveries = sorted(each["s"] for line in lines for each in line["recoveries"])
     counts = [count for line in lines for count in line["counts"].values()]
     broken = [f"seed {line['seed']}, round {line['round']}" for line in lines if line["verdict"] != "exactly once"]
     return {
@@ -64,6 +64,18 @@ def summed(lines: Sequence[Line]) -> Line:
             "p99": round(recoveries[int(0.99 * (len(recoveries) - 1))], 2) if recoveries else None,
             "max": recoveries[-1] if recoveries else None,
         },
+        "recovery_s_by_kind": _by_kind(lines),
         "driver_exits": dict(exits),
         **({"broken": broken} if broken else {}),
+    }
+
+
+def _by_kind(lines: Iterable[Line]) -> dict[str, dict[str, float]]:
+    """Of faults that were alone: of two at once, nobody knows for which one it was waited."""
+    found: dict[str, list[float]] = {}
+    for each in (each for line in lines for each in line["recoveries"]):
+        if len(each["after"]) == 1:
+            found.setdefault(each["after"][0], []).append(each["s"])
+    return {
+        kind: {"p50": round(statistics.median(times), 2), "max": max(times)} for kind, times in sorted(found.items())
     }

@@ -51,7 +51,9 @@ class Outcome:
             "records": self.records,
             "duration_s": round(self.duration_s, 1),
             "faults": dict(sorted(faults.items())),
-            "recoveries_s": [round(each.recovery_s, 2) for each in self.done],
+            "recoveries": [
+                {"after": [fault.kind for fault in each.faults], "s": round(each.recovery_s, 2)} for each in self.done
+            ],
             "driver_exits": {str(code): count for code, count in sorted(self.exits.items())},
             "counts": {
                 place: {name: getattr(count, name) for name in Count.__slots__} for place, count in self.counts.items()

@@ -33,7 +33,7 @@ _KILLED_IN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one kill and one start came to. The names are those of `../shared/peers`, where it has them."""
+    """What one kill and one start came to. The names are those of the trials of other systems, where they have them."""
 
     when: str
     identity: Identity
