@@ -67,10 +67,10 @@ def test_a_tree_of_processes_takes_what_its_ended_children_took() -> None:
 
 
 def test_connections_are_those_that_are_open_to_the_port() -> None:
-    lines = ["head", *(f"0: 0100007F:{here} 0100007F:{there} {state} 0 0 0 0 0 1" for here, there, state in (
+    lines = ["head", *(f"0: 0100007F:{here} 0100007F:{there} {state} 0 0 0 0 0 {here}" for here, there, state in (
         ("C001", "33F2", "01"), ("33F2", "C001", "01"), ("C002", "33F2", "06"), ("C003", "33F2", "01")
     ))]  # fmt: skip
-    assert processes.connected("\n".join(lines), 0x33F2) == 2
+    assert processes.connected("\n".join(lines), 0x33F2) == {"socket:[C001]", "socket:[C003]"}
     assert processes.busy("cpu  100 100 100 999 999 50 25 25 7 7\ncpu0 1\n") == 4.0
 
 

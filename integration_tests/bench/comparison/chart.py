@@ -9,6 +9,7 @@ from typing import Any, Final
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from integration_tests.bench.comparison.results import COLD, LATENCY, WARM, Result
 from integration_tests.bench.comparison.statistics import medians
@@ -18,6 +19,7 @@ _OURS: Final = "#1f6feb"
 _OTHERS: Final = "#8c959f"
 _FAINT: Final = 0.45
 _LIMIT: Final = "#d4a72c"
+_LEAST_MS: Final = 10  # where the scale begins: it has no zero
 _STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "eos",
     "svg.fonttype": "none",
@@ -42,6 +44,9 @@ def svg(systems: Mapping[str, System], results: Sequence[Result], rows: int) -> 
         _bars(delays, systems, names, _of(waits, "ms_p99"), "ms", faint=True)
         _bars(delays, systems, names, _of(waits, "ms_p50"), "ms")
         delays.set_xscale("log")
+        delays.set_xlim(left=_LEAST_MS)
+        delays.xaxis.set_major_formatter("{x:,.0f}")
+        delays.xaxis.set_minor_formatter(NullFormatter())
         delays.set_title("latency: p50, and p99 behind it", fontsize=9)
         _bars(costs, systems, names, _of(cold, "cpu_s_per_million_system"), "CPU s per million records")
         costs.set_title("CPU of the system itself, without its start", fontsize=9)

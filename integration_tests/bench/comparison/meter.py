@@ -18,7 +18,6 @@ from integration_tests.services import Services
 from integration_tests.services.containers import Containers
 
 _EVERY_S: Final = 0.5
-_OWN_CONNECTIONS: Final = 1  # the one that watches the table
 _DISTURBED: Final = 0.1
 """A share of the machine: where others take more, a run tells little."""
 
@@ -100,7 +99,8 @@ class Meter:
                 self.peak_rss_mb = max(self.peak_rss_mb, rss_mb)
         for name, cpu_s in now.items():  # of one that has ended, what was seen last
             self._seen[name].append(max([cpu_s, *self._seen[name][-1:]]))
-        self.connections = max(self.connections, processes.connections(self._port) - _OWN_CONNECTIONS)
+        system = processes.tree(found, self._roots["system"])
+        self.connections = max(self.connections, processes.connections(system, self._port))
 
 
 def _found(*pids: int | None) -> frozenset[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,10 +42,10 @@ def used(processes: Mapping[int, Process], roots: Iterable[int]) -> tuple[float,
     return sum(each.cpu_s for each in found), sum(each.rss_mb for each in found)
 
 
-def connected(sockets: str, port: int) -> int:
-    """Connections to this port, from the text of /proc/net/tcp."""
+def connected(sockets: str, port: int) -> set[str]:
+    """Connections to this port, as the links in /proc/<pid>/fd name them; from the text of /proc/net/tcp."""
     lines = [line.split() for line in sockets.splitlines()[1:]]
-    return sum(line[3] == _ESTABLISHED and _port(line[2]) == port for line in lines)
+    return {_link(line) for line in lines if line[3] == _ESTABLISHED and _port(line[2]) == port}
 
 
 def busy(stat: str) -> float:
@@ -65,9 +66,10 @@ def all_processes() -> dict[int, Process]:
     return found
 
 
-def connections(port: int) -> int:
-    """From this machine to a port, over IPv4 and IPv6."""
-    return sum(connected(text, port) for text in _sockets())
+def connections(pids: Iterable[int], port: int) -> int:
+    """Of these processes to a port, over IPv4 and IPv6."""
+    wanted = {link for text in _sockets() for link in connected(text, port)}
+    return sum(link in wanted for pid in pids for link in _open(pid))
 
 
 def busy_s() -> float:
@@ -78,15 +80,22 @@ def busy_s() -> float:
 def listener(port: int) -> int | None:
     """Who listens on a port of this machine, where this user may see it."""
     lines = [line.split() for text in _sockets() for line in text.splitlines()[1:]]
-    wanted = {f"socket:[{line[9]}]" for line in lines if line[3] == _LISTENS and _port(line[1]) == port}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                if any(str(link.readlink()) in wanted for link in (folder / "fd").iterdir()):
-                    return int(folder.name)
-            except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue
-    return None
+    wanted = {_link(line) for line in lines if line[3] == _LISTENS and _port(line[1]) == port}
+    return next((pid for pid in all_processes() if not wanted.isdisjoint(_open(pid))), None)
+
+
+def _open(pid: int) -> list[str]:
+    """What its file descriptors lead to; nothing of one that has ended, or is another user's."""
+    found = []
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                found.append(str(link.readlink()))
+    return found
+
+
+def _link(line: list[str]) -> str:
+    return f"socket:[{line[9]}]"
 
 
 def _sockets() -> list[str]:
