@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from integration_tests.bench.comparison.arena import Arena
 from integration_tests.bench.comparison.plan import Plan, Step
 from integration_tests.bench.comparison.results import COLD, LATENCY, WARM, Machine, Measured, Result, line
 from integration_tests.bench.comparison.work import System
-from integration_tests.services import Services
+from integration_tests.services import ServiceError, Services
 
 _LOOK_S: Final = 2.0
 _QUIET: Final = 0.1
@@ -71,7 +72,7 @@ def _once(arena: Arena, step: Step, patience: Patience) -> Result:
     name, kind, rows, number = step.system.name, step.kind, step.rows, step.round
     try:
         found = runs[kind](step.system, rows)
-    except RuntimeError as error:
+    except (RuntimeError, ServiceError, subprocess.SubprocessError) as error:  # also one that could not be built
         _say(f"failed: {error}")
         return Result(name, kind, rows, number, {}, error=str(error))
     values = {each: round(value, 3) for each, value in found.values.items()}
