@@ -42,6 +42,7 @@ class Source(Protocol):
 
     name: str
     split_above: int | None  # a range of more offsets than that is read by several tasks, in no order; None: never
+    join_below: int  # a task reads ranges until it has so many offsets
 
     @property
     def schema(self) -> pa.Schema:

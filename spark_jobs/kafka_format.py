@@ -33,7 +33,7 @@ _TEXTS: Final = (
     "on_bad_record",
     "isolation_level",
 )
-_OTHERS: Final = ("split_above", "fail_on_data_loss")  # a number, true or false
+_OTHERS: Final = ("split_above", "join_below", "fail_on_data_loss")  # a number, true or false
 _OWN: Final = ("location", "topics", "format", "schema", "max_records_per_checkpoint")
 _ALLOWED: Final = (*_OWN, *_TEXTS, *_OTHERS)
 
@@ -46,7 +46,8 @@ class EosKafka(DataSource):
     - `location`: a folder of this query's own on a local disk, where the first offsets are kept: Spark asks for them
       again after a crash in its first batch, and would get later ones
     - `starting_offsets`: earliest (default), latest, or JSON, as {"timestamp": "2026-01-31T12:00:00Z"}
-    - `max_records_per_checkpoint`, `on_bad_record`, `isolation_level`, `fail_on_data_loss`, `split_above`
+    - `max_records_per_checkpoint`, `on_bad_record`, `isolation_level`, `fail_on_data_loss`, `split_above`,
+      `join_below`
     - `kafka.<setting>`: librdkafka's own settings
 
     Raises SpecError that names the option.

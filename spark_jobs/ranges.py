@@ -1,9 +1,9 @@
-"""How a range of a source is shared out to tasks."""
+"""How the ranges of a source are shared out to tasks: by their offsets alone, so that it is the same each time."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from twophase.values import OffsetRange
@@ -14,3 +14,15 @@ def pieces(whole: OffsetRange, most: int | None) -> Iterator[OffsetRange]:
     count = -(-(whole.end - whole.start) // (most or sys.maxsize))
     cuts = [whole.start + (whole.end - whole.start) * number // max(count, 1) for number in range(count + 1)]
     return (OffsetRange(whole.split, start, end) for start, end in pairwise(cuts))
+
+
+def shares(ranges: Iterable[OffsetRange], split_above: int | None, join_below: int) -> Iterator[Sequence[OffsetRange]]:
+    """What each task reads, one range after another: a piece of one, or several that have less than `join_below`."""
+    share: list[OffsetRange] = []
+    for piece in (piece for each in ranges for piece in pieces(each, split_above)):
+        share.append(piece)
+        if sum(each.end - each.start for each in share) >= join_below:
+            yield share
+            share = []
+    if share:
+        yield share

@@ -15,7 +15,7 @@ from connectors.spec import KafkaEntry
 from spark_jobs.dead_letters import read_and_mark
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.pacing.turns import Turns
-from spark_jobs.ranges import pieces
+from spark_jobs.ranges import shares
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.worker import settle
 from twophase.errors import IdentityError, OffsetOutOfRangeError
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 _NOTHING = StartingPoint()
 
 
-class _Range(InputPartition):
-    def __init__(self, offsets: OffsetRange) -> None:
-        super().__init__(offsets)
-        self.offsets = offsets
+class _Share(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: Sequence[OffsetRange]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
 
 
 class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -88,18 +90,19 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(self._latest) if self._latest is not None else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One task for each split that has something new."""
+        """One task for each split that has something new, or for several that have little."""
         before, planned = self._parsed(start), self._parsed(end)
         ranges = planned.ranges({**self._began.positions, **before.ends})
-        return [_Range(piece) for each in ranges for piece in pieces(each, self._source.split_above)]
+        return [_Share(each) for each in shares(ranges, self._source.split_above, self._source.join_below)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
-        assert isinstance(partition, _Range)
+        assert isinstance(partition, _Share)
         settle()
         with carried(self._token):
             read = read_and_mark if self._marks else _read
-            yield from read(self._source, partition.offsets)
+            for offsets in partition.ranges:
+                yield from read(self._source, offsets)
 
     def _offset(self, ends: Positions, began: StartingPoint = _NOTHING) -> dict[str, Any]:
         return SourceOffset(self._source.name, ends, began).to_json()

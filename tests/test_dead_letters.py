@@ -199,6 +199,7 @@ class _Source:
 
     name = "s"
     split_above: int | None = None
+    join_below: int = 0
 
     def __init__(self, schema: pa.Schema, bad: Sequence[int] = (0, 0)) -> None:
         self.schema, self.bad = schema, bad

@@ -23,6 +23,7 @@ class _Source:
 
     name = "s"
     split_above: int | None = None
+    join_below = 0
 
     def __init__(self, ends: Mapping[str, int], first: Mapping[str, int] | None = None) -> None:
         self.ends, self.first = ends, first or {}
@@ -48,7 +49,7 @@ def _next(reader: SourceReader, start: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ranges(reader: SourceReader, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OffsetRange]:
-    return [cast(Any, each).offsets for each in reader.partitions(dict(start), dict(end))]
+    return [each for share in reader.partitions(dict(start), dict(end)) for each in cast(Any, share).ranges]
 
 
 def test_a_split_that_is_no_longer_asked_for_stays() -> None:
@@ -125,3 +126,16 @@ def test_a_large_range_in_pieces(most: int | None, cuts: list[int]) -> None:
     source.split_above = most
     start, end = (SourceOffset("s", ends).to_json() for ends in ({"t/0": 10, "t/1": 4}, {"t/0": 31, "t/1": 4}))
     assert _ranges(_reader(source), start, end) == [OffsetRange("t/0", a, b) for a, b in pairwise(cuts)]
+
+
+@pytest.mark.parametrize(
+    ("join_below", "tasks"),
+    [(0, ["t/0", "t/1", "t/2", "t/3"]), (4, ["t/0", "t/1 t/2", "t/3"]), (12, ["t/0 t/1 t/2 t/3"])],
+)
+def test_small_ranges_share_a_task(join_below: int, tasks: list[str]) -> None:
+    source = _Source({"t/0": 4, "t/1": 2, "t/2": 3, "t/3": 1, "t/4": 0})
+    source.join_below = join_below
+    start, end = (SourceOffset("s", ends).to_json() for ends in (dict.fromkeys(source.ends, 0), source.ends))
+    shares = [cast(Any, share).ranges for share in _reader(source).partitions(start, end)]
+    assert [" ".join(each.split for each in share) for share in shares] == tasks
+    assert all((each.start, each.end) == (0, source.ends[each.split]) for share in shares for each in share)

@@ -46,6 +46,7 @@ class KafkaSource:
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     fail_on_data_loss: bool = True  # False: what retention has deleted is left out, with a warning
     split_above: int | None = None
+    join_below: int = 1_000
     columns: tuple[str, ...] | None = None  # of the schema, in its order; None: all
     connect_timeout_s: float = 15.0
     read_timeout_s: float = 60.0

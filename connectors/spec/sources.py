@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from connectors.spec.fields import AtLeastOne, NonEmpty, StepName, Topic, as_written, without
+from connectors.spec.fields import AtLeastOne, Count, NonEmpty, StepName, Topic, as_written, without
 from connectors.spec.model import Strict, wrong
 from connectors.spec.security import Secured
 from connectors.spec.starting import StartingOffsets
@@ -102,6 +102,8 @@ class KafkaEntry(Secured):
     """`false`: what retention has deleted before it was read is left out, and told."""
     split_above: AtLeastOne | None = None
     """A partition's share of a checkpoint above this is read by several tasks, in no order."""
+    join_below: Count = 1_000
+    """Partitions with less than this in a checkpoint share a task; 0: each has its own."""
     properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)
     """librdkafka's own settings, such as `client.rack`."""
 
@@ -151,4 +153,5 @@ class KafkaEntry(Secured):
             "isolation_level": self.isolation_level,
             "fail_on_data_loss": self.fail_on_data_loss,
             "split_above": self.split_above,
+            "join_below": self.join_below,
         }

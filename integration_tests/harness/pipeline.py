@@ -146,6 +146,7 @@ def _spec(topic: str, bootstrap: str) -> dict[str, Any]:
                 "connector": "kafka",
                 "bootstrap_servers": bootstrap,
                 "topics": [topic],
+                "join_below": 0,  # a task for each partition, however little it has: several writers
                 "format": {"type": "json", "schema": "id BIGINT, word STRING, payload STRING"},
             }
         ],
