@@ -32,8 +32,8 @@ soak: ## thousands of checkpoints at full speed: nothing may grow (CHECKPOINTS=5
 	@scripts/setup
 	@.venv/bin/python -m integration_tests.soak --checkpoints $(or $(CHECKPOINTS),5000)
 
-bench: ## measure the rates, beside the machine's raw limit
-	@scripts/bench
+bench: ## measure this project beside Flink, Debezium (EOS_PEERS=folder) and Spark alone (up to 45 minutes)
+	@scripts/bench compare
 
 scale: ## how the cost of a checkpoint grows: the coordinator alone, many partitions, several workers (half an hour)
 	@scripts/setup

@@ -27,7 +27,7 @@ def test_the_table_of_commands_has_each_once() -> None:
     assert list(TABLE) == list(commands())
 
 
-_BENCH_CASES = {"cold", "four", "kafka", "postgresql", "sqlite", "warm"}  # as scripts/bench prints them
+_BENCH_CASES = {"four", "kafka", "postgresql", "sqlite", "warm"}  # as scripts/bench prints them
 
 
 @pytest.mark.parametrize("command", list(TABLE))

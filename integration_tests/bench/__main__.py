@@ -1,77 +1,67 @@
-"""Runs the cases and prints one JSON line for each: `case`, `rows`, `rows_per_s`, `ratio_to`, `peak_rss_mb`."""
+"""Measures rates: `python -m integration_tests.bench --help`."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import secrets
-import statistics
 import sys
-import tempfile
-from collections.abc import Collection
 from pathlib import Path
 
-from integration_tests.bench.cases import CASES, Measured
-from integration_tests.bench.targets import Place
-from integration_tests.services import Services, obtain
+from integration_tests.bench import own_cases
+from integration_tests.bench.command_line import parser
+from integration_tests.bench.comparison import peers
+from integration_tests.bench.comparison.plan import Plan
+from integration_tests.bench.comparison.report import Docs, report
+from integration_tests.bench.comparison.run import Patience, run
+from integration_tests.bench.comparison.systems import systems, without
+from integration_tests.services import ServiceError, obtain
+
+_DOCS = Path(__file__).parents[2] / "docs"
 
 
-def main() -> None:
+class WrongError(Exception):
+    """Of the command line, or of the files that it names."""
+
+
+def main() -> int:
     """See --help."""
-    parser = argparse.ArgumentParser(prog="python -m integration_tests.bench", description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 3_000_000], help="sizes to measure")
-    parser.add_argument("--runs", type=int, default=1, help="rounds of all cases; medians are printed")
-    parser.add_argument(
-        "--cases", nargs="+", default=list(CASES), choices=list(CASES), help="with what they are beside"
-    )
-    parser.add_argument("--kind", default="auto", choices=["auto", "docker", "native"], help="where services come from")
-    arguments = parser.parse_args()
+    arguments = parser().parse_args()
+    commands = {"compare": _compare, "report": _report, "cases": _cases}
+    try:
+        return commands[arguments.command](arguments)
+    except (ServiceError, WrongError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    known, missing = systems(), without()
+    left_out = [name for name in arguments.systems if name in missing]
+    if left_out:
+        print(f"bench: left out, since {peers.VARIABLE} names no folder: {', '.join(left_out)}", file=sys.stderr)
+    chosen = [known[name] for name in known if name in arguments.systems and name not in missing]
+    if not chosen:
+        raise WrongError("no system is left to measure")
+    plan = Plan(chosen, arguments.kinds, arguments.rows, arguments.runs, arguments.latency_runs)
+    patience = Patience(arguments.retries, arguments.wait_quiet_s)
+    return 0 if run(plan, obtain(arguments.kind), arguments.out, patience) else 1
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    docs = Docs(_DOCS / "benchmarks.md", _DOCS / "images" / "comparison.svg")
+    try:
+        report(systems(), arguments.files, docs)
+    except (ValueError, FileNotFoundError) as error:
+        raise WrongError(str(error)) from None
+    print(f"bench: {docs.page} and {docs.picture} are written", file=sys.stderr)
+    return 0
+
+
+def _cases(arguments: argparse.Namespace) -> int:
     services = obtain(arguments.kind)
     for rows in arguments.rows:
-        _measure(services, rows, arguments.runs, _with_those_beside(arguments.cases))
-
-
-def _with_those_beside(wanted: Collection[str]) -> list[str]:
-    """In the order of CASES, where each one stands behind those that it is compared with."""
-    needed = set(wanted)
-    for name in reversed(list(CASES)):
-        if name in needed:
-            needed.update(*CASES[name].against.values())
-    return [name for name in CASES if name in needed]
-
-
-def _measure(services: Services, rows: int, runs: int, cases: list[str]) -> None:
-    rounds: list[dict[str, Measured]] = []
-    for number in range(1, runs + 1):
-        rounds.append({})
-        for case in cases:
-            rounds[-1][case] = measured = _in_place(services, rows, case)
-            print(f"round {number} of {runs}: {rows:,} rows, {case}: {measured.seconds:.2f} s", file=sys.stderr)
-    for case in cases:
-        line = {
-            "case": case,
-            "rows": rows,
-            "rows_per_s": round(statistics.median(rows / measured[case].seconds for measured in rounds)),
-            "ratio_to": {label: _ratio(rounds, case, others) for label, others in CASES[case].against.items()},
-            "peak_rss_mb": round(max(measured[case].peak_rss_mb for measured in rounds)),
-            "database": str(services.database),
-            "runs": runs,
-        }
-        print(json.dumps(line), flush=True)
-
-
-def _ratio(rounds: list[dict[str, Measured]], case: str, others: tuple[str, ...]) -> float:
-    """Of each round by itself: a machine that others use as well is slower at one time than at another."""
-    ratios = [sum(measured[other].seconds for other in others) / measured[case].seconds for measured in rounds]
-    return round(statistics.median(ratios), 3)
-
-
-def _in_place(services: Services, rows: int, case: str) -> Measured:
-    """Run a case with a topic, databases and a folder of its own."""
-    name = f"eos_bench_{secrets.token_hex(4)}"
-    with tempfile.TemporaryDirectory() as folder, Place(services, name, Path(folder)) as place:
-        return CASES[case].run(place, rows)
+        own_cases.measure(services, rows, arguments.runs, own_cases.with_those_beside(arguments.cases))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

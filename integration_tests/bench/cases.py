@@ -57,26 +57,23 @@ class Pipeline:
     """By label, the cases whose seconds, added up, are divided by this one's: above 1, this one is faster."""
     form: str = "json"  # of the source
     checkpoint: Mapping[str, object] = field(default_factory=dict)
-    cold: bool = False
 
     def run(self, place: Place, rows: int) -> Measured:
-        """Cold: from the start of the process to the last row visible. Warm: a pipeline that has moved as many records
-        before, from when it may read new ones, which are all there, to the last one visible in every sink."""
+        """From when a pipeline that has moved as many records before may read new ones, which are all there, to the
+        last one visible in every sink."""
         made, bootstrap = [make(place) for make in self.makes], place.services.kafka_bootstrap
         text = spec(bootstrap, place.name, self.form, self.checkpoint, [each.entry for each in made])
         produce = partial(topic.produce, bootstrap, place.name)
         produce(0, rows)
         with Product(place.folder, text) as product:
-            began_at, moved = product.started_at, rows
-            at = product.wait_for(rows)
-            if not self.cold:
-                produce(rows, _FEW)
-                product.wait_for(rows + _FEW)
-                product.pause()
-                moved = 2 * rows + _FEW
-                produce(rows + _FEW, rows)
-                began_at = product.resume()
-                at = product.wait_for(moved)
+            product.wait_for(rows)
+            produce(rows, _FEW)
+            product.wait_for(rows + _FEW)
+            product.pause()
+            moved = 2 * rows + _FEW
+            produce(rows + _FEW, rows)
+            began_at = product.resume()
+            at = product.wait_for(moved)
         _check(made, moved)
         return Measured(at - began_at, product.peak_rss_mb)
 
@@ -103,7 +100,6 @@ CASES: Mapping[str, Limit | Pipeline] = MappingProxyType(
     {
         "raw": Limit(_TWO_PHASE, _table),
         "raw kafka": Limit(_BYTES, _topic),
-        "eos cold": Pipeline((_TWO_PHASE,), cold=True),
         "eos warm": Pipeline((_TWO_PHASE,)),
         "eos warm log": Pipeline((partial(targets.mysql, commit="write-ahead-log"),)),
         "eos warm upsert": Pipeline((partial(targets.mysql, commit="upsert"),)),

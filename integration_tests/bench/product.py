@@ -56,12 +56,10 @@ class Product:
     spec: str
     peak_rss_mb: float = 0.0  # of the largest Python process of the tree
     _process: subprocess.Popen[bytes] = field(init=False)
-    started_at: float = 0.0
 
     def __enter__(self) -> Product:
         path = self.folder / "spec.yaml"
         path.write_text(self.spec)
-        self.started_at = time.time()
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [Path(sys.executable).parent / "eos", "run", str(path)],

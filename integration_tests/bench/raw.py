@@ -33,7 +33,8 @@ _ROWS = 100_000  # of one LOAD DATA, and of one transaction
 class RawResult:
     """Of one run."""
 
-    seconds: float  # from the start of the first reader to the last row committed
+    begun_at: float  # by the clock: when the first reader began
+    seconds: float  # from then to the last row committed
     peak_rss_mb: float  # of the larger process
 
 
@@ -54,7 +55,7 @@ def copy(bootstrap: str, topic: str, rows: int, target: Callable[[], Target]) ->
         futures = [pool.submit(_worker, bootstrap, topic, rows, half, target) for half in (0, 1)]
         halves = [future.result() for future in futures]
     begun, ended, rss = zip(*halves, strict=True)
-    return RawResult(max(ended) - min(begun), max(rss))
+    return RawResult(min(begun), max(ended) - min(begun), max(rss))
 
 
 def _worker(bootstrap: str, topic: str, rows: int, half: int, make: Callable[[], Target]) -> tuple[float, float, float]:

@@ -114,17 +114,18 @@ def execute(url: str, statement: str) -> None:
         connection.execute(sqlalchemy.text(statement))
 
 
+def count(url: str, table: str) -> tuple[int, int]:
+    """Rows, and distinct ids among them."""
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        rows, ids = connection.execute(sqlalchemy.text(f"SELECT COUNT(*), COUNT(DISTINCT id) FROM {table}")).one()
+    return rows, ids
+
+
 def _key(commit: str) -> str:
     return "PRIMARY KEY" if commit == _UPSERT else ""
 
 
 def _table(url: str, entry: dict[str, object], commit: str) -> Target:
     key = {"key": ["id"]} if commit == _UPSERT else {}
-    return Target({**entry, "table": "bench", "commit": commit, **key}, partial(_count, url))
-
-
-def _count(url: str) -> tuple[int, int]:
-    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
-    with engine.connect() as connection:
-        rows, ids = connection.execute(sqlalchemy.text("SELECT COUNT(*), COUNT(DISTINCT id) FROM bench")).one()
-    return rows, ids
+    return Target({**entry, "table": "bench", "commit": commit, **key}, partial(count, url, "bench"))

@@ -69,6 +69,10 @@ class Containers:
             self._state.forget()
         return known
 
+    def pid(self, service: str) -> int:
+        """Of the first process of a service's container, as this machine sees it."""
+        return int(_run(["docker", "inspect", "--format", "{{.State.Pid}}", self._container(service)]))
+
     def put(self, service: str, path: str, content: bytes, owner: str) -> None:
         """Write a file into the container of a service, that only its owner there can read."""
         write = f"umask 077 && cat > {path} && chown {owner} {path}"

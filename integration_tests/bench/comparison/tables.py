@@ -1,0 +1,111 @@
+"""The comparison as tables of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from integration_tests.bench.comparison.raw_limit import NAME as RAW
+from integration_tests.bench.comparison.results import COLD, LATENCY, WARM, Machine, Result
+from integration_tests.bench.comparison.statistics import medians, ratios
+from integration_tests.bench.comparison.work import System
+
+_NONE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One of a table; `shown` makes a cell of the medians of a system."""
+
+    title: str
+    shown: Callable[[Mapping[str, float]], str]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def page(systems: Mapping[str, System], machines: Sequence[Machine], results: Sequence[Result]) -> str:
+    """Everything that a file of results tells, a section for each size."""
+    parts = [_place(machine) for machine in dict.fromkeys(machines)]
+    sizes = sorted({result.rows for result in results if result.kind != LATENCY})
+    for rows in sizes:
+        parts += _throughput(systems, [result for result in results if result.rows == rows])
+    waits = [result for result in results if result.kind == LATENCY]
+    if waits:
+        parts += ["### Latency", "", _of(systems, waits, _LATENCY), ""]
+    return "\n".join([*parts, *_trouble(systems, results)]).strip()
+
+
+def _throughput(systems: Mapping[str, System], results: Sequence[Result]) -> list[str]:
+    cold = [result for result in results if result.kind == COLD]
+    warm = [result for result in results if result.kind == WARM]
+    rounds = max((result.round for result in cold or warm), default=0)
+    # The same names in both, so that one row of a table can hold what either has found.
+    beside = ratios(cold, "rows_per_s_from_first_read", RAW)
+    more = [Result(name, COLD, 0, 0, {"of_raw": ratio}) for name, ratio in beside.items()]
+    (rows,) = {result.rows for result in results}
+    title = f"### {rows:,} records, {'one round' if rounds == 1 else f'median of {rounds} rounds'}"
+    return [title, "", _of(systems, [*cold, *warm, *more], _RATES), "", _of(systems, cold, _COSTS), ""]
+
+
+def _of(systems: Mapping[str, System], results: Sequence[Result], columns: Sequence[Column]) -> str:
+    found = medians(results)
+    rows = [
+        [system.label, system.guarantee, *(column.shown(found[name]) for column in columns)]
+        for name, system in systems.items()
+        if name in found
+    ]
+    return table(["system", "guarantee", *(column.title for column in columns)], rows)
+
+
+def _number(name: str, digits: int, values: Mapping[str, float]) -> str:
+    return f"{values[name]:,.{digits}f}" if name in values else _NONE
+
+
+def _column(title: str, name: str, digits: int = 0) -> Column:
+    return Column(title, partial(_number, name, digits))
+
+
+_RATES = (
+    _column("rows/s from the process's start", "rows_per_s_from_start"),
+    _column("from the first record read", "rows_per_s_from_first_read"),
+    _column("of the limit", "of_raw", 2),
+    _column("from the first to all visible", "rows_per_s_first_to_all_visible"),
+    _column("warm", "rows_per_s_warm"),
+)
+_COSTS = (
+    _column("CPU s of the start", "cpu_s_start", 1),
+    _column("and per million records: the system", "cpu_s_per_million_system", 1),
+    _column("database", "cpu_s_per_million_database", 1),
+    _column("broker", "cpu_s_per_million_broker", 1),
+    _column("peak RSS of all processes, MiB", "peak_rss_mb"),
+    _column("connections to MySQL", "connections"),
+)
+_LATENCY = (
+    _column("p50 ms", "ms_p50"),
+    _column("p90", "ms_p90"),
+    _column("p99", "ms_p99"),
+    _column("greatest", "ms_max"),
+    _column("cores busy with it", "cores_busy", 2),
+)
+
+
+def _place(machine: Machine) -> str:
+    where = {"docker": " in containers", "native": " as processes beside it"}.get(machine.kind, "")
+    servers = f"{machine.broker} and {machine.database}{where}"
+    return f"{machine.date}: {machine.cores} cores, {machine.memory_gib} GiB, everything on one machine, {servers}.\n"
+
+
+def _trouble(systems: Mapping[str, System], results: Sequence[Result]) -> list[str]:
+    disturbed = sum(result.disturbed for result in results)
+    told = [f"{disturbed} of {len(results)} runs were disturbed: other processes took over a tenth of the machine."]
+    failed = [result for result in results if result.error]
+    told += [
+        f"Failed: {systems[each.system].label if each.system in systems else each.system}, {each.kind}, "
+        f"{each.rows:,} records, round {each.round}."
+        for each in failed
+    ]
+    return told if disturbed else told[1:]

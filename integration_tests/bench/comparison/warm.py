@@ -1,0 +1,34 @@
+"""This project alone, warm: a pipeline that has moved as many records before. No peer's process can be had so."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+
+from integration_tests.bench.cases import Pipeline
+from integration_tests.bench.comparison import ours
+from integration_tests.bench.comparison.meter import Meter, Servers
+from integration_tests.bench.comparison.results import Measured
+from integration_tests.bench.comparison.work import TABLE, System, table_statement
+from integration_tests.bench.targets import Place, Target, count, execute
+
+
+def measure(system: System, place: Place, rows: int, servers: Servers) -> Measured:
+    """From when it may read new records, which are all there, to the last one visible. Raises RuntimeError."""
+    if system.warm is None:
+        raise ValueError(f"{system.name} has no warm case")
+    case = Pipeline((partial(_target, system),), checkpoint={"mode": system.warm.mode})
+    begun_at = time.time()
+    with Meter(servers, os.getpid()) as meter:  # the pipeline's processes are children of this one
+        measured = case.run(place, rows)
+    disturbed = meter.used(begun_at, time.time()).disturbed
+    return Measured({"rows_per_s_warm": rows / measured.seconds}, disturbed)
+
+
+def _target(system: System, place: Place) -> Target:
+    if system.warm is None:
+        raise ValueError(f"{system.name} has no warm case")
+    url = place.mysql()
+    execute(url, table_statement(keyed=system.keyed))
+    return Target(ours.entry(url, system.warm.commit), partial(count, url, TABLE))

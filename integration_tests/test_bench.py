@@ -1,0 +1,35 @@
+"""The comparison measures what runs, on real servers, and goes on after what fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from integration_tests.bench.comparison.plan import Plan
+from integration_tests.bench.comparison.results import COLD, read
+from integration_tests.bench.comparison.run import Patience, run
+from integration_tests.bench.comparison.systems import systems
+from integration_tests.bench.comparison.work import Launch, System, Work
+from integration_tests.services import Services
+
+ROWS = 20_000
+
+
+def _half(work: Work) -> Launch:
+    """Copies half of the records, and ends as if all were well."""
+    return systems()["raw"].prepare(replace(work, rows=work.rows // 2))
+
+
+def test_a_run_is_measured_and_one_that_loses_records_fails(services: Services, tmp_path: Path) -> None:
+    raw, out = systems()["raw"], tmp_path / "bench.jsonl"
+    lossy = System("lossy", "half of it", "none", _half, streams=False)
+    patience = Patience(retries=0, wait_quiet_s=0)
+    assert not run(Plan([lossy, raw], [COLD], [ROWS], 1, 1), services, out, patience)
+    (machine,), (failed, well) = read([out])
+    assert machine.database == str(services.database)
+    assert "ended with 0" in failed.error
+    assert not failed.values
+    assert not well.error
+    assert well.values["rows_per_s_from_start"] < well.values["rows_per_s_from_first_read"]
+    assert well.values["peak_rss_mb"] > 0
+    assert well.values["cpu_s_start"] > 0
