@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from pyspark.sql import DataFrame
 
 from spark_jobs.writing import HASH_COLUMN
 from twophase.errors import SpecError
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def quoted(name: str) -> str:
@@ -14,8 +19,14 @@ def quoted(name: str) -> str:
 
 
 def numbered(frame: DataFrame) -> DataFrame:
-    """The same columns under plain names: Spark's `mapInArrow` looks names up unquoted, and fails for a backtick."""
-    return frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+    """The same columns under plain names: Spark's `mapInArrow` looks names up unquoted, and fails for a backtick.
+
+    Names that are plain stay: Spark would look through the whole query once more, in each checkpoint.
+    """
+    names = frame.columns
+    if all(map(_PLAIN.fullmatch, names)) and len({name.lower() for name in names}) == len(names):
+        return frame
+    return frame.toDF(*(f"c{number}" for number in range(len(names))))
 
 
 def check_hashable(frame: DataFrame) -> None:

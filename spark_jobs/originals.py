@@ -72,7 +72,7 @@ def _as_it_was(letters: pa.RecordBatch, records: pa.RecordBatch) -> pa.RecordBat
 
 
 def _named(batch: pa.RecordBatch) -> pa.Table:
-    """Spark's own columns are numbers (columns.numbered)."""
+    """Spark may have other names (columns.numbered)."""
     return pa.Table.from_batches([batch]).rename_columns(RECORD.names).cast(RECORD)
 
 

@@ -34,7 +34,7 @@ class Share:
     digest: int = 0  # which of the hashes is of its columns
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Its columns, under the names that it knows: Spark's are numbers (columns.numbered)."""
+        """Its columns, under the names that it knows: Spark may have others (columns.numbered)."""
         return batch.select(self.places).rename_columns(list(self.sink.columns))
 
 
