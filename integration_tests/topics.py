@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 from integration_tests.services.readiness import await_kafka
 
 _SECONDS = 30
+_FORWARDED_S = 90  # a broker that was stopped finds out after half a minute that its controller's connection is dead
 
 
 def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, str]) -> None:
@@ -27,8 +28,9 @@ def delete(bootstrap: str, names: Sequence[str]) -> None:
     """Delete topics that exist."""
     if names:
         client = AdminClient({"bootstrap.servers": bootstrap})
-        for future in client.delete_topics(list(names), operation_timeout=_SECONDS).values():
-            future.result(_SECONDS)
+        asked = client.delete_topics(list(names), operation_timeout=_SECONDS, request_timeout=_FORWARDED_S)
+        for future in asked.values():
+            future.result(_FORWARDED_S)
 
 
 def delete_records(bootstrap: str, before: Mapping[str, int]) -> None:
