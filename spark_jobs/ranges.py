@@ -19,10 +19,12 @@ def pieces(whole: OffsetRange, most: int | None) -> Iterator[OffsetRange]:
 def shares(ranges: Iterable[OffsetRange], split_above: int | None, join_below: int) -> Iterator[Sequence[OffsetRange]]:
     """What each task reads, one range after another: a piece of one, or several that have less than `join_below`."""
     share: list[OffsetRange] = []
+    offsets = 0  # of the share
     for piece in (piece for each in ranges for piece in pieces(each, split_above)):
         share.append(piece)
-        if sum(each.end - each.start for each in share) >= join_below:
+        offsets += piece.end - piece.start
+        if offsets >= join_below:
             yield share
-            share = []
+            share, offsets = [], 0
     if share:
         yield share
