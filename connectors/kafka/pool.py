@@ -84,10 +84,14 @@ def shared_admin(connection: Connection) -> Iterator[Client]:
 
 def _forget(pool: _Pool, failed: Connection) -> None:
     """Drop all clients of the cluster that nobody uses at this moment; those in use are their users' to drop."""
+
+    def is_there(connection: Connection) -> bool:
+        return connection.bootstrap_servers == failed.bootstrap_servers
+
     with pool.lock:
-        dropped = [client for client in pool.idle if client.connection.bootstrap_servers == failed.bootstrap_servers]
-        pool.idle = [client for client in pool.idle if client not in dropped]
-        for connection in [key for key in pool.admins if key.bootstrap_servers == failed.bootstrap_servers]:
+        dropped = [client for client in pool.idle if is_there(client.connection)]
+        pool.idle = [client for client in pool.idle if not is_there(client.connection)]
+        for connection in filter(is_there, list(pool.admins)):
             del pool.admins[connection]
     for client in dropped:  # with the lock free: closing asks the broker
         client.handle.close()

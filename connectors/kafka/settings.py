@@ -32,6 +32,9 @@ _CALLBACK: Final = re.compile(
 )
 _SECRET: Final = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config", re.IGNORECASE)
 
+SILENCE_MS: Final = 20_000
+"""A connection on which nothing is answered for so long is made anew: within the time for which a reader is patient."""
+
 _TUNING: Final[Mapping[str, str | int]] = {
     # A range is read as fast as it comes, so that much is fetched ahead; the second bounds the memory.
     "queued.min.messages": 1_000_000,
@@ -42,8 +45,7 @@ _TUNING: Final[Mapping[str, str | int]] = {
     "fetch.wait.max.ms": 10,
     "fetch.queue.backoff.ms": 10,
     "reconnect.backoff.max.ms": 2_000,
-    # A connection on which nothing is answered for so long is made anew: within the time for which a reader is patient.
-    "socket.timeout.ms": 20_000,
+    "socket.timeout.ms": SILENCE_MS,
 }
 
 

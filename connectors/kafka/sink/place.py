@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.kafka.settings import Connection
+from connectors.kafka.settings import SILENCE_MS, Connection
 
 MARKERS: Final = "eos-markers"
 """Compacted topic that tells of all pipelines of a cluster how far they are."""
 
-_SILENCE_MS: Final = 20_000
 _BACKOFF_MS: Final = 10  # by default 100: every transaction would wait so long for the one before it to be closed
 
 
@@ -37,8 +36,8 @@ class Place:
         """Settings of any producer. `batch_bytes`: of one request, which a broker refuses as a whole."""
         return {
             "linger.ms": 5,
-            # A connection on which nothing is answered for so long is made anew; there may be three, one after another.
-            "socket.timeout.ms": min(_SILENCE_MS, self._timeout_ms // 4),
+            # There may be three connections that nothing is answered on, one after another.
+            "socket.timeout.ms": min(SILENCE_MS, self._timeout_ms // 4),
             **dict(self.connection.properties),
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 2_147_483_647,  # what is on the way is bounded by who hands it over
