@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import psutil
@@ -79,6 +79,15 @@ Action = Callable[[Arena, Fault], AbstractContextManager[None]]
 
 
 @contextmanager
+def _lasting(begin: Callable[[], object], end: Callable[[], object]) -> Iterator[None]:
+    begin()
+    try:
+        yield
+    finally:
+        end()
+
+
+@contextmanager
 def _driver_killed(arena: Arena, _: Fault) -> Iterator[None]:
     arena.supervised.current.kill()
     yield
@@ -90,14 +99,9 @@ def _jvm_killed(arena: Arena, _: Fault) -> Iterator[None]:
     yield
 
 
-@contextmanager
-def _driver_stopped(arena: Arena, _: Fault) -> Iterator[None]:
+def _driver_stopped(arena: Arena, _: Fault) -> AbstractContextManager[None]:
     driver = arena.supervised.current.pid
-    session.stop(driver)
-    try:
-        yield
-    finally:
-        session.go_on(driver)
+    return _lasting(partial(session.stop, driver), partial(session.go_on, driver))
 
 
 @contextmanager
@@ -138,41 +142,33 @@ def _await_end(arena: Arena, old: PipelineProcess) -> None:
 
 @contextmanager
 def _executor_killed(arena: Arena, fault: Fault) -> Iterator[None]:
-    _send(_chosen(fault, arena.stack.cluster.executors), signal.SIGKILL)
+    session.send(_chosen(fault, arena.stack.cluster.executors).pid, signal.SIGKILL)
     yield
 
 
-@contextmanager
-def _executor_stopped(arena: Arena, fault: Fault) -> Iterator[None]:
-    with _stopped(_chosen(fault, arena.stack.cluster.executors)):
-        yield
+def _executor_stopped(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
+    return _stopped(_chosen(fault, arena.stack.cluster.executors))
 
 
 @contextmanager
 def _task_killed(arena: Arena, fault: Fault) -> Iterator[None]:
-    _send(_chosen(fault, arena.stack.cluster.tasks), signal.SIGKILL)
+    session.send(_chosen(fault, arena.stack.cluster.tasks).pid, signal.SIGKILL)
     yield
 
 
-@contextmanager
-def _task_stopped(arena: Arena, fault: Fault) -> Iterator[None]:
-    with _stopped(_chosen(fault, arena.stack.cluster.tasks)):
-        yield
+def _task_stopped(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
+    return _stopped(_chosen(fault, arena.stack.cluster.tasks))
 
 
-@contextmanager
-def _machine_lost(arena: Arena, fault: Fault) -> Iterator[None]:
-    number = random.Random(fault.seed).randrange(len(arena.stack.cluster.workers))
-    arena.stack.cluster.kill_worker(number)
-    try:
-        yield
-    finally:
-        arena.stack.cluster.start_worker(number)
+def _machine_lost(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
+    cluster = arena.stack.cluster
+    number = random.Random(fault.seed).randrange(len(cluster.workers))
+    return _lasting(partial(cluster.kill_worker, number), partial(cluster.start_worker, number))
 
 
 @contextmanager
 def _broker_killed(arena: Arena, fault: Fault) -> Iterator[None]:
-    number = int(fault.target.removeprefix("broker-"))
+    number = _broker(fault)
     arena.stack.brokers.kill(number)
     try:
         yield
@@ -181,44 +177,24 @@ def _broker_killed(arena: Arena, fault: Fault) -> Iterator[None]:
         arena.stack.brokers.await_all()
 
 
-@contextmanager
-def _broker_stopped(arena: Arena, fault: Fault) -> Iterator[None]:
-    number = int(fault.target.removeprefix("broker-"))
-    arena.stack.brokers.stop(number)
-    try:
-        yield
-    finally:
-        arena.stack.brokers.go_on(number)
+def _broker_stopped(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
+    brokers, number = arena.stack.brokers, _broker(fault)
+    return _lasting(partial(brokers.stop, number), partial(brokers.go_on, number))
 
 
-@contextmanager
-def _database_killed(arena: Arena, fault: Fault) -> Iterator[None]:
+def _database_killed(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
     server = arena.stack.servers[fault.target]
-    server.kill()
-    try:
-        yield
-    finally:
-        server.start()
+    return _lasting(server.kill, server.start)
 
 
-@contextmanager
-def _database_stopped(arena: Arena, fault: Fault) -> Iterator[None]:
+def _database_stopped(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
     server = arena.stack.servers[fault.target]
-    server.stop()
-    try:
-        yield
-    finally:
-        server.go_on()
+    return _lasting(server.stop, server.go_on)
 
 
-@contextmanager
-def _cut(arena: Arena, fault: Fault) -> Iterator[None]:
+def _cut(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
     link = arena.stack.links[fault.target]
-    link.cut()
-    try:
-        yield
-    finally:
-        link.restore()
+    return _lasting(link.cut, link.restore)
 
 
 @contextmanager
@@ -231,32 +207,17 @@ def _slow(arena: Arena, fault: Fault) -> Iterator[None]:
         link.restore()
 
 
-@contextmanager
-def _half_open(arena: Arena, fault: Fault) -> Iterator[None]:
+def _half_open(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
     link = arena.stack.links[fault.target]
-    link.stall()
-    try:
-        yield
-    finally:
-        link.restore()
+    return _lasting(link.stall, link.restore)
 
 
-@contextmanager
-def _disk_full(arena: Arena, _: Fault) -> Iterator[None]:
-    arena.disk.fill()
-    try:
-        yield
-    finally:
-        arena.disk.free()
+def _disk_full(arena: Arena, _: Fault) -> AbstractContextManager[None]:
+    return _lasting(arena.disk.fill, arena.disk.free)
 
 
-@contextmanager
-def _read_only(arena: Arena, fault: Fault) -> Iterator[None]:
-    arena.disk.forbid(fault.target)
-    try:
-        yield
-    finally:
-        arena.disk.allow(fault.target)
+def _read_only(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
+    return _lasting(partial(arena.disk.forbid, fault.target), partial(arena.disk.allow, fault.target))
 
 
 @contextmanager
@@ -296,13 +257,8 @@ def _must_say(process: PipelineProcess, words: str, *, code: int) -> None:
         raise ChaosError(message)
 
 
-@contextmanager
-def _jumped(arena: Arena, fault: Fault) -> Iterator[None]:
-    arena.clock.jump(int(fault.target))
-    try:
-        yield
-    finally:
-        arena.clock.jump(0)
+def _jumped(arena: Arena, fault: Fault) -> AbstractContextManager[None]:
+    return _lasting(partial(arena.clock.jump, int(fault.target)), partial(arena.clock.jump, 0))
 
 
 _ACTIONS: Final[Mapping[str, Action]] = {
@@ -331,6 +287,10 @@ _ACTIONS: Final[Mapping[str, Action]] = {
 }
 
 
+def _broker(fault: Fault) -> int:
+    return int(fault.target.removeprefix("broker-"))
+
+
 def _chosen(fault: Fault, processes: Callable[[], Sequence[psutil.Process]]) -> psutil.Process:
     """One of those of this moment. There may be none for a while, since the one before was ended just now."""
     deadline = time.monotonic() + RECOVERY_S
@@ -342,15 +302,7 @@ def _chosen(fault: Fault, processes: Callable[[], Sequence[psutil.Process]]) -> 
     return random.Random(fault.seed).choice(found)
 
 
-@contextmanager
-def _stopped(process: psutil.Process) -> Iterator[None]:
-    _send(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        _send(process, signal.SIGCONT)
-
-
-def _send(process: psutil.Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # ended meanwhile
-        os.kill(process.pid, number)
+def _stopped(process: psutil.Process) -> AbstractContextManager[None]:
+    return _lasting(
+        partial(session.send, process.pid, signal.SIGSTOP), partial(session.send, process.pid, signal.SIGCONT)
+    )

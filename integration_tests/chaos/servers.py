@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import psutil
 import sqlalchemy
 
+from integration_tests.harness import session
 from integration_tests.harness.link import Link
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
@@ -88,17 +87,13 @@ class PostgresServer:
         """See DatabaseServer. Each connection is served by a process of its own."""
         first = psutil.Process(self.server.pid)
         self._stopped = [first, *first.children(recursive=True)]
-        _signal(self._stopped, signal.SIGSTOP)
+        for each in self._stopped:
+            session.send(each.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
         """See DatabaseServer."""
-        _signal(self._stopped, signal.SIGCONT)
-
-
-def _signal(processes: list[psutil.Process], number: signal.Signals) -> None:
-    for each in processes:
-        with suppress(ProcessLookupError):  # ended meanwhile
-            os.kill(each.pid, number)
+        for each in self._stopped:
+            session.send(each.pid, signal.SIGCONT)
 
 
 def link_to(url: str) -> Link:

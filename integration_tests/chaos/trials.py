@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import sqlalchemy
 from sqlalchemy.exc import OperationalError
@@ -57,10 +57,8 @@ class Trial:
 def trials(services: Services, folder: Path) -> Iterator[Trial]:
     """All four, one after another."""
     for when, point in POINTS.items():
-        for identity in ("same", "fresh"):
-            yield _trial(
-                services, folder / secrets.token_hex(4), when, point, "same" if identity == "same" else "fresh"
-            )
+        for identity in get_args(Identity):
+            yield _trial(services, folder / secrets.token_hex(4), when, point, identity)
 
 
 def _trial(services: Services, folder: Path, when: str, point: str, identity: Identity) -> Trial:

@@ -21,7 +21,7 @@ def kill(session: int) -> None:
     deadline = time.monotonic() + _KILL_S
     while found := members(session):
         for process in found:
-            _signal(process.pid, signal.SIGKILL)
+            send(process.pid, signal.SIGKILL)
         if time.monotonic() > deadline:
             message = f"processes {[process.pid for process in found]} survive SIGKILL for {_KILL_S:g} s"
             raise AssertionError(message)
@@ -31,13 +31,13 @@ def kill(session: int) -> None:
 def stop(session: int) -> None:
     """SIGSTOP to every one that lives now, as a paused container does: nothing ends, nothing goes on."""
     for process in members(session):
-        _signal(process.pid, signal.SIGSTOP)
+        send(process.pid, signal.SIGSTOP)
 
 
 def go_on(session: int) -> None:
     """SIGCONT to every one: it goes on where it was."""
     for process in members(session):
-        _signal(process.pid, signal.SIGCONT)
+        send(process.pid, signal.SIGCONT)
 
 
 def is_java(process: psutil.Process) -> bool:
@@ -70,7 +70,8 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _signal(pid: int, number: int) -> None:
+def send(pid: int, number: int) -> None:
+    """A signal to one process, which may have ended meanwhile."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
