@@ -17,12 +17,16 @@ def pieces(whole: OffsetRange, most: int | None) -> Iterator[OffsetRange]:
 
 
 def shares(ranges: Iterable[OffsetRange], split_above: int | None, join_below: int) -> Iterator[Sequence[OffsetRange]]:
-    """What each task reads, one range after another: a piece of one, or several that have less than `join_below`."""
-    share: list[OffsetRange] = []
-    for piece in (piece for each in ranges for piece in pieces(each, split_above)):
-        share.append(piece)
-        if sum(each.end - each.start for each in share) >= join_below:
-            yield share
-            share = []
-    if share:
-        yield share
+    """What each task reads: a range, a piece of one, or as many small ones as come to `join_below` offsets together."""
+    small: list[OffsetRange] = []
+    for each in ranges:
+        cut = list(pieces(each, split_above))
+        if len(cut) == 1 and each.end - each.start < join_below:
+            small.append(each)
+            if sum(each.end - each.start for each in small) >= join_below:
+                yield small
+                small = []
+        else:
+            yield from ([piece] for piece in cut)
+    if small:
+        yield small
