@@ -75,13 +75,14 @@ class Source(Protocol):
     def puts_aside(self) -> bool:
         """Whether records that do not decode are to become dead letters: `read` leaves them out and counts them."""
 
-    def read(self, offsets: OffsetRange, put_aside: Callable[[int], None] = ...) -> Iterator[pa.RecordBatch]:
-        """The records of the range, in offset order, in batches of bounded size. Called in a task, again on a retry.
+    def read(self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = ...) -> Iterator[pa.RecordBatch]:
+        """The records of ranges of different splits, of each in offset order, in batches of bounded size and one split.
+        Called in a task, again on a retry.
 
         `put_aside`: is told how many records of a batch do not decode, before the batch after it.
 
         Yields exactly the records that exist in `[start, end)`: gaps and transaction markers are not errors, a range
-        whose start the service no longer has is (OffsetOutOfRangeError). Ends only when the range is exhausted.
+        whose start the service no longer has is (OffsetOutOfRangeError). Ends only when all ranges are exhausted.
         """
 
     def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:

@@ -42,7 +42,7 @@ def _asked_and_read(connection: Connection, split: str) -> int:
     with shared_admin(connection) as admin:
         end = latest(admin, [split])[split]
     with borrowed_consumer(connection) as client:
-        return sum(len(chunk) for chunk in messages(client, OffsetRange(split, 0, end)))
+        return sum(len(chunk) for chunk in messages(client, [OffsetRange(split, 0, end)]))
 
 
 @pytest.mark.timeout(180)

@@ -44,15 +44,15 @@ def skipped() -> Iterator[list[bad_records.Skipped]]:
 def test_a_bad_record_stops_the_reader(mixed: str, services: Services) -> None:
     source = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON)
     with pytest.raises(BadRecordError) as stopped:
-        list(source.read(OffsetRange(f"{mixed}/0", 0, 1000)))
+        list(source.read([OffsetRange(f"{mixed}/0", 0, 1000)]))
     message = stopped.value.message
     assert f"topic {mixed}, partition 0, offset 3: not valid JSON: not a JSON object" in message
     assert r"{\"id\": \"three\x01\"}" in message.replace('"', r"\"")
     assert "x" * 100 not in message  # the first 100 bytes only
     assert not stopped.value.retriable
     with pytest.raises(BadRecordError, match=r"offset 500: field id: .2\.5. does not fit int64"):
-        list(source.read(OffsetRange(f"{mixed}/0", 4, 1000)))
-    good = [batch.num_rows for batch in source.read(OffsetRange(f"{mixed}/0", 4, 500))]
+        list(source.read([OffsetRange(f"{mixed}/0", 4, 1000)]))
+    good = [batch.num_rows for batch in source.read([OffsetRange(f"{mixed}/0", 4, 500)])]
     assert sum(good) == 496
 
 
@@ -61,20 +61,20 @@ def test_bad_records_are_left_out_and_told(
 ) -> None:
     source = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON, on_bad_record="skip")
     with caplog.at_level(logging.WARNING):
-        rows = [row for batch in source.read(OffsetRange(f"{mixed}/0", 0, 1000)) for row in batch.to_pylist()]
+        rows = [row for batch in source.read([OffsetRange(f"{mixed}/0", 0, 1000)]) for row in batch.to_pylist()]
     assert [row["_offset"] for row in rows] == [row["id"] for row in rows]
     assert [row["id"] for row in rows] == [number for number in range(1000) if number not in (3, 500)]
     assert [offset for batch in skipped for offset in batch.offsets] == [3, 500]
     assert mixed in caplog.text
     assert "offsets 3" in caplog.text
     only_bad = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON, on_bad_record="skip")
-    assert list(only_bad.read(OffsetRange(f"{mixed}/0", 500, 501))) == []
+    assert list(only_bad.read([OffsetRange(f"{mixed}/0", 500, 501)])) == []
 
 
 def test_what_is_bad_does_not_depend_on_the_columns(mixed: str, services: Services) -> None:
     source = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON).select(["_offset"])
     with pytest.raises(BadRecordError):
-        list(source.read(OffsetRange(f"{mixed}/0", 0, 10)))
+        list(source.read([OffsetRange(f"{mixed}/0", 0, 10)]))
 
 
 def test_positions_are_told_to_the_group(topic: TopicFactory, services: Services) -> None:

@@ -217,7 +217,7 @@ def test_rights_one_after_another(tenant: Tenant) -> None:
 
     steps: list[tuple[Callable[[], object], Callable[[], None]]] = [
         (lambda: own.starting_point(StartingPoint()), lambda: tenant.type_in(describe)),
-        (lambda: list(own.read(OffsetRange(f"{name}/0", 0, 5))), lambda: tenant.grant("a source")),
+        (lambda: list(own.read([OffsetRange(f"{name}/0", 0, 5)])), lambda: tenant.grant("a source")),
         (lambda: own.commit_back({f"{name}/0": 5}), lambda: tenant.grant("a source with group_id")),
         (lambda: Topics.of_sink("out", place), lambda: tenant.type_in(lines[0])),
         (markers, lambda: tenant.type_in(lines[1])),

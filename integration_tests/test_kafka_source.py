@@ -69,7 +69,7 @@ def plain(producer: Producer, topic: str, values: Sequence[bytes | None], **sett
 
 
 def offsets_read(source: KafkaSource, topic: str, start: int, end: int) -> list[int]:
-    batches = source.select(["_offset"]).read(OffsetRange(f"{topic}/0", start, end))
+    batches = source.select(["_offset"]).read([OffsetRange(f"{topic}/0", start, end)])
     return [offset for batch in batches for offset in batch.column("_offset").to_pylist()]
 
 
@@ -78,7 +78,7 @@ def test_columns_and_metadata(topic: TopicFactory, source: MakeSource, producer:
     before_ms = int(time.time() * 1000) - 1000
     plain(producer, name, [b"v0", None], partition=1, key=b"\xff", headers=[("h", b"1"), ("h", None)])
     plain(producer, name, [b"v2"], partition=1, timestamp=1_700_000_000_123)
-    (batch,) = source(name).read(OffsetRange(f"{name}/1", 0, 3))
+    (batch,) = source(name).read([OffsetRange(f"{name}/1", 0, 3)])
     assert batch.schema == source(name).schema
     rows = batch.to_pylist()
     assert [row["value"] for row in rows] == ["v0", None, "v2"]
@@ -186,6 +186,34 @@ def test_records_that_retention_took(
         offsets_read(lenient, name, 20, 22)
 
 
+def test_ranges_of_many_splits_are_read_at_once_each_to_its_end(
+    topic: TopicFactory, source: MakeSource, producer: Producer, transactional: Producer, services: Services
+) -> None:
+    """With more behind them, with a start that is gone, and with an end that no record has."""
+    name, partitions = topic(20), 20
+    for partition in range(partitions):
+        plain(producer, name, [b"x" * 1_000] * (2_000 + partition), partition=partition)
+    last = topic()
+    transaction(transactional, last, 5, commit=True)
+    transaction(transactional, last, 5, commit=False)
+    admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
+    for future in admin.delete_records([TopicPartition(name, 3, 7)]).values():
+        future.result(10)
+    ranges = [OffsetRange(f"{name}/{number}", number, number + 30) for number in range(partitions)]
+    ranges += [OffsetRange(f"{last}/0", 3, 12), OffsetRange(f"{name}/19", 2_019, 2_019)]
+    wanted = {each.split: list(range(each.start, each.end)) for each in ranges[:-2]}
+    wanted |= {f"{name}/3": list(range(7, 33)), f"{last}/0": [3, 4]}
+    with pytest.raises(OffsetOutOfRangeError, match=rf"{name}/3: offset 3 does not exist"):
+        list(source(name, last).read(ranges))
+    lenient = source(name, last, fail_on_data_loss=False)
+    for _ in range(2):  # with a new consumer, then with one that has read all this before
+        found: dict[str, list[int]] = {}
+        for batch in lenient.select(["_topic", "_partition", "_offset"]).read(ranges):
+            ((of, partition),) = {(row["_topic"], row["_partition"]) for row in batch.to_pylist()}
+            found.setdefault(f"{of}/{partition}", []).extend(batch.column("_offset").to_pylist())
+        assert found == wanted
+
+
 def test_a_compacted_topic(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
     """Ranges that start, end, or lie whole in what compaction took away."""
     name = topic(
@@ -285,7 +313,7 @@ def test_large_records_come_in_bounded_batches(topic: TopicFactory, source: Make
     value = b"x" * 900_000
     plain(producer, name, [value] * 60)
     reader = source(name, format=RawFormat()).select(["value"])
-    batches = list(reader.read(OffsetRange(f"{name}/0", 0, 60)))
+    batches = list(reader.read([OffsetRange(f"{name}/0", 0, 60)]))
     assert sum(batch.num_rows for batch in batches) == 60
     assert max(batch.nbytes for batch in batches) <= 17 * 1024 * 1024
 
@@ -301,7 +329,7 @@ def test_a_consumer_serves_one_reader_at_a_time(topic: TopicFactory, source: Mak
 
     kept: set[int] = set()
     for _ in range(2):  # with new consumers, then with the ones that were kept
-        both = [reader.read(OffsetRange(f"{name}/0", 0, 3)) for name in names]
+        both = [reader.read([OffsetRange(f"{name}/0", 0, 3)]) for name in names]
         for name, batches in zip(names, both, strict=True):
             assert next(batches).column("value").to_pylist() == [name.encode()] * 3
         assert idle() == set()
@@ -326,7 +354,7 @@ def test_a_consumer_is_thrown_away_after_an_error(topic: TopicFactory, source: M
     reader = source(name, group_id="thrown-away")
     with pytest.raises(OffsetOutOfRangeError):
         offsets_read(reader, name, 7, 9)
-    abandoned = reader.read(OffsetRange(f"{name}/0", 0, 2))
+    abandoned = reader.read([OffsetRange(f"{name}/0", 0, 2)])
     next(abandoned)
     abandoned.close()  # type: ignore[attr-defined]
     assert not [client for client in pool._own().idle if client.connection == reader.connection]
@@ -360,7 +388,7 @@ def test_an_unreachable_broker_is_told_in_time(source: MakeSource, services: Ser
     asking = (
         lambda: reader.horizon(NOWHERE),
         lambda: reader.starting_point(NOWHERE),
-        lambda: list(reader.read(OffsetRange("t/0", 0, 1))),
+        lambda: list(reader.read([OffsetRange("t/0", 0, 1)])),
     )
     for ask in asking:
         began = time.monotonic()

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from connectors.contracts import Sink
 from connectors.dead_letters import PLACE
 from connectors.spec import Spec
-from spark_jobs.columns import quoted
+from spark_jobs.columns import selected
 from spark_jobs.steps import apply_steps
 from spark_jobs.writing import Share
 from twophase.errors import SpecError
@@ -47,7 +47,7 @@ class Branch:
 
     def of(self, frame: DataFrame) -> DataFrame:
         """The columns of `columns`."""
-        return frame.select(*map(quoted, self.columns))
+        return selected(frame, self.columns)
 
     @property
     def placed_columns(self) -> list[str]:
@@ -61,7 +61,7 @@ class Branch:
 
     def placed(self, frame: DataFrame) -> DataFrame:
         """The columns of `placed_columns`."""
-        return frame.select(*map(quoted, self.placed_columns))
+        return selected(frame, self.placed_columns)
 
 
 def _by_name(sink: Sink) -> tuple[str, ...]:

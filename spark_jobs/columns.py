@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -18,10 +19,15 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """These columns: the frame itself where it has no others, since each further step looks at the whole query."""
+    return frame if frame.columns == names else frame.select(*map(quoted, names))
+
+
 def numbered(frame: DataFrame) -> DataFrame:
     """The same columns under plain names: Spark's `mapInArrow` looks names up unquoted, and fails for a backtick.
 
-    Names that are plain stay: Spark would look through the whole query once more, in each checkpoint.
+    Names that are plain stay, for the same reason.
     """
     names = frame.columns
     if all(map(_PLAIN.fullmatch, names)) and len({name.lower() for name in names}) == len(names):

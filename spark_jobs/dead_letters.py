@@ -25,7 +25,7 @@ from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.originals import Originals
 from spark_jobs.query import observed
-from spark_jobs.ranges import pieces
+from spark_jobs.ranges import shares
 from spark_jobs.writing import Share
 from twophase.errors import BadRecordError, ConnectorError, PrepareError
 from twophase.values import OffsetRange
@@ -39,8 +39,8 @@ def with_mark(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(_ASIDE, pa.int64()))
 
 
-def read_and_mark(source: Source, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """In a task: a range's records, and then its mark."""
+def read_and_mark(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    """In a task: the records of its ranges, and then its mark."""
     aside = 0
 
     def put_aside(count: int) -> None:
@@ -48,7 +48,7 @@ def read_and_mark(source: Source, offsets: OffsetRange) -> Iterator[pa.RecordBat
         aside += count
 
     schema = with_mark(source.schema)
-    for batch in source.read(offsets, put_aside):
+    for batch in source.read(ranges, put_aside):
         yield pa.record_batch([*batch.columns, pa.nulls(batch.num_rows, pa.int64())], schema=schema)
     nothing = [_nothing(field) for field in source.schema]
     yield pa.record_batch([*nothing, pa.array([aside], pa.int64())], schema=schema)
@@ -91,22 +91,22 @@ Ranges = Mapping[str, Sequence[OffsetRange]]
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A source's ranges of a checkpoint, and what its job has counted there."""
+    """A source's share of a checkpoint, and what its job has counted there."""
 
     source: Source
-    ranges: Sequence[OffsetRange]  # each read by one task
+    tasks: Sequence[Sequence[OffsetRange]]  # what each has read
     marks: int
     aside: int
 
     @property
     def is_exact(self) -> bool:
-        """Whether each range was read to its end, and none of them twice (for two branches, say)."""
-        return self.marks == len(self.ranges)
+        """Whether each task has read to its end, and none of them twice (for two branches, say)."""
+        return self.marks == len(self.tasks)
 
     @property
     def may_have_some(self) -> bool:
-        """Also where a range was not read to its end, as Spark does where a join has nothing on its other side."""
-        return self.aside > 0 or self.marks < len(self.ranges)
+        """Also where a task has not read to its end, as Spark does where a join has nothing on its other side."""
+        return self.aside > 0 or self.marks < len(self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class DeadLetters:
         return Found(self, reads, refused, ranges) if reads or refused.num_rows else None
 
     def _read(self, batch: DataFrame, source: Source, ranges: Sequence[OffsetRange]) -> _Read:
-        tasks = [piece for each in ranges for piece in pieces(each, source.split_above)]
+        tasks = list(shares(ranges, source.split_above, source.join_below))
         counts = observed(batch, _name(source)) if tasks else None
         marks, aside = counts if counts is not None else (0, 0)
         return _Read(source, tasks, marks or 0, aside or 0)
@@ -156,7 +156,7 @@ class Found:
         refused = refused.withColumn("checkpoint_id", functions.lit(checkpoint_id).cast("long")).select(*columns)
         if not self.reads:
             return refused
-        ranges = [(each.source, piece) for each in self.reads for piece in each.ranges]
+        ranges = [(each.source, piece) for each in self.reads for task in each.tasks for piece in task]
         task = _ReadAgain(ranges, checkpoint_id, self.letters.most, TOKEN)
         numbers = spark.range(0, len(ranges), 1, len(ranges))
         rows = numbers.mapInArrow(task, from_arrow_schema(SCHEMA))
@@ -176,7 +176,7 @@ class Found:
         counted = sum(each.aside for each in self.reads)
         exact = all(each.is_exact for each in self.reads)
         least = 0 if counted == 0 else counted if exact else 1
-        if written < least or (written > counted and not any(each.marks < len(each.ranges) for each in self.reads)):
+        if written < least or (written > counted and not any(each.marks < len(each.tasks) for each in self.reads)):
             message = f"checkpoint {checkpoint_id}: {counted} records were put aside, and {written} were found again"
             return PrepareError(message, remedy="does something delete or compact what is read? It is tried again")
         return None

@@ -17,14 +17,18 @@ def pieces(whole: OffsetRange, most: int | None) -> Iterator[OffsetRange]:
 
 
 def shares(ranges: Iterable[OffsetRange], split_above: int | None, join_below: int) -> Iterator[Sequence[OffsetRange]]:
-    """What each task reads, one range after another: a piece of one, or several that have less than `join_below`."""
-    share: list[OffsetRange] = []
-    offsets = 0  # of the share
-    for piece in (piece for each in ranges for piece in pieces(each, split_above)):
-        share.append(piece)
-        offsets += piece.end - piece.start
+    """What each task reads: a range, a piece of one, or as many small ones as come to `join_below` offsets together."""
+    small: list[OffsetRange] = []
+    offsets = 0  # of the small ones
+    for each in ranges:
+        cut = list(pieces(each, split_above))
+        if len(cut) != 1 or each.end - each.start >= join_below:
+            yield from ([piece] for piece in cut)
+            continue
+        small.append(each)
+        offsets += each.end - each.start
         if offsets >= join_below:
-            yield share
-            share, offsets = [], 0
-    if share:
-        yield share
+            yield small
+            small, offsets = [], 0
+    if small:
+        yield small

@@ -101,8 +101,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         settle()
         with carried(self._token):
             read = read_and_mark if self._marks else _read
-            for offsets in partition.ranges:
-                yield from read(self._source, offsets)
+            yield from read(self._source, partition.ranges)
 
     def _offset(self, ends: Positions, began: StartingPoint = _NOTHING) -> dict[str, Any]:
         return SourceOffset(self._source.name, ends, began).to_json()
@@ -119,8 +118,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parsed
 
 
-def _read(source: Source, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-    return source.read(offsets)
+def _read(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    return source.read(ranges)
 
 
 def _check_not_shorter(known: Positions, ends: Positions) -> None:

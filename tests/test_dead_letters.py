@@ -204,7 +204,7 @@ class _Source:
     def __init__(self, schema: pa.Schema, bad: Sequence[int] = (0, 0)) -> None:
         self.schema, self.bad = schema, bad
 
-    def read(self, _: OffsetRange, put_aside: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    def read(self, _: Sequence[OffsetRange], put_aside: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         for count in self.bad:
             put_aside(count)
             yield pa.RecordBatch.from_pylist([{"id": count}], schema=self.schema)
@@ -214,9 +214,9 @@ class _Source:
             yield _letters()
 
 
-def test_a_mark_ends_each_range() -> None:
+def test_a_mark_ends_what_a_task_reads() -> None:
     source = _Source(parse_ddl("id BIGINT"), bad=[2, 3])
-    rows = [row for batch in read_and_mark(cast(Any, source), OffsetRange("t/0", 0, 9)) for row in batch.to_pylist()]
+    rows = [row for batch in read_and_mark(cast(Any, source), [OffsetRange("t/0", 0, 9)]) for row in batch.to_pylist()]
     assert rows == [{"id": 2, "_eos_aside": None}, {"id": 3, "_eos_aside": None}, {"id": None, "_eos_aside": 5}]
 
 
@@ -229,7 +229,7 @@ def test_a_mark_ends_each_range() -> None:
 )
 def test_a_mark_has_a_value_where_there_must_be_one(kind: str) -> None:
     source = _Source(parse_ddl(f"id {kind} NOT NULL"), bad=[])
-    (mark,) = read_and_mark(cast(Any, source), OffsetRange("t/0", 0, 9))
+    (mark,) = read_and_mark(cast(Any, source), [OffsetRange("t/0", 0, 9)])
     assert mark.schema == with_mark(source.schema)
     assert (mark.num_rows, mark.column("id").null_count, mark.column("_eos_aside")[0].as_py()) == (1, 0, 0)
 
@@ -255,7 +255,12 @@ RANGES = [OffsetRange("t/0", 0, 2), OffsetRange("t/1", 0, 1)]
     ],
 )
 def test_which_counts_are_believed(marks: int, aside: int, written: int, wrong: type[Exception] | None) -> None:
-    found = Found(DeadLetters(cast(Any, None), (), most=6), [_Read(cast(Any, None), RANGES, marks, aside)], REFUSED, {})
+    found = Found(
+        DeadLetters(cast(Any, None), (), most=6),
+        [_Read(cast(Any, None), [[each] for each in RANGES], marks, aside)],
+        REFUSED,
+        {},
+    )
     assert type(found.mistake(7, written + REFUSED.num_rows)) is (wrong or type(None))
 
 

@@ -31,7 +31,7 @@ def read_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, st
     begin = source.starting_point(StartingPoint()).positions
     ends = source.horizon(StartingPoint(begin)).ends
     ranges = [OffsetRange(split, start, ends[split]) for split, start in sorted(begin.items())]
-    return [letter for each in ranges for batch in source.read(each) for letter in _letters(batch)]
+    return [letter for batch in source.read(ranges) for letter in _letters(batch)]
 
 
 def _letters(batch: pa.RecordBatch) -> list[Letter]:

@@ -1,4 +1,4 @@
-"""The records of one offset range, as the client delivers them.
+"""The records of offset ranges, as the client delivers them.
 
 What a range ends in need not be a record: markers of transactions, records of aborted ones and offsets that compaction
 has emptied are never delivered. So a range is over when a record at or past its end comes, or when the client says
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from time import monotonic
 from typing import Final
 
@@ -18,7 +19,7 @@ from confluent_kafka import KafkaError, Message
 from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.positions import earliest, end_of, existing
-from connectors.kafka.splits import at, offset_of
+from connectors.kafka.splits import at, offset_of, split_of
 from twophase.errors import ConnectorError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
@@ -26,36 +27,63 @@ _log: Final = logging.getLogger(__name__)
 _MAX_MESSAGES: Final = 10_000
 _MAX_CHUNK_BYTES: Final = 8 * 1024 * 1024
 _FIRST_MESSAGES: Final = 1_000  # while the size of a record is not known yet
+_AT_ONCE: Final = 8  # ranges: of each the client fetches ahead
 _POLL_S: Final = 0.2
 _ASK_EVERY_S: Final = 3.0  # while nothing comes
 
 
-def messages(client: Client, offsets: OffsetRange, *, skip_lost: bool = False) -> Iterator[list[Message]]:
-    """Yield the records that exist in `[start, end)`, in order, in lists of bounded number and size.
+def messages(client: Client, ranges: Sequence[OffsetRange], *, skip_lost: bool = False) -> Iterator[list[Message]]:
+    """Yield the records that exist in each `[start, end)`, in lists of one split, in order, of bounded number and size.
 
-    Called once per task. Blocks while records come, and for `read_timeout_s` while none do.
+    Called once per task. Blocks while records come, and for `read_timeout_s` while none do. Several ranges are read at
+    once: where they are small, most of the time of each is the way to the broker and back.
 
     Args:
         client: a consumer with nothing assigned.
-        offsets: the range.
+        ranges: of different splits, none of them empty.
         skip_lost: begin at the first record that there is, with a warning, where retention has deleted `start`.
 
     Raises:
         OffsetOutOfRangeError: the service no longer has `start`, or lost what the range was planned over.
         SourceError: nothing came for `read_timeout_s`; names the split and the position.
     """
-    reading = _Reading(client, offsets)
-    client.handle.assign([at(offsets.split, offsets.start)])
-    while reading.position < offsets.end:
-        try:
-            records = reading.take(_chunk(client, reading.chunk_messages))
-        except OffsetOutOfRangeError:
-            if not skip_lost or not reading.skip_lost():
-                raise
-            client.handle.assign([at(offsets.split, reading.position)])
-            continue
-        if records:
-            yield records
+    for first in range(0, len(ranges), _AT_ONCE):
+        some = ranges[first : first + _AT_ONCE]
+        yield from _together(client, {each.split: _Reading(client, each) for each in some}, skip_lost=skip_lost)
+
+
+def _together(client: Client, readings: Mapping[str, _Reading], *, skip_lost: bool) -> Iterator[list[Message]]:
+    """Read until each is over."""
+    under_way, any_of_them = dict(readings), next(iter(readings.values()))
+    is_assigned = False
+    while under_way:
+        if not is_assigned:
+            client.handle.assign([at(split, reading.position) for split, reading in under_way.items()])
+            is_assigned = True
+        most = max(reading.chunk_messages for reading in under_way.values())
+        for split, chunk in _by_split(_chunk(client, most), readings, list(under_way)):
+            reading = readings.get(split, any_of_them)  # which refuses what is not its own
+            try:
+                records = reading.take(chunk)
+            except OffsetOutOfRangeError:
+                if not skip_lost or not reading.skip_lost():
+                    raise
+                records, is_assigned = [], False
+            if records:
+                yield records
+            if reading.is_over:
+                under_way.pop(split, None)
+                is_assigned = is_assigned and not reading.is_past  # more of it would come, and be fetched for nothing
+
+
+def _by_split(
+    chunk: list[Message], readings: Mapping[str, _Reading], under_way: Sequence[str]
+) -> Iterable[tuple[str, list[Message]]]:
+    """What came of each split. Where nothing came, that of each, so that it asks why; an event may be of no split."""
+    if not chunk or len(readings) == 1:
+        return [(split, chunk) for split in under_way]
+    grouped = groupby(chunk, lambda message: split_of(message) if message.topic() else under_way[0])
+    return ((split, list(group)) for split, group in grouped)
 
 
 def _chunk(client: Client, size: int) -> list[Message]:
@@ -74,6 +102,16 @@ class _Reading:
         self.position = offsets.start  # every record below it that exists has been taken
         self.chunk_messages = min(_FIRST_MESSAGES, offsets.end - offsets.start + 1)
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing is missing."""
+        return self.position >= self._range.end
+
+    @property
+    def is_past(self) -> bool:
+        """More has come than was wanted."""
+        return self.position > self._range.end
+
     def take(self, chunk: list[Message]) -> list[Message]:
         """The records of a chunk that belong to the range, having moved the position."""
         before = self.position
@@ -84,7 +122,7 @@ class _Reading:
             self._check_order(chunk[0], before)
             self.position = max(self.position, offset_of(chunk[-1]) + 1)
             self._size_chunks(chunk)
-            if self.position > self._range.end:
+            if self.is_past:
                 chunk = chunk[: bisect_left(chunk, self._range.end, key=offset_of)]
         if self.position > before:
             self._progress_at = monotonic()
@@ -108,6 +146,8 @@ class _Reading:
 
     def _wait(self) -> None:
         """Nothing new: ask now and then whether there still is something to wait for, and give up in the end."""
+        if self.is_over:
+            return
         now = monotonic()
         if now - self._progress_at > self._client.connection.read_timeout_s:
             raise self._stalled()
@@ -130,7 +170,7 @@ class _Reading:
 
     def _check_split(self, message: Message) -> None:
         """The client was used for other ranges before: what was left of one must not be taken for this one's."""
-        found = f"{message.topic()}/{message.partition()}"
+        found = split_of(message)
         if found != self._range.split:
             raise SourceError(f"{self._range.split}: Kafka delivered offset {offset_of(message)} of {found}")
 

@@ -1,4 +1,4 @@
-"""Reading one offset range into Arrow batches: messages gathered, decoded, and the wanted columns built."""
+"""Reading offset ranges into Arrow batches: messages gathered, decoded, and the wanted columns built."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from connectors.formats import Format
 from connectors.kafka import bad_records, columns
 from connectors.kafka.client import Client
 from connectors.kafka.ranges import messages
+from connectors.kafka.splits import split_of
 from twophase.values import OffsetRange
 
 OnBadRecord = Literal["fail", "skip", "dead-letter"]
@@ -21,9 +22,9 @@ _MAX_ROWS: Final = 20_000
 _MAX_BYTES: Final = 16 * 1024 * 1024
 
 
-def read_range(
+def read_ranges(
     client: Client,
-    offsets: OffsetRange,
+    ranges: Sequence[OffsetRange],
     decoder: Format,
     schema: pa.Schema,
     on_bad_record: OnBadRecord,
@@ -31,13 +32,13 @@ def read_range(
     skip_lost: bool = False,
     put_aside: Callable[[int], None] = lambda _count: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the range's records as batches of `schema` (columns of the format, then of METADATA), in offset order.
+    """Yield the records as batches of `schema` (columns of the format, then of METADATA), in order of each split.
 
-    A batch has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is larger. Every value
-    is decoded whole: whether a record is bad does not depend on the columns that are wanted. `put_aside` is told how
-    many were left out of a batch for `bad_records_of`.
+    A batch is of one split; it has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is
+    larger. Every value is decoded whole: whether a record is bad does not depend on the columns that are wanted.
+    `put_aside` is told how many were left out of a batch for `bad_records_of`.
     """
-    for group in _gathered(messages(client, offsets, skip_lost=skip_lost)):
+    for group in _gathered(messages(client, ranges, skip_lost=skip_lost)):
         batch = _batch(group, decoder, schema, on_bad_record, put_aside)
         if batch.num_rows:
             yield batch
@@ -47,7 +48,7 @@ def bad_records_of(
     client: Client, offsets: OffsetRange, decoder: Format, source: str, *, skip_lost: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of the range that do not decode, as `dead_letters.RECORD`, in offset order."""
-    for group in _gathered(messages(client, offsets, skip_lost=skip_lost)):
+    for group in _gathered(messages(client, [offsets], skip_lost=skip_lost)):
         bad = decoder.decode(columns.values_of(group)).bad
         if bad:
             yield bad_records.letters(source, [group[each.index] for each in bad], [each.reason for each in bad])
@@ -55,19 +56,20 @@ def bad_records_of(
 
 def records_of(client: Client, offsets: OffsetRange, wanted: Set[int], source: str) -> Iterator[pa.RecordBatch]:
     """Yield those records of the range that are wanted and still there, as `dead_letters.RECORD`; see Source."""
-    for group in _gathered(messages(client, offsets, skip_lost=True)):
+    for group in _gathered(messages(client, [offsets], skip_lost=True)):
         found = [message for message in group if message.offset() in wanted]
         if found:
             yield bad_records.letters(source, found, [""] * len(found))
 
 
 def _gathered(chunks: Iterator[list[Message]]) -> Iterator[list[Message]]:
-    """Join small chunks and halve large ones. A failed read gives up what is gathered: the range is read again."""
+    """Join small chunks of a split, and halve large ones. A failed read gives up what is gathered: it is read again."""
     gathered: list[Message] = []
     size_bytes = 0
     for chunk in chunks:
         chunk_bytes = sum(map(len, chunk))
-        if gathered and (len(gathered) + len(chunk) > _MAX_ROWS or size_bytes + chunk_bytes > _MAX_BYTES):
+        is_full = len(gathered) + len(chunk) > _MAX_ROWS or size_bytes + chunk_bytes > _MAX_BYTES
+        if gathered and (is_full or split_of(gathered[0]) != split_of(chunk[0])):
             yield gathered
             gathered, size_bytes = [], 0
         if chunk_bytes > _MAX_BYTES:

@@ -16,7 +16,7 @@ from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
 from connectors.kafka.pool import borrowed_consumer, shared_admin
 from connectors.kafka.positions import earliest, latest
-from connectors.kafka.reader import OnBadRecord, bad_records_of, read_range, records_of
+from connectors.kafka.reader import OnBadRecord, bad_records_of, read_ranges, records_of
 from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.splits import parse_split
 from connectors.kafka.starting import StartingOffsets, check_named, resolve
@@ -155,24 +155,25 @@ class KafkaSource:
         return self.on_bad_record == "dead-letter"
 
     def read(
-        self, offsets: OffsetRange, put_aside: Callable[[int], None] = lambda _count: None
+        self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = lambda _count: None
     ) -> Iterator[pa.RecordBatch]:
-        """The records of a range in batches of bounded size. Called in a task; an empty range asks nobody.
+        """See Source. Several ranges are read at once; empty ones ask nobody.
 
         Raises:
             OffsetOutOfRangeError: the range's records no longer exist; the message says what does.
             BadRecordError: a record does not decode, and `on_bad_record` is fail.
             UnknownTopicError, SourceAccessError: as they say.
-            SourceError: nothing came for `read_timeout_s`; a retry reads the range again from its start.
+            SourceError: nothing came for `read_timeout_s`; a retry reads the ranges again from their starts.
         """
-        if offsets.start >= offsets.end:
+        ranges = [each for each in ranges if each.start < each.end]
+        if not ranges:
             return
         with borrowed_consumer(self.connection) as client:
             first = True
             skip_lost = not self.fail_on_data_loss
-            for batch in read_range(
+            for batch in read_ranges(
                 client,
-                offsets,
+                ranges,
                 self.format,
                 self.schema,
                 self.on_bad_record,

@@ -22,6 +22,11 @@ def at(split: str, offset: int) -> TopicPartition:
     return TopicPartition(topic, partition, offset)
 
 
+def split_of(message: Message) -> str:
+    """The split that a message was delivered of, or that has ended."""
+    return f"{message.topic()}/{message.partition()}"
+
+
 def offset_of(message: Message) -> int:
     """The offset of a message that was delivered, or that the end of a partition stands at."""
     offset = message.offset()

@@ -132,7 +132,7 @@ class Markers:
             return
         self._await_stable(split, end)
         with borrowed_consumer(self._connection) as client:
-            for chunk in messages(client, OffsetRange(split, start, end)):
+            for chunk in messages(client, [OffsetRange(split, start, end)]):
                 for record in chunk:
                     key, value = record.key(), record.value()
                     if key is not None and value is not None:

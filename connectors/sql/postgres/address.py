@@ -10,12 +10,12 @@ from sqlalchemy import URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from connectors.sql import silence
 from connectors.tls_options import Protection, of_postgres
 from twophase.errors import SpecError
 
 _FORM: Final = "postgresql+psycopg://user:password@host:5432/database"
 _CONNECT_TIMEOUT_S: Final = 10
-_NETWORK_TIMEOUT_MS: Final = 120_000  # longer than any statement of ours may take; a vanished server is noticed by it
 
 
 def parse(url: str) -> URL:
@@ -49,8 +49,10 @@ def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
     arguments: dict[str, object] = {
         "autocommit": True,
         "connect_timeout": _CONNECT_TIMEOUT_S,
-        "tcp_user_timeout": _NETWORK_TIMEOUT_MS,
-        "keepalives_idle": 30,
+        "tcp_user_timeout": silence.NOTICED_S * 1000,
+        "keepalives_idle": silence.IDLE_S,
+        "keepalives_interval": silence.ASK_EVERY_S,
+        "keepalives_count": silence.ASK_TIMES,
         **_tls(url),
     }
     return parse(url), arguments

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -66,8 +67,8 @@ class Session:
         self.driver: psycopg.Connection[Any] = connection
         settings = {**_SETTINGS, "lock_timeout": f"{lock_wait_s}s"}
         try:
-            for name, value in settings.items():
-                self.execute("SELECT set_config(%s, %s, false)", name, value)
+            calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+            self.execute(f"SELECT {calls}", *chain.from_iterable(settings.items()))
         except ServerError:
             self.close()
             raise
