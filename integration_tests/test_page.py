@@ -276,8 +276,11 @@ def test_dark_and_light_can_both_be_read(browser: Chrome, entry: str) -> None:
 
 
 MOVED = """
-window.moved = 0;
-const seen = (list) => list.getEntries().forEach((each) => (window.moved += each.value));
+window.moved = [];
+const box = ({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(" ");
+const told = ({ node, previousRect, currentRect }) =>
+  `${node?.parentElement?.outerHTML.slice(0, 200)}: ${box(previousRect)} to ${box(currentRect)}`;
+const seen = (list) => list.getEntries().forEach((each) => window.moved.push(...each.sources.map(told)));
 new PerformanceObserver(seen).observe({ type: "layout-shift" });
 """
 
@@ -289,7 +292,21 @@ def test_a_refresh_moves_nothing(browser: Chrome, entry: str) -> None:
         time.sleep(0.5)
         browser.execute_script(MOVED)
         time.sleep(2.5)
-        assert browser.execute_script("return window.moved") == 0, view
+        assert browser.execute_script("return window.moved") == [], view
+
+
+def test_a_figure_that_gets_shorter_moves_nothing(browser: Chrome, tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    live_through(spec, time.time() - 50, CHECKPOINTS)
+    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
+        browser.get(page.entry)
+        shows(browser, ".figure", "Throughput")
+        time.sleep(1)
+        browser.execute_script(MOVED)
+        value = browser.find_element(By.CSS_SELECTOR, ".figure .value")
+        assert not value.text.startswith("0")
+        WebDriverWait(browser, 30).until(lambda _browser: value.text.startswith("0"))
+        assert browser.execute_script("return window.moved") == []
 
 
 def test_buttons_ask_and_tell_the_answer(browser: Chrome, entry: str, spec: Spec) -> None:

@@ -66,7 +66,7 @@ export function lineChart(title, unit, names, least) {
   /** What each line is, and its newest value. */
   function legend(lines) {
     const newest = lines.map((line) => line.values.findLast((value) => value !== null));
-    return lines.filter((_, which) => newest[which] !== undefined).map((_, which) => h("span", { class: which ? "second" : "first" }, h("i", null), names[which], " ", unit(newest[which])));
+    return lines.filter((_, which) => newest[which] !== undefined).map((_, which) => h("span", { class: which ? "second" : "first" }, h("i", null), names[which], h("b", null, unit(newest[which]))));
   }
 
   function timeAxis(series, right) {

@@ -15,12 +15,12 @@ export const PHASES = [
 ];
 
 /** A labelled number. */
-export function figure(label, value, unit = "", more = "", tone = "") {
+export function figure(label, value, more = "", tone = "") {
   return h(
     "div",
     { class: "figure" },
     h("dt", null, label),
-    h("dd", { class: `value ${tone}` }, value, unit ? h("small", null, unit) : null),
+    h("dd", { class: `value ${tone}` }, value),
     h("dd", { class: "more", title: more || null }, more || "\u00a0"),
   );
 }

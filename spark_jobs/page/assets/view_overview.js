@@ -71,12 +71,12 @@ function choose(seconds, refresh) {
 function figures({ throughput, lag_records, last, last_duration_s, head, totals, now }) {
   const behind = head?.waiting ?? 0;
   return [
-    figure("Throughput", format.short(throughput.records_per_s), "records/s", `${format.short(throughput.rows_per_s)} rows/s, ${format.bytes(throughput.bytes_per_s)}/s`),
-    figure("Lag", format.short(lag_records), "records", "after the newest checkpoint"),
-    figure("Checkpoint", last ? `${last.checkpoint_id}` : format.none, "", last ? `decided ${format.span(now - last.decided_at)} ago` : "none yet"),
-    figure("Duration", format.seconds(last_duration_s), "", "of the last one"),
-    figure("Waiting", format.count(behind), "", behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),
-    figure("Records", format.short(totals.records), "", `in ${format.count(totals.checkpoints)} checkpoints`),
+    figure("Throughput, records/s", format.short(throughput.records_per_s), `${format.short(throughput.rows_per_s)} rows/s, ${format.bytes(throughput.bytes_per_s)}/s`),
+    figure("Lag, records", format.short(lag_records), "after the newest checkpoint"),
+    figure("Checkpoint", last ? `${last.checkpoint_id}` : format.none, last ? `decided ${format.span(now - last.decided_at)} ago` : "none yet"),
+    figure("Duration", format.seconds(last_duration_s), "of the last one"),
+    figure("Waiting", format.count(behind), behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),
+    figure("Records", format.short(totals.records), `in ${format.count(totals.checkpoints)} checkpoints`),
   ];
 }
 

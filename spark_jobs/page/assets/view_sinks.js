@@ -42,10 +42,10 @@ function sink(each) {
     h(
       "dl",
       { class: "figures" },
-      figure(each.is_dead_letter ? "Dead letters" : "Rows", format.short(each.rows), "", `in ${format.count(each.checkpoints)} checkpoints`),
+      figure(each.is_dead_letter ? "Dead letters" : "Rows", format.short(each.rows), `in ${format.count(each.checkpoints)} checkpoints`),
       figure("Size", format.bytes(each.bytes)),
-      figure("Backlog", format.count(behind), "", behind ? `${format.count(each.backlog_rows)} rows, ${format.bytes(each.backlog_bytes)}` : "nothing waits", behind ? "warn" : ""),
-      figure("Committed", format.time(each.committed_at), "", "newest commit"),
+      figure("Backlog", format.count(behind), behind ? `${format.count(each.backlog_rows)} rows, ${format.bytes(each.backlog_bytes)}` : "nothing waits", behind ? "warn" : ""),
+      figure("Committed", format.time(each.committed_at), "newest commit"),
     ),
   );
 }
