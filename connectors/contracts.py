@@ -177,6 +177,11 @@ class Sink(Protocol):
         Empty: in no column are rows told apart, so that all of them come to one writer. None: any row to any writer.
         """
 
+    @property
+    def refuses_equal(self) -> bool:
+        """Of an opened sink: whether rows that are equal in all columns of `partition_by` are refused, wherever they
+        come to. Then any row may go to any writer, until one of them meets a RowLockedError."""
+
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
         """In a task: a writer for this transaction. It connects at its first row: a task without costs nothing.
 

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, functions
 
 from spark_jobs.acknowledging import ACKNOWLEDGEMENT, NOTHING, by_sink, committables, measured, refused
 from spark_jobs.branches import Branch, Flow
+from spark_jobs.chaining import ArrowTask, Chain
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.dead_letters import DeadLetters, Ranges
 from spark_jobs.failures import TOKEN, translate
@@ -26,7 +27,7 @@ from spark_jobs.query import job_group
 from spark_jobs.tolerance import Tolerance
 from spark_jobs.writing import COUNTED, HASH_COLUMN, CountTask, WriteTask
 from twophase import faults
-from twophase.errors import BadRowError, ConnectorError, PrepareError
+from twophase.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 
@@ -35,10 +36,6 @@ _log = logging.getLogger("eos.runner")
 _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 """How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
 `collect` reads is cut short in silence where the JVM dies."""
-
-
-ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What Spark runs on each partition. Picklable."""
 
 
 @dataclass(slots=True)
@@ -51,13 +48,15 @@ class SparkBatch:
     stateful: bool
     timeout_s: float
     letters: DeadLetters | None = None
-    ranges: Callable[[], Ranges] = dict  # what the batch reads, for `letters`
+    ranges: Callable[[], Ranges] = dict  # what the batch reads, for `letters` and `chain`
     tolerance: Tolerance = field(default_factory=Tolerance)
+    chain: Chain | None = None  # then the writers read for themselves, and not `frame`
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
     _job_group: str = field(init=False)
     _failed: ConnectorError | None = field(default=None, init=False)  # why this is a further try, after a pause
     _cancelled: str = field(default="", init=False)
     _sieve: int | None = field(default=None, init=False)  # see WriteTask
+    _locked: RowLockedError | None = field(default=None, init=False)  # why this try is to find equal rows
 
     def __post_init__(self) -> None:
         """In Spark's thread of the query, whose jobs are one group."""
@@ -66,25 +65,34 @@ class SparkBatch:
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """One Spark job for all sinks, and one for dead letters where there are any.
 
-        Blocks until they have ended; what runs past the timeout is cancelled (R8).
+        Blocks until they have ended; what runs past the timeout is cancelled (R8). A try that looks for equal rows is
+        never decided, so that every checkpoint has its rows in the same tasks, whenever they are made again.
         """
 
-        def written(branch: Branch, rows: DataFrame) -> DataFrame:
+        def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
-            task = WriteTask(scope, branch.shares, hashes, TOKEN, direct, self._sieve, places=branch.places)
-            return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
+            return WriteTask(scope, branch.shares, hashes, TOKEN, direct, self._sieve, places=branch.places)
 
         if self._failed is not None and not self.tolerance.pause():
             return Failed(self._failed)
         try:
             with self._deadline():
-                acknowledged = self._run(written, placed=self._sieve is not None)
+                if self._locked is not None:
+                    self._run(_acknowledging(task, together=True))
+                    locked, self._locked = self._locked, None
+                    return Failed(locked, again=self._is_tolerated(locked))
+                if self.chain is not None:
+                    acknowledged = self._run_chained(self.chain, task)
+                else:
+                    acknowledged = self._run(_acknowledging(task), placed=self._sieve is not None)
                 prepared = committables(acknowledged)
                 tasks = max((each.transaction.task for each in prepared), default=-1) + 1
                 put_aside = self._put_aside(scope, tasks, refused(acknowledged))
         except _JOB_ERRORS as error:
             reason = self._reason(error)
-            return Failed(reason, again=self._can_sift(reason) or (not direct and self._is_tolerated(reason)))
+            looked, self._locked = self._locked is not None, None
+            again = self._can_sift(reason) or (not direct and not looked and self._can_meet(reason))
+            return Failed(reason, again=again or (not direct and self._is_tolerated(reason)))
         if isinstance(put_aside, ConnectorError):
             return Failed(put_aside)
         letters = committables(put_aside)
@@ -97,13 +105,9 @@ class SparkBatch:
 
     def acknowledged(self, task: Callable[[Branch], ArrowTask]) -> Acknowledged | Failed:
         """One job of tasks of another kind, which find the same rows as those of `run_writers`. Blocks as that does."""
-
-        def written(branch: Branch, rows: DataFrame) -> DataFrame:
-            return numbered(_partitioned(rows, branch.partition_by)).mapInArrow(task(branch), ACKNOWLEDGEMENT)
-
         try:
             with self._deadline():
-                found = self._run(written)
+                found = self._run(_acknowledging(task))
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
         return Acknowledged(by_sink(self.flow.sinks, committables(found)), time.time())
@@ -115,6 +119,19 @@ class SparkBatch:
         self._sieve = self.letters.most
         _log.warning(
             "checkpoint %d is written again, without the rows that are refused: %s", self.checkpoint_id, reason.message
+        )
+        return True
+
+    def _can_meet(self, reason: ConnectorError) -> bool:
+        """Whether the next try brings together rows that may be equal, to say which are: one task waits for the lock of
+        another (H15), where nobody else holds one."""
+        if not isinstance(reason, RowLockedError) or all(branch.meeting is None for branch in self.flow.branches):
+            return False
+        self._locked = reason
+        _log.warning(
+            "checkpoint %d is written again, in other tasks, to find rows with one key: %s",
+            self.checkpoint_id,
+            reason.message,
         )
         return True
 
@@ -159,6 +176,11 @@ class SparkBatch:
                 total = sum(row["rows"] for row in own), sum(int(row["digest"]) for row in own) % 2**64
                 found[share.sink.name] = total
         return found
+
+    def _run_chained(self, chain: Chain, task: Callable[[Branch], ArrowTask]) -> pa.Table:
+        """The same as `_run`, but for the way that rows take."""
+        (branch,) = self.flow.branches
+        return chain.job(self.frame.sparkSession, self.ranges()[chain.source.name], task(branch)).toArrow()
 
     def _run(self, branch_job: Callable[[Branch, DataFrame], DataFrame], *, placed: bool = False) -> pa.Table:
         """All branches in one job, over rows that are read and computed once. `placed`: see Branch.placed.
@@ -226,6 +248,18 @@ def _kept(frame: DataFrame, *, now: bool) -> Iterator[None]:
     finally:
         if not by_the_job:
             frame.unpersist()
+
+
+def _acknowledging(
+    task: Callable[[Branch], ArrowTask], *, together: bool = False
+) -> Callable[[Branch, DataFrame], DataFrame]:
+    """The job of a branch whose tasks acknowledge. `together`: see Branch.meeting."""
+
+    def written(branch: Branch, rows: DataFrame) -> DataFrame:
+        by = branch.meeting if together and branch.meeting is not None else branch.partition_by
+        return numbered(_partitioned(rows, by)).mapInArrow(task(branch), ACKNOWLEDGEMENT)
+
+    return written
 
 
 def _hashed(branch: Branch, rows: DataFrame) -> DataFrame:

@@ -25,6 +25,7 @@ class Branch:
     rows: str  # the source or step that they are of; empty in a job of one's own
     sinks: tuple[Sink, ...]  # opened
     partition_by: Sequence[str] | None  # see Sink
+    meeting: Sequence[str] | None = None  # by these they are shared out after a RowLockedError, to find equal ones
     has_place: bool = False  # the rows have the columns of dead_letters.PLACE, and there are dead letters
 
     @property
@@ -109,10 +110,13 @@ class Flow:
         return self.spec.trunk or ""  # of a job of one's own: its frame
 
 
-def branches_of(rows: str, frame: DataFrame, sinks: Iterable[Sink], *, letters: bool = False) -> list[Branch]:
+def branches_of(
+    rows: str, frame: DataFrame, sinks: Iterable[Sink], *, letters: bool = False, again: bool = False
+) -> list[Branch]:
     """Open the sinks of one frame's rows; those share tasks that want the rows in the same tasks, or in any.
 
-    `letters`: rows that are refused become dead letters. Raises TargetError, SinkUnavailableError.
+    `letters`: rows that are refused become dead letters. `again`: a batch may be tried again, so that rows that are
+    refused wherever they meet need not meet at first, which spares a shuffle. Raises TargetError, SinkUnavailableError.
     """
     schema = to_arrow_schema(frame.schema, timezone="UTC")
     names = [name.lower() for name in frame.columns]  # as Spark tells them apart; those of a join may be there twice
@@ -120,8 +124,10 @@ def branches_of(rows: str, frame: DataFrame, sinks: Iterable[Sink], *, letters: 
     opened = [sink.open(schema) for sink in sinks]
     wishes = list(dict.fromkeys(tuple(sink.partition_by) for sink in opened if sink.partition_by is not None))
     if not wishes:
-        return [Branch(rows, tuple(opened), None, has_place)]
+        return [Branch(rows, tuple(opened), None, has_place=has_place)]
+    if again and len(wishes) == 1 and all(sink.refuses_equal for sink in opened if sink.partition_by is not None):
+        return [Branch(rows, tuple(opened), None, wishes[0], has_place)]
     groups: dict[tuple[str, ...], list[Sink]] = {wish: [] for wish in wishes}
     for sink in opened:
         groups[wishes[0] if sink.partition_by is None else tuple(sink.partition_by)].append(sink)
-    return [Branch(rows, tuple(group), wish, has_place) for wish, group in groups.items()]
+    return [Branch(rows, tuple(group), wish, has_place=has_place) for wish, group in groups.items()]

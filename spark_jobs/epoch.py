@@ -127,6 +127,7 @@ class Epoch:
             pipeline.letters,
             partial(self._ranges, checkpoint_id),
             self.tolerance,
+            pipeline.chain,
         )
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():

@@ -13,6 +13,7 @@ from connectors.contracts import Sink, Source
 from connectors.dead_letters import SCHEMA
 from connectors.spec import PythonStep, Spec
 from spark_jobs.branches import Branch, Flow, branches_of
+from spark_jobs.chaining import Chain, chain_of
 from spark_jobs.columns import check_hashable, quoted
 from spark_jobs.dead_letters import DeadLetters, counting, with_mark
 from spark_jobs.pacing.turns import ALL_THERE, Turns
@@ -32,6 +33,7 @@ class Pipeline:
     stateful: bool
     output_mode: str
     letters: DeadLetters | None
+    chain: Chain | None  # where nothing stands between source and sinks
 
 
 Began = Mapping[str, StartingPoint]
@@ -59,10 +61,10 @@ def build(
     assert spec.trunk is not None
     _check_read_once(frames[spec.trunk], sources)
     _check_stateless(spec, frames)
-    letters = dead_letter is not None and not is_stateful(frames[spec.trunk])  # else nothing is sifted, and state grows
-    flow = Flow(
-        spec, tuple(_branches(spec, sinks, frames, letters=letters))
-    )  # opens the sinks, which may make tables: checked first
+    again = not is_stateful(frames[spec.trunk])  # a batch may be tried: state would grow
+    letters = dead_letter is not None and again
+    branches = _branches(spec, sinks, frames, letters=letters, again=again and not letters)
+    flow = Flow(spec, tuple(branches))  # opens the sinks, which may make tables: checked first
     narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
     if narrow == list(sources) and not any(each.puts_aside for each in sources):
         rows = _trunk(flow, frames)
@@ -76,7 +78,8 @@ def build(
         for branch in flow.branches:
             check_hashable(branch.of(frames[branch.rows]))
         _check_order(spec)
-    return Pipeline(rows, flow, stateful, output_mode(spec), _letters(spec, sources, dead_letter))
+    letters_of = _letters(spec, sources, dead_letter)
+    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources))
 
 
 def _letters(spec: Spec, sources: Sequence[Source], sink: Sink | None) -> DeadLetters | None:
@@ -85,13 +88,15 @@ def _letters(spec: Spec, sources: Sequence[Source], sink: Sink | None) -> DeadLe
     return DeadLetters(sink.open(SCHEMA), sources, spec.checkpoint.max_dead_letters)
 
 
-def _branches(spec: Spec, sinks: Sequence[Sink], frames: Mapping[str, DataFrame], *, letters: bool) -> Iterator[Branch]:
+def _branches(
+    spec: Spec, sinks: Sequence[Sink], frames: Mapping[str, DataFrame], *, letters: bool, again: bool
+) -> Iterator[Branch]:
     of_rows: dict[str, list[Sink]] = {}
     for entry, sink in zip(spec.sinks, sinks, strict=True):
         assert entry.from_ is not None  # a spec with sources says so
         of_rows.setdefault(entry.from_, []).append(sink)
     for rows, group in of_rows.items():
-        yield from branches_of(rows, frames[rows], group, letters=letters)
+        yield from branches_of(rows, frames[rows], group, letters=letters, again=again)
 
 
 def _trunk(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:

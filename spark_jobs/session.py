@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from connectors.spec import Spec
 from spark_jobs.class_archive import archive_options
-from spark_jobs.java import collector_options, logging_options
+from spark_jobs.java import COMPILE_FAST, collector_options, logging_options
 from spark_jobs.local_dir import local_dir
 from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
 from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED
@@ -30,12 +30,18 @@ _log = logging.getLogger("eos.spark")
 
 
 def spark_session(
-    spec: Spec, *, debug: bool = False, archive_classes: bool = False, more: Mapping[str, str] = _NOTHING
+    spec: Spec,
+    *,
+    debug: bool = False,
+    archive_classes: bool = False,
+    compile_fast: bool = False,
+    more: Mapping[str, str] = _NOTHING,
 ) -> SparkSession:
     """Start Spark for this spec. Blocks for some seconds; once a process.
 
     `archive_classes`: have Java keep its classes for later starts when it ends (see class_archive), which slows
-    this run by some seconds, once. `more`: defaults of Spark's settings beside those that all have.
+    this run by some seconds, once. `compile_fast`: the JVM has little to do (see java.COMPILE_FAST). `more`: defaults
+    of Spark's settings beside those that all have.
 
     Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
     to stderr to `spark.stderr.log`, not to the terminal. Where `spark-submit` has started the JVM (then the spec is one
@@ -53,7 +59,9 @@ def spark_session(
     conf = {**DEFAULTS, **own, **more, **(LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **REQUIRED}
     if not runs:
         _inherit(modules, loopback=is_loopback(master))
-        conf["spark.driver.extraJavaOptions"] = _java_options(spec, debug=debug, archive_classes=archive_classes)
+        conf["spark.driver.extraJavaOptions"] = _java_options(
+            spec, debug=debug, archive_classes=archive_classes, compile_fast=compile_fast
+        )
     builder = SparkSession.builder.master(master).appName(f"eos {spec.pipeline}")
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -76,11 +84,13 @@ def spark_session(
     return session
 
 
-def _java_options(spec: Spec, *, debug: bool, archive_classes: bool) -> str:
+def _java_options(spec: Spec, *, debug: bool, archive_classes: bool, compile_fast: bool) -> str:
     given = spec.spark.conf.get("spark.driver.extraJavaOptions", "")
     options = logging_options(spec.checkpoint.location, debug=debug)
     if is_local(spec.spark.master):
         options += [*collector_options(given), *_start_fast(archive_classes)]
+        if compile_fast:
+            options.append(COMPILE_FAST)
     return " ".join([*options, given]).strip()  # the last one counts
 
 

@@ -71,6 +71,7 @@ _CURABLE = {
     "HeadUnknownError",
     "PermitRevokedError",
     "PrepareError",
+    "RowLockedError",
     "SinkUnavailableError",
     "SourceError",
 }

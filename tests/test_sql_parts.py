@@ -20,6 +20,7 @@ from twophase.errors import (
     BadRowError,
     ConnectorError,
     PrepareError,
+    RowLockedError,
     SinkError,
     SinkUnavailableError,
     SpecError,
@@ -79,7 +80,8 @@ def test_a_server_is_known_by_its_greeting(greeting: str, name: str, version: tu
 @pytest.mark.parametrize(
     ("numbers", "kind"),
     [
-        ((0, 2003, 2006, 2013, 1205, 1213, 1040, 1129, 1053, 1290, 1401, 1927, 4031), SinkUnavailableError),
+        ((0, 2003, 2006, 2013, 1040, 1129, 1053, 1290, 1401, 1927, 4031), SinkUnavailableError),
+        ((1205, 1213), RowLockedError),
         ((1048, 1062, 1263, 1264, 1265, 1292, 1366, 1406, 1452, 3140, 3819, 4025), BadRowError),
         ((1044, 1045, 1049, 1142, 1146, 1227, 1665, 3159, 3948), TargetError),
         ((1397, 1399, 1402, 1440, 1613, 1614), PrepareError),

@@ -15,6 +15,7 @@ ConnectorError
 │   ├── PrepareError              a writer could not prepare; the checkpoint is aborted
 │   └── CommitOutcomeUnknownError a commit may have landed: looked up again before anything else
 ├── SinkUnavailableError          the service does not answer now; a restart may cure it
+│   └── RowLockedError            another transaction held a row, or its key, for too long
 ├── SparkUnavailableError         Spark did not start, or its JVM ended
 ├── LostCommittableError          a committable of a completed checkpoint is gone (R7)
 ├── FencedError                   a newer epoch owns the pipeline (R1)
@@ -53,6 +54,7 @@ __all__ = [
     "PermitRevokedError",
     "PrepareError",
     "ReplayMismatchError",
+    "RowLockedError",
     "SavepointError",
     "SinkError",
     "SinkUnavailableError",
@@ -156,6 +158,12 @@ class CommitOutcomeUnknownError(SinkError):
 
 class SinkUnavailableError(ConnectorError):
     """The service behind a sink does not answer."""
+
+    retriable = True
+
+
+class RowLockedError(SinkUnavailableError):
+    """A writer has waited for a row or a key that another transaction holds: somebody else's, or another task's."""
 
     retriable = True
 

@@ -20,4 +20,4 @@ class Partitioning:
     def __str__(self) -> str:
         if self.one_writer:
             return f"one writer: {self.reason}"
-        return f"several; rows equal in {', '.join(self.columns)} go to the same one" if self.columns else "several"
+        return f"several; no two of them hold rows equal in {', '.join(self.columns)}" if self.columns else "several"

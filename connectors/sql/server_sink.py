@@ -87,6 +87,11 @@ class ServerSink(Server[C, T, P]):
         place."""
         return self.partitioning.columns if self.log is None or self.upsert is not None else None
 
+    @property
+    def refuses_equal(self) -> bool:
+        """See Sink. Rows that are added, and never merged, under an index that tells them apart as Spark does."""
+        return self.log is None and bool(self.partitioning.columns)
+
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
         """See Sink. It connects at its first row, so that a task without rows costs nothing."""
         if self.log is not None:

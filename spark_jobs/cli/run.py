@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from connectors.spec import PythonStep, Spec, promise
+from spark_jobs.chaining import may_chain
 from spark_jobs.cli.from_savepoint import tell
 from spark_jobs.cli.page_options import held_by_sinks, show_entry
 from spark_jobs.console import ConsoleListener, shown
@@ -127,4 +128,10 @@ def _session(specs: Sequence[Spec], *, debug: bool, archive_classes: bool) -> Sp
         check_sinks(spec)
     steps = (spec for spec in specs if any(isinstance(step, PythonStep) for step in spec.transforms))
     more = FAIR if len(specs) > 1 else {}
-    return spark_session(next(steps, specs[0]), debug=debug, archive_classes=archive_classes, more=more)
+    return spark_session(
+        next(steps, specs[0]),
+        debug=debug,
+        archive_classes=archive_classes,
+        compile_fast=all(map(may_chain, specs)),
+        more=more,
+    )

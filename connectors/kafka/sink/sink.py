@@ -82,6 +82,11 @@ class KafkaSink:
         """See Sink. Any row to any writer: rows of one source partition stay in their order."""
         return None
 
+    @property
+    def refuses_equal(self) -> bool:
+        """See Sink."""
+        return False
+
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
         """See Sink. Asks the cluster only where a row names its topic."""
         rows, topics = self._opened

@@ -11,11 +11,20 @@ from __future__ import annotations
 from typing import Final
 
 from connectors.sql.statements import StatementError
-from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkError, SinkUnavailableError, TargetError
+from twophase.errors import (
+    BadRowError,
+    ConnectorError,
+    PrepareError,
+    RowLockedError,
+    SinkError,
+    SinkUnavailableError,
+    TargetError,
+)
 
 ACCESS_DENIED_CREATE: Final = frozenset({1044, 1142, 1227})
 DUPLICATE_KEY: Final = 1062
 LOCK_WAIT_TIMEOUT: Final = 1205
+_DEADLOCK: Final = 1213
 PRIVILEGE_MISSING: Final = 1227
 _NO_SUCH_TABLE: Final = 1146
 _NO_DATABASE: Final = 1046
@@ -37,7 +46,7 @@ _BUSY: Final = frozenset(
         1203,  # user has too many connections
         LOCK_WAIT_TIMEOUT,
         1206,  # lock table full
-        1213,  # deadlock
+        _DEADLOCK,
         1226,  # user's hourly resources used up
         1290,  # the server runs read-only
         1317,  # query interrupted
@@ -186,8 +195,10 @@ def connector_error(doing: str, error: ServerError) -> ConnectorError:
         return TargetError(message, remedy=remedy)
     if error.number == _NO_DATABASE:
         return TargetError(f"{doing}: the sink's url names no database", remedy="end the url with /<database>")
+    if error.number in (LOCK_WAIT_TIMEOUT, _DEADLOCK):
+        return RowLockedError(message, remedy=_REMEDY_OF_LOCKS)
     if error.number in _CONNECTION or error.number in _BUSY:
-        return SinkUnavailableError(message, remedy=_remedy_of_waiting(error.number))
+        return SinkUnavailableError(message, remedy=_REMEDY_OF_WAITING)
     if error.number in _ROW:
         return BadRowError(message, remedy="correct the row in a transform, or widen the column")
     if error.number in _LOGIN:
@@ -212,10 +223,8 @@ def _remedy_of_tls(text: str) -> str:
     return "the server does not take this client's certificate: see ssl_cert and ssl_key" if "ALERT" in text else ""
 
 
-def _remedy_of_waiting(number: int) -> str:
-    if number == LOCK_WAIT_TIMEOUT:
-        return (
-            "it is tried again; if that does not help, another program holds the row or its key: SHOW PROCESSLIST lists"
-            " whose connections are open, XA RECOVER what was prepared and never ended"
-        )
-    return "see that the server is up and reachable; the pipeline goes on when it answers"
+_REMEDY_OF_LOCKS: Final = (
+    "it is tried again; if that does not help, another program holds the row or its key: SHOW PROCESSLIST lists"
+    " whose connections are open, XA RECOVER what was prepared and never ended"
+)
+_REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"

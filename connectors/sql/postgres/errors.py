@@ -10,7 +10,15 @@ from typing import Final
 import psycopg
 
 from connectors.sql.statements import StatementError
-from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkError, SinkUnavailableError, TargetError
+from twophase.errors import (
+    BadRowError,
+    ConnectorError,
+    PrepareError,
+    RowLockedError,
+    SinkError,
+    SinkUnavailableError,
+    TargetError,
+)
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _UNIQUE_VIOLATION: Final = "23505"
@@ -38,7 +46,8 @@ _TLS: Final = (
 
 _GONE: Final = frozenset({"", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})  # and class 08
 _BUSY_CLASSES: Final = ("08", "53", "57", "58")
-_BUSY: Final = frozenset({"40001", "40P01", _LOCK_NOT_AVAILABLE, "25006", *_GONE})
+_LOCKED: Final = frozenset({"40P01", _LOCK_NOT_AVAILABLE})  # a deadlock is one, too
+_BUSY: Final = frozenset({"40001", "25006", *_GONE})
 _ROW_CLASSES: Final = ("22", "23", "44", "P0")  # data, constraints, a view's check option, RAISE of a trigger
 _LIMIT_EXCEEDED: Final = "54000"  # too large for an index, or for a page
 _TARGET_CLASSES: Final = ("0A", "28", "3D", "3F", "42")
@@ -104,8 +113,10 @@ class ServerError(StatementError):
             return TargetError(message, remedy="correct user name and password in the url; see what pg_hba.conf asks")
         if _SWITCHED_OFF in self.text:
             return TargetError(message, remedy="set max_prepared_transactions and restart the server; see `eos doctor`")
+        if self.code in _LOCKED:
+            return RowLockedError(message, remedy=_REMEDY_OF_LOCKS)
         if self.code in _BUSY or self.code.startswith(_BUSY_CLASSES):
-            return SinkUnavailableError(message, remedy=_remedy_of_waiting(self))
+            return SinkUnavailableError(message, remedy=_REMEDY_OF_WAITING)
         if self.row_fault:
             return BadRowError(message, remedy="correct the row in a transform, or change the column")
         if self.code in (_UNDEFINED_OBJECT, _WRONG_STATE, _DUPLICATE_OBJECT):
@@ -127,13 +138,11 @@ def _remedy_of_tls(text: str) -> str:
     return "the server asks for another certificate of this client: see sslcert and sslkey"
 
 
-def _remedy_of_waiting(error: ServerError) -> str:
-    if error.lock_wait:
-        return (
-            "it is tried again; if that does not help, another program holds the row or its key: pg_stat_activity lists"
-            " whose connections are open, pg_prepared_xacts what was prepared and never ended"
-        )
-    return "see that the server is up and reachable; the pipeline goes on when it answers"
+_REMEDY_OF_LOCKS: Final = (
+    "it is tried again; if that does not help, another program holds the row or its key: pg_stat_activity lists"
+    " whose connections are open, pg_prepared_xacts what was prepared and never ended"
+)
+_REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"
 
 
 def server_error(error: BaseException, *, closed: bool) -> ServerError:

@@ -126,6 +126,11 @@ class SqliteSink:
         """See Sink. Any writer may have any row, but for those of one key: nothing is locked before it is applied."""
         return None if self.upsert is None else self.upsert.key
 
+    @property
+    def refuses_equal(self) -> bool:
+        """See Sink."""
+        return False
+
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
         """See Sink."""
         return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction, instead_of)
