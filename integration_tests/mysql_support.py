@@ -22,6 +22,9 @@ from twophase.values import Committable
 
 PIPELINE = "orders"
 
+EXACT = {"MySQL": "utf8mb4_0900_bin", "MariaDB": "utf8mb4_nopad_bin"}
+"""Collations by code point and without padding, by the server's name."""
+
 
 def incarnation() -> str:
     """A new one, as head is born with."""

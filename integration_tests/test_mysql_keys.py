@@ -7,13 +7,12 @@ import pytest
 
 from connectors.sql.mysql.sink import MySqlSink
 from integration_tests.harness.pipeline import Pipeline
-from integration_tests.mysql_support import bench
+from integration_tests.mysql_support import EXACT, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
 from twophase.values import CommitOutcome
 
 SCHEMA = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("b", pa.int32()), ("name", pa.string())])
-EXACT = {"MySQL": "utf8mb4_0900_bin", "MariaDB": "utf8mb4_nopad_bin"}
 
 # What the columns `id, a, b, name` are followed by, and what rows are partitioned by.
 TABLES: list[tuple[str, tuple[str, ...] | None]] = [
