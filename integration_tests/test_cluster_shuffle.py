@@ -20,12 +20,13 @@ _RECORDS = 3 * CHECKPOINT_RECORDS
 _WRITING = ("writing", "writing@0")
 """A point for each of the two tasks that write."""
 _LOCKED_S = 120.0
+_SHUFFLED = "SELECT /*+ REPARTITION(2, id) */ id, word, payload FROM incoming"
 
 
 @pytest.mark.timeout(1200)
 def test_spark_accepts_the_old_attempt_after_the_new_one_has_prepared(cluster_pipeline: ClusterPipeline) -> None:
     pipeline, cluster = cluster_pipeline, cluster_pipeline.cluster
-    pipeline.spec["transforms"][0]["sql"] = "SELECT /*+ REPARTITION(2, id) */ id, word, payload FROM incoming"
+    pipeline.spec["transforms"][0]["sql"] = _SHUFFLED
     pipeline.workload.produce(_RECORDS)
     process = pipeline.start(arm=_WRITING)
     stems, tasks = _writers(process, cluster)
@@ -69,9 +70,9 @@ def test_spark_accepts_the_old_attempt_after_the_new_one_has_prepared(cluster_pi
 
 @pytest.mark.timeout(1200)
 def test_a_new_attempt_finds_its_keys_locked_and_leaves_the_old_one_alone(cluster_pipeline: ClusterPipeline) -> None:
-    """With a unique key the shuffle is the product's own (R5), and only one of two attempts can write."""
+    """With a unique key only one of two attempts can write."""
     pipeline, cluster = cluster_pipeline, cluster_pipeline.cluster
-    pipeline.conf["spark.sql.adaptive.coalescePartitions.enabled"] = "false"  # few rows, and yet two tasks
+    pipeline.spec["transforms"][0]["sql"] = _SHUFFLED
     pipeline.table.execute(f"ALTER TABLE `{pipeline.table.name}` ADD PRIMARY KEY (id)")
     pipeline.workload.produce(_RECORDS)
     process = pipeline.start(arm=_WRITING)
