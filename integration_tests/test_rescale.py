@@ -114,8 +114,12 @@ def test_fewer_state_partitions_with_slots_that_count_checkpoints(counting: Pipe
 
 @pytest.mark.timeout(900)
 def test_another_number_of_cores_is_another_number_of_tasks(pipeline: Pipeline) -> None:
-    """Of a sink with a key, whose rows go through a shuffle: more and fewer, around a decision and without one."""
+    """Of a sink with a key, whose rows go through a shuffle where there are dead letters: more and fewer tasks, around a
+    decision and without one."""
     pipeline.table.execute(f"ALTER TABLE `{TABLE}` ADD PRIMARY KEY (id)")
+    (sink,) = pipeline.spec["sinks"]
+    kept = ("connector", "url", "commit")
+    pipeline.spec["dead_letter"] = {name: sink[name] for name in kept} | {"table": "letters", "create": "if-missing"}
     pipeline.spec["spark"]["conf"] = {
         "spark.sql.adaptive.coalescePartitions.enabled": "false"
     }  # the few rows are one's
