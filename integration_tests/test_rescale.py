@@ -114,8 +114,7 @@ def test_fewer_state_partitions_with_slots_that_count_checkpoints(counting: Pipe
 
 @pytest.mark.timeout(900)
 def test_another_number_of_cores_is_another_number_of_tasks(pipeline: Pipeline) -> None:
-    """Of a sink with a key, whose rows go through a shuffle where there are dead letters: more and fewer tasks, around a
-    decision and without one."""
+    """Of a sink with a key, where dead letters have rows go through a shuffle: around a decision and without one."""
     pipeline.table.execute(f"ALTER TABLE `{TABLE}` ADD PRIMARY KEY (id)")
     (sink,) = pipeline.spec["sinks"]
     kept = ("connector", "url", "commit")
