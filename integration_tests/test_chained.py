@@ -8,7 +8,7 @@ import signal
 import pytest
 import sqlalchemy
 
-from integration_tests.harness.kills import Kill, assert_seen
+from integration_tests.harness.kills import Kill, kill_at_each
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.mysql_support import EXACT
 from integration_tests.services import Services
@@ -39,11 +39,7 @@ def chained(pipeline: Pipeline) -> Pipeline:
 
 def test_killed_at_every_point(chained: Pipeline) -> None:
     chained.workload.produce(_RECORDS)
-    for kill in _KILLS:
-        process = chained.start(arm=[kill.stem])
-        process.await_point(kill.stem)
-        assert_seen(chained, kill)
-        process.kill()
+    kill_at_each(chained, _KILLS)
     chained.catch_up()
     chained.assert_exact(at_least=_RECORDS)
 

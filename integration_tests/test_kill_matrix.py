@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from integration_tests.harness.kills import Kill, assert_seen
+from integration_tests.harness.kills import Kill, kill_at_each
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
 
@@ -29,11 +29,7 @@ _KILLS = (
 @pytest.mark.timeout(1200)
 def test_killed_at_every_point(pipeline: Pipeline) -> None:
     pipeline.workload.produce(_RECORDS)
-    for kill in _KILLS:
-        process = pipeline.start(arm=[kill.stem])
-        process.await_point(kill.stem)
-        assert_seen(pipeline, kill)
-        process.kill()
+    kill_at_each(pipeline, _KILLS)
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_RECORDS)
     assert pipeline.head.epoch == len(_KILLS) + 1

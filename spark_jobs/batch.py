@@ -150,8 +150,7 @@ class SparkBatch:
         faults.point("dead-letters", self.checkpoint_id)
         rows = found.rows(self.frame.sparkSession, self.checkpoint_id)
         task = WriteTask(scope, (found.share,), 0, TOKEN, direct=False, first=first)
-        written = numbered(_partitioned(rows, found.share.sink.partition_by)).mapInArrow(task, ACKNOWLEDGEMENT)
-        acknowledged = written.toArrow()
+        acknowledged = _written(rows, found.share.sink.partition_by, task).toArrow()
         rows_written = sum(each.rows for each in committables(acknowledged))
         return found.mistake(self.checkpoint_id, rows_written) or acknowledged
 
@@ -257,9 +256,14 @@ def _acknowledging(
 
     def written(branch: Branch, rows: DataFrame) -> DataFrame:
         by = branch.meeting if together and branch.meeting is not None else branch.partition_by
-        return numbered(_partitioned(rows, by)).mapInArrow(task(branch), ACKNOWLEDGEMENT)
+        return _written(rows, by, task(branch))
 
     return written
+
+
+def _written(rows: DataFrame, by: Sequence[str] | None, task: ArrowTask) -> DataFrame:
+    """What the tasks acknowledge that get these rows. `by`: see _partitioned."""
+    return numbered(_partitioned(rows, by)).mapInArrow(task, ACKNOWLEDGEMENT)
 
 
 def _hashed(branch: Branch, rows: DataFrame) -> DataFrame:

@@ -18,6 +18,7 @@ from connectors.spec import Spec
 from connectors.spec.sinks import UPSERT
 from spark_jobs.acknowledging import ACKNOWLEDGEMENT
 from spark_jobs.branches import Flow
+from spark_jobs.numbers import numbers, numbers_in
 from spark_jobs.ranges import shares
 from twophase.values import OffsetRange
 
@@ -35,8 +36,7 @@ class Chain:
     def job(self, spark: SparkSession, ranges: Sequence[OffsetRange], task: ArrowTask) -> DataFrame:
         """What the tasks acknowledge, of which `task` is each one's; not yet run. Called for each checkpoint."""
         tasks = list(shares(ranges, self.source.split_above, self.source.join_below))
-        numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-        return numbers.mapInArrow(_ChainedTask(self, tasks, task), ACKNOWLEDGEMENT)
+        return numbers(spark, len(tasks)).mapInArrow(_ChainedTask(self, tasks, task), ACKNOWLEDGEMENT)
 
     def read(self, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
         """In a task: the rows of its ranges."""
@@ -52,7 +52,7 @@ class _ChainedTask:
     write: ArrowTask
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in [number for batch in batches for number in batch.column(0).to_pylist()]:
+        for number in numbers_in(batches):
             yield from self.write(self.chain.read(self.tasks[number]))
 
 

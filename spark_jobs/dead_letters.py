@@ -23,6 +23,7 @@ from connectors.contracts import Sink, Source
 from connectors.dead_letters import RECORD, SCHEMA
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, carried
+from spark_jobs.numbers import numbers, numbers_in
 from spark_jobs.originals import Originals
 from spark_jobs.query import observed
 from spark_jobs.ranges import shares
@@ -158,8 +159,7 @@ class Found:
             return refused
         ranges = [(each.source, piece) for each in self.reads for task in each.tasks for piece in task]
         task = _ReadAgain(ranges, checkpoint_id, self.letters.most, TOKEN)
-        numbers = spark.range(0, len(ranges), 1, len(ranges))
-        rows = numbers.mapInArrow(task, from_arrow_schema(SCHEMA))
+        rows = numbers(spark, len(ranges)).mapInArrow(task, from_arrow_schema(SCHEMA))
         found = rows.select(*columns)
         return found.union(refused) if self.refused.num_rows else found
 
@@ -194,7 +194,7 @@ class _ReadAgain:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = 0
         with carried(self.token):
-            for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            for number in numbers_in(batches):
                 source, offsets = self.ranges[number]
                 for found in source.bad_records(offsets):
                     rows += found.num_rows

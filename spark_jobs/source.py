@@ -100,8 +100,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, _Share)
         settle()
         with carried(self._token):
-            read = read_and_mark if self._marks else _read
-            yield from read(self._source, partition.ranges)
+            source, ranges = self._source, partition.ranges
+            yield from read_and_mark(source, ranges) if self._marks else source.read(ranges)
 
     def _offset(self, ends: Positions, began: StartingPoint = _NOTHING) -> dict[str, Any]:
         return SourceOffset(self._source.name, ends, began).to_json()
@@ -116,10 +116,6 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             raise IdentityError(message, remedy=remedy)
         return parsed
-
-
-def _read(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
-    return source.read(ranges)
 
 
 def _check_not_shorter(known: Positions, ends: Positions) -> None:

@@ -165,8 +165,6 @@ class SinkUnavailableError(ConnectorError):
 class RowLockedError(SinkUnavailableError):
     """A writer has waited for a row or a key that another transaction holds: somebody else's, or another task's."""
 
-    retriable = True
-
 
 class SparkUnavailableError(ConnectorError):
     """Spark did not start, its JVM ended, or a worker lacks what tasks need. Only a new run cures it: a process cannot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
@@ -14,6 +15,15 @@ class Kill:
     stem: str
     checkpoints: float  # visible in the sink; a half: some of the rows of the next one, not all
     prepared: tuple[int, ...]  # how many branches may be prepared
+
+
+def kill_at_each(pipeline: Pipeline, kills: Iterable[Kill]) -> None:
+    """A life of the driver for each: it is stopped there, looked at from outside, and killed."""
+    for kill in kills:
+        process = pipeline.start(arm=[kill.stem])
+        process.await_point(kill.stem)
+        assert_seen(pipeline, kill)
+        process.kill()
 
 
 def assert_seen(pipeline: Pipeline, kill: Kill) -> None:

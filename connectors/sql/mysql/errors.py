@@ -24,7 +24,6 @@ from twophase.errors import (
 ACCESS_DENIED_CREATE: Final = frozenset({1044, 1142, 1227})
 DUPLICATE_KEY: Final = 1062
 LOCK_WAIT_TIMEOUT: Final = 1205
-_DEADLOCK: Final = 1213
 PRIVILEGE_MISSING: Final = 1227
 _NO_SUCH_TABLE: Final = 1146
 _NO_DATABASE: Final = 1046
@@ -34,6 +33,7 @@ WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
 
 # The connection is gone, or never came about; the session's open transaction was or will be rolled back by the server.
 _CONNECTION: Final = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 3169, 4031})
+_LOCKED: Final = frozenset({LOCK_WAIT_TIMEOUT, 1213})  # a deadlock is one, too
 _BUSY: Final = frozenset(
     {
         1021,  # disk full
@@ -44,9 +44,7 @@ _BUSY: Final = frozenset(
         1129,  # host blocked after too many errors
         1135,  # no more threads
         1203,  # user has too many connections
-        LOCK_WAIT_TIMEOUT,
         1206,  # lock table full
-        _DEADLOCK,
         1226,  # user's hourly resources used up
         1290,  # the server runs read-only
         1317,  # query interrupted
@@ -195,7 +193,7 @@ def connector_error(doing: str, error: ServerError) -> ConnectorError:
         return TargetError(message, remedy=remedy)
     if error.number == _NO_DATABASE:
         return TargetError(f"{doing}: the sink's url names no database", remedy="end the url with /<database>")
-    if error.number in (LOCK_WAIT_TIMEOUT, _DEADLOCK):
+    if error.number in _LOCKED:
         return RowLockedError(message, remedy=_REMEDY_OF_LOCKS)
     if error.number in _CONNECTION or error.number in _BUSY:
         return SinkUnavailableError(message, remedy=_REMEDY_OF_WAITING)
