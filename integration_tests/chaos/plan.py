@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_OVERLAPPING: Final = 0.3
-"""Of the faults that may, so many begin while the one before lasts."""
+_OVERLAPPING: Final = 0.7
+"""Of the faults that may, so many begin before the pipeline has recovered from the one before."""
+
+_MOST_AT_ONCE: Final = 3
 
 VARIANTS: Final = (
     {"mysql": "two-phase", "postgresql": "upsert"},
@@ -76,7 +78,7 @@ class Round:
     seed: int
     number: int
     variants: Mapping[str, str]  # by kind of database
-    faults: Sequence[Sequence[Fault]]  # one, or two that overlap
+    faults: Sequence[Sequence[Fault]]  # one, or some that overlap
 
     @property
     def count(self) -> int:
@@ -92,7 +94,7 @@ def round_of(seed: int, number: int, count: int, possible: Collection[str] = tup
     weights = [KINDS[kind].weight for kind in kinds]
     faults: list[list[Fault]] = []
     for fault in (_fault(chance, kind) for kind in chance.choices(kinds, weights, k=count)):
-        if faults and len(faults[-1]) == 1 and _may_overlap(faults[-1][0], fault) and chance.random() < _OVERLAPPING:
+        if faults and _may_join(fault, faults[-1]) and chance.random() < _OVERLAPPING:
             faults[-1].append(fault)
         else:
             faults.append([fault])
@@ -103,6 +105,10 @@ def _fault(chance: random.Random, kind: str) -> Fault:
     settings = KINDS[kind]
     hold_s = round(chance.uniform(*settings.hold_s), 2)
     return Fault(kind, hold_s, chance.choice(settings.targets), round(chance.uniform(0, 2), 2), chance.getrandbits(32))
+
+
+def _may_join(fault: Fault, others: Sequence[Fault]) -> bool:
+    return len(others) < _MOST_AT_ONCE and all(_may_overlap(other, fault) for other in others)
 
 
 def _may_overlap(first: Fault, second: Fault) -> bool:
