@@ -23,8 +23,9 @@ from integration_tests.services import Services
 
 Identity = Literal["same", "fresh"]
 
-POINTS: Final = {"while prepared": "before-decide", "between commit and note": "after-commits"}
-"""Kills, and the point of the protocol at which each is done: nothing is left to chance."""
+POINTS: Final = {"prepared": "before-decide", "committed": "after-commits"}
+"""Kills: while rows are prepared, and when they are committed but not yet noted. Each at a point of the protocol, so
+that nothing is left to chance."""
 
 _LOCK_WAIT_S: Final = 2
 _CHECKPOINTS: Final = 6
