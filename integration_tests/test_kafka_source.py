@@ -240,7 +240,9 @@ def test_a_split_that_is_read_leaves_the_others_under_way(
     client = open_consumer(source(name).connection)
     counting = _Counting(client.handle)
     for start in (0, 20):  # another time with the same consumer
-        ranges = [OffsetRange(f"{name}/{number}", start + number, start + 2 * number + 5) for number in range(partitions)]
+        ranges = [
+            OffsetRange(f"{name}/{number}", start + number, start + 2 * number + 5) for number in range(partitions)
+        ]
         found: dict[str, list[int | None]] = {}
         for chunk in messages(replace(client, handle=counting), ranges):
             found.setdefault(f"{name}/{chunk[0].partition()}", []).extend(each.offset() for each in chunk)

@@ -71,10 +71,12 @@ def _together(client: Client, readings: Mapping[str, _Reading], *, skip_lost: bo
                 records, is_assigned = [], False
             if records:
                 yield records
-            if reading.is_over and under_way.pop(split, None) and under_way and is_assigned:
-                # More of it may come, and would be fetched for nothing. To assign the others anew would begin their
-                # fetching again, each time.
-                client.handle.incremental_unassign([at(split, reading.position)])
+            if reading.is_over and split in under_way:
+                del under_way[split]
+                if under_way and is_assigned:
+                    # More of it may come, and would be fetched for nothing. To assign the others anew would begin their
+                    # fetching again, each time.
+                    client.handle.incremental_unassign([at(split, reading.position)])
 
 
 def _by_split(
