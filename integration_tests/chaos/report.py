@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -58,21 +59,29 @@ def _of_trials(lines: Sequence[Line]) -> str:
 
 
 def _trial_row(line: Line) -> str:
-    name = "this project" if line["peer"] == "eos" else f"{line['peer']}{'' if line['primary_key'] else ', no key'}"
+    name = "this project" if line["peer"] == "eos" else line["peer"]
     blocked = "1205" in str(line.get("probe_insert", ""))  # MySQL's number of a lock wait that timed out
     probe = "waits" if blocked else "written"
     cells = [
-        name,
+        name if line["primary_key"] else f"{name}, no key",
         line["when"],
         line["xa_prepared_after_kill"],
         probe if "probe_insert" in line else "",
         _AGAIN[line.get("identity") or line["rerun"]],
-        line.get("rerun_says") or line["rerun_exit"],
+        _ended(line),
         line["rerun_duplicates"],
         "yes" if line["rerun_complete"] else "no",
         line["xa_prepared_after_rerun"],
     ]
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _ended(line: Line) -> str:
+    """In a few words."""
+    raised = (each.partition("Exception: ")[2] for each in line.get("rerun_log", ()))
+    if says := line.get("rerun_says") or next(filter(None, raised), ""):
+        return f"error: {re.split(r'[(;{]| with xid', says)[0].strip()}"
+    return "success" if line["rerun_complete"] else f"exit code {line['rerun_exit']}"
 
 
 def _of_runs(lines: Sequence[Line]) -> str:
