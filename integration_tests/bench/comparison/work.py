@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy.engine import URL, make_url
 
 TABLE = "compared"
-RECORDS_AT_ONCE = 250_000
+RECORDS_AT_ONCE = 500_000
 """Of a checkpoint where all records are there at the start: as many as Flink commits in its two seconds."""
 
 
