@@ -10,7 +10,7 @@ from sqlalchemy.engine import URL, make_url
 
 TABLE = "compared"
 RECORDS_AT_ONCE = 500_000
-"""Of a checkpoint where all records are there at the start: what this project moves in two seconds, Flink's interval."""
+"""Of a checkpoint where all records are there at the start: what this project moves in 2 s, Flink's interval."""
 
 
 @dataclass(frozen=True, slots=True)
