@@ -6,6 +6,7 @@ import json
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_a_folder_that_cannot_be_read_or_written_fails_the_repair(spec: Path, mo
     decide(spec.parent)
     history = read_status(LocalHead(spec.parent / "state"))
     assert history is not None
-    monkeypatch.setattr(repairing, "build", lambda *_: None)  # it would start Spark
+    monkeypatch.setattr(repairing, "build", lambda *_: SimpleNamespace(stateful=False))  # it would start Spark
     history = replace(history, head=replace(history.head, initial={"s": {}}, identities={"s": {}}))
     (record,) = history.checkpoints
     answer = repairing.Rerun(load_spec(spec, {}), None, history)(record.scope, record, {})  # type: ignore[arg-type]
