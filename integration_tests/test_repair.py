@@ -114,6 +114,7 @@ def test_rows_that_depend_on_state(pipeline: Pipeline) -> None:
     killed.await_point("after-repair@1")
     killed.kill()
     assert (pipeline.table.count(), len(pipeline.prepared())) == (shown, 1)
+    assert not list((pipeline.location / "repair").iterdir())
     pipeline.catch_up()
     assert_counted(pipeline, checkpoints=_RECORDS // CHECKPOINT_RECORDS)
 

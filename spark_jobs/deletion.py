@@ -25,6 +25,7 @@ _LOG: Final = "log"
 _FILES: Final = (
     "pins/*",
     "submit",
+    "repair",
     "spark.log*",
     "spark.stderr.log",
     "log4j2.properties",

@@ -1,19 +1,15 @@
 """Runs one of Spark's batches again beside the pipeline, to write what its checkpoint has lost (R7).
 
 A copy of Spark's checkpoint as it was before that batch has Spark plan it once more: the same offsets, pieces and
-tasks, under the same numbers. It is made from head's records; of a query with state from Spark's own files, which
-Spark keeps for some batches more than can wait for a repair. The pipeline's own checkpoint is only read.
+tasks, under the same numbers. It is made from head's records; of a query with state from Spark's own files, as far as
+Spark still has them. The pipeline's own checkpoint is only read.
 """
 
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -26,11 +22,10 @@ from connectors.spec import Spec
 from spark_jobs.again import AgainTask
 from spark_jobs.batch import SparkBatch
 from spark_jobs.branches import Branch
+from spark_jobs.checkpoint_before import CheckpointBefore
 from spark_jobs.failures import TOKEN, translate
 from spark_jobs.pipeline import Began, build, output_mode, sink_rows
 from spark_jobs.plan import is_deterministic, is_stateful
-from spark_jobs.savepoint.spark_files import needed, state_ids
-from spark_jobs.spark_log import LocalSparkLog
 from twophase.errors import (
     ConnectorError,
     IdentityError,
@@ -90,7 +85,7 @@ class Rerun:
                 message = f"sink {sink}: a step of it is not deterministic, so that other rows would be written"
                 raise SpecError(message, remedy=_RESTART)
         if any(map(is_stateful, frames.values())):
-            self._state_before(record)
+            self._before(record, stateful=True).files()
         for entry in self.spec.sources:
             ranges = record.ranges.get(entry.name, ())
             known = StartingPoint(head.positions[entry.name], head.identities[entry.name])
@@ -127,7 +122,7 @@ class Rerun:
 
         try:
             pipeline = build(self.spark, self.spec, self._sources, self._sinks, self._began())
-            with self._checkpoint(record, stateful=pipeline.stateful) as folder:
+            with self._before(record, stateful=pipeline.stateful).copied() as folder:
                 _log.info("reading checkpoint %d again", record.checkpoint_id)
                 writer = pipeline.rows.writeStream.foreachBatch(on_batch).outputMode(output_mode(self.spec))
                 query = writer.option("checkpointLocation", f"file://{folder}").start()
@@ -148,45 +143,10 @@ class Rerun:
         head, names = self.history.head, [source.name for source in self._sources]
         return {name: StartingPoint(head.initial[name], head.identities[name]) for name in names}
 
-    @contextmanager
-    def _checkpoint(self, record: CheckpointRecord, *, stateful: bool) -> Iterator[Path]:
-        """What Spark had when it planned this batch; deleted at the end."""
-        number, own = record.checkpoint_id, self._spark_folder(record)
-        with tempfile.TemporaryDirectory(prefix="eos-repair-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
-            for path in self._state_before(record) if stateful else ["metadata"]:
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(own / path, folder / path)
-            for log in ("offsets", "commits"):
-                (folder / log).mkdir(exist_ok=True)
-            if number > 0 and not stateful:  # head keeps the record before the first that is not committed
-                plans = {each.checkpoint_id: each.offsets_log for each in self.history.checkpoints}
-                (folder / "offsets" / str(number - 1)).write_text(plans[number - 1])
-                (folder / "commits" / str(number - 1)).write_text(_COMMITTED)
-            (folder / "offsets" / str(number)).write_text(record.offsets_log)
-            yield folder
+    def _before(self, record: CheckpointRecord, *, stateful: bool) -> CheckpointBefore:
+        plans = {each.checkpoint_id: each.offsets_log for each in self.history.checkpoints}
+        return CheckpointBefore(self.spec.checkpoint.location, record, None if stateful else plans, _RESTART)
 
-    def _state_before(self, record: CheckpointRecord) -> list[str]:
-        """What of Spark's checkpoint the state before that batch is made of. Raises as `check` does."""
-        number = record.checkpoint_id
-        if number == 0:
-            return ["metadata"]
-        folder = self._spark_folder(record)
-        try:
-            if not state_ids((folder / "commits" / str(number - 1)).read_text()):
-                message = f"the steps keep state, and those that made checkpoint {number} kept none"
-                raise SpecError(message, remedy="change the steps back for the repair")
-            return needed(folder, number - 1)
-        except FileNotFoundError as error:
-            message = f"the state before checkpoint {number} is no longer whole: {error.filename or error} is gone"
-            raise SpecError(message, remedy=_RESTART) from error
-
-    def _spark_folder(self, record: CheckpointRecord) -> Path:
-        return LocalSparkLog(self.spec.checkpoint.location).folder(record.scope.incarnation)
-
-
-_COMMITTED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
-"""What Spark writes to `commits/N`."""
 
 _RESTART: Final = (
     "restore what the sink has lost from a backup; or go on without it by `eos reset --abandon-lost`, which names the "

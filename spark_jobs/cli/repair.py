@@ -46,8 +46,9 @@ def repair(
 
     Nothing is written where the rows could be others: if any task of the checkpoint gets another number of rows than
     it had, if a step is not deterministic, or if the source no longer has the records; it says which offsets are gone.
-    So run it with the spec, the steps and the `spark.master` of that checkpoint. A stateful pipeline is refused, since
-    its state has gone on. It cannot see that a step of your own gives other values in as many rows.
+    So run it with the spec, the steps and the `spark.master` of that checkpoint. It cannot see that a step of your own
+    gives other values in as many rows, but for a pipeline that keeps state: that is run over a copy of its state as it
+    was before, while Spark still has it, and must give rows with the same digest.
 
     Stop the pipeline first: a driver that still runs is fenced. Killed half way, it is run again.
 
