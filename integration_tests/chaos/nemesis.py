@@ -94,8 +94,8 @@ def _driver_killed(arena: Arena, _: Fault) -> Iterator[None]:
 
 
 @contextmanager
-def _jvm_killed(arena: Arena, _: Fault) -> Iterator[None]:
-    arena.supervised.current.kill_java()
+def _jvm_killed(arena: Arena, fault: Fault) -> Iterator[None]:
+    session.send(_chosen(fault, lambda: arena.supervised.current.java()).pid, signal.SIGKILL)
     yield
 
 

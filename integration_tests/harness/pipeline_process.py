@@ -150,9 +150,12 @@ class PipelineProcess:
 
     def kill_java(self) -> None:
         """SIGKILL to Spark's JVM alone."""
-        for process in psutil.Process(self._process.pid).children(recursive=True):
-            if session.is_java(process):
-                process.kill()
+        for process in self.java():
+            session.send(process.pid, signal.SIGKILL)
+
+    def java(self) -> list[psutil.Process]:
+        """Spark's JVM; none where there is none yet, or no more."""
+        return [process for process in session.members(self._process.pid) if session.is_java(process)]
 
     def left_behind(self, timeout_s: float = 20.0) -> list[str]:
         """What still runs that long after the driver has ended."""
