@@ -121,6 +121,23 @@ def test_a_log_says_where_to_go_on_and_is_summed_up(tmp_path: Path) -> None:
     assert (found["verdict"], found["lost"], found["broken"]) == ("BROKEN", 1, ["seed 3, round 2"])
 
 
+def test_trials_of_several_systems_are_one_table() -> None:
+    outcome = {"rerun_duplicates": 0, "xa_prepared_after_rerun": 0, "rerun_complete": True, "rerun_exit": 0}
+    ours = {"peer": "eos", "when": "prepared", "identity": "fresh", "xa_prepared_after_kill": 4, "primary_key": True}
+    theirs = {"peer": "x", "when": "committed", "rerun": "scratch", "xa_prepared_after_kill": 2, "primary_key": False}
+    probes = [[17, 1205, 2.0], [18, "inserted"]]
+    lines = [
+        {**ours, **outcome, "probe_insert": "inserted", "rerun_says": "refused", "rerun_complete": False},
+        {**theirs, "probe_insert": probes, **outcome, "rerun_duplicates": 9},
+    ]
+    text = report.written_trials(f"a\n{report.BEGIN_TRIALS}\n{report.END}\n", lines)
+    assert (
+        "| this project | prepared | 4 | written | with the checkpoint location lost | error: refused | 0 | no | 0 |"
+        in text
+    )
+    assert "| x, no key | committed | 2 | waits | from scratch | success | 9 | yes | 0 |" in text
+
+
 @pytest.mark.any_server
 @pytest.mark.alone
 @pytest.mark.timeout(1500)

@@ -7,14 +7,18 @@ import multiprocessing
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from connectors.formats import RawFormat, StringFormat
 from connectors.kafka import KafkaSource, pool
+from connectors.kafka.client import open_consumer
+from connectors.kafka.ranges import messages
 from integration_tests.conftest import TopicFactory
 from integration_tests.services import Services
 from twophase.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
@@ -212,6 +216,40 @@ def test_ranges_of_many_splits_are_read_at_once_each_to_its_end(
             ((of, partition),) = {(row["_topic"], row["_partition"]) for row in batch.to_pylist()}
             found.setdefault(f"{of}/{partition}", []).extend(batch.column("_offset").to_pylist())
         assert found == wanted
+
+
+class _Counting:
+    """A consumer that counts how often it is told what to read."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self.assigned = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.assigned += name == "assign"
+        return getattr(self._consumer, name)
+
+
+def test_a_split_that_is_read_leaves_the_others_under_way(
+    topic: TopicFactory, source: MakeSource, producer: Producer
+) -> None:
+    """Where producers go on, more comes behind each range, and to begin anew with the others costs time for each."""
+    name, partitions = topic(8), 8
+    for partition in range(partitions):
+        plain(producer, name, [b"x"] * 100, partition=partition)
+    client = open_consumer(source(name).connection)
+    counting = _Counting(client.handle)
+    for start in (0, 20):  # another time with the same consumer
+        ranges = [
+            OffsetRange(f"{name}/{number}", start + number, start + 2 * number + 5) for number in range(partitions)
+        ]
+        found: dict[str, list[int | None]] = {}
+        for chunk in messages(replace(client, handle=counting), ranges):
+            found.setdefault(f"{name}/{chunk[0].partition()}", []).extend(each.offset() for each in chunk)
+        assert found == {each.split: list(range(each.start, each.end)) for each in ranges}
+        client.handle.unassign()
+    assert counting.assigned == 2
+    client.handle.close()
 
 
 def test_a_compacted_topic(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:

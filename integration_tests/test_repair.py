@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from integration_tests import topics
+from integration_tests.counting import assert_counted, count_words
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from spark_jobs.history.store import History
@@ -61,7 +62,10 @@ def test_a_transaction_that_was_rolled_back_by_hand(pipeline: Pipeline) -> None:
         assert [(each["sink"], each["transaction"]) for each in loss["lost"]] == [("warehouse", lost)]
         epoch = pipeline.head.epoch
         for sql, why in (
-            ("SELECT DISTINCT id, word, payload FROM incoming", "its rows depend on state"),
+            (
+                "SELECT DISTINCT id, word, payload FROM incoming",
+                "those that made checkpoint 1 kept none",
+            ),
             (f"{as_it_was} WHERE rand() < 2", "is not deterministic"),
         ):
             step["sql"] = sql
@@ -89,6 +93,29 @@ def test_a_transaction_that_was_rolled_back_by_hand(pipeline: Pipeline) -> None:
     with CommandLine(pipeline.folder) as commands:
         _, status = _run(commands, pipeline, "status")
     assert {each["checkpoint_id"]: each["repaired"] for each in status["checkpoints"]}[1] == 1
+
+
+@pytest.mark.timeout(900)
+def test_rows_that_depend_on_state(pipeline: Pipeline) -> None:
+    """They are made again of the state as it was before, and known by their digests."""
+    step = count_words(pipeline)
+    _killed_with_checkpoint_1_decided(pipeline)
+    left = pipeline.prepared()
+    assert len(left) == 2
+    pipeline.table.execute(f"XA ROLLBACK {left[0]}")
+    pipeline.start().fail("lost: checkpoint 1 is completed", "eos repair SPEC")
+    shown = pipeline.table.count()
+    as_it_was = step["sql"]
+    step["sql"] = as_it_was.replace("count(*)", "count(*) + 1")
+    pipeline.command("repair", "--yes").fail("has other rows in 2 of 2 tasks", "with the digest")
+    assert (pipeline.table.count(), pipeline.prepared()) == (shown, [])
+    step["sql"] = as_it_was
+    killed = pipeline.command("repair", "--yes", arm=["after-repair@1"])
+    killed.await_point("after-repair@1")
+    killed.kill()
+    assert (pipeline.table.count(), len(pipeline.prepared())) == (shown, 1)
+    pipeline.catch_up()
+    assert_counted(pipeline, checkpoints=_RECORDS // CHECKPOINT_RECORDS)
 
 
 @pytest.mark.timeout(900)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from integration_tests.counting import assert_counted, count_words
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
 from spark_jobs.spark_log import LocalSparkLog
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
-_WORDS = 10  # that a workload has; each checkpoint has records of all of them
-
 
 @pytest.fixture
 def counting(pipeline: Pipeline) -> Pipeline:
-    """It counts records by word: a row for each word and checkpoint, with the number so far."""
-    counted = "SELECT max(id) AS id, word, CAST(count(*) AS STRING) AS payload FROM incoming GROUP BY word"
-    pipeline.spec["transforms"] = [{"name": "rows", "sql": counted, "output_mode": "update"}]
+    count_words(pipeline)
     return pipeline
 
 
@@ -63,7 +59,7 @@ def test_more_state_partitions_whatever_is_killed(counting: Pipeline) -> None:
     process.kill()
     counting.catch_up()
     assert _partitions(counting) == {4: 5, 5: 5}
-    _assert_counted(counting, checkpoints=5)
+    assert_counted(counting, checkpoints=5)
     same = _rescale(counting, 5)
     same.succeed()
     assert "there is nothing to do" in same.output()
@@ -100,7 +96,7 @@ def test_fewer_state_partitions_with_slots_that_count_checkpoints(counting: Pipe
     counting.workload.produce(CHECKPOINT_RECORDS)
     counting.catch_up()
     assert _partitions(counting) == {3: 1, 4: 1}
-    _assert_counted(counting, checkpoints=4)
+    assert_counted(counting, checkpoints=4)
     status = counting.command("status", "--json")
     status.succeed()
     assert [each["state_partitions"] for each in json.loads(status.output())["checkpoints"]] == [
@@ -175,19 +171,3 @@ def _spark(pipeline: Pipeline) -> Path:
 
 def _partitions(pipeline: Pipeline) -> dict[int, int]:
     return dict(LocalSparkLog(pipeline.location).state(pipeline.head.incarnation).state_partitions)
-
-
-def _assert_counted(pipeline: Pipeline, checkpoints: int) -> None:
-    """Each word's newest count is of all its records, and no count of before is there twice or missing."""
-    rows = pipeline.table.execute(f"SELECT word, payload, id FROM `{TABLE}`")
-    assert len(rows) == checkpoints * _WORDS
-    counts: dict[str, list[tuple[int, int]]] = {}
-    for word, count, last in rows:
-        counts.setdefault(word, []).append((int(count), last))
-    produced = Counter(str(word) for _, word, _ in pipeline.workload.expected)
-    newest = {word: max(number for number, other, _ in pipeline.workload.expected if other == word) for word in counts}
-    assert {word: max(found) for word, found in counts.items()} == {
-        word: (produced[word], newest[word]) for word in produced
-    }
-    assert all(len({count for count, _ in found}) == checkpoints for found in counts.values())
-    assert pipeline.prepared() == []

@@ -56,7 +56,8 @@ class SparkBatch:
     _failed: ConnectorError | None = field(default=None, init=False)  # why this is a further try, after a pause
     _cancelled: str = field(default="", init=False)
     _sieve: int | None = field(default=None, init=False)  # see WriteTask
-    _locked: RowLockedError | None = field(default=None, init=False)  # why this try is to find equal rows
+    _locked: RowLockedError | None = field(default=None, init=False)  # why equal rows are looked for, once
+    _is_looking: bool = field(default=False, init=False)  # this try is to find them
 
     def __post_init__(self) -> None:
         """In Spark's thread of the query, whose jobs are one group."""
@@ -77,10 +78,11 @@ class SparkBatch:
             return Failed(self._failed)
         try:
             with self._deadline():
-                if self._locked is not None:
+                if self._is_looking:
                     self._run(_acknowledging(task, together=True))
-                    locked, self._locked = self._locked, None
-                    return Failed(locked, again=self._is_tolerated(locked))
+                    assert self._locked is not None
+                    self._is_looking = False
+                    return Failed(self._locked, again=True)  # there are none, and whoever held the lock is gone
                 if self.chain is not None:
                     acknowledged = self._run_chained(self.chain, task)
                 else:
@@ -90,8 +92,8 @@ class SparkBatch:
                 put_aside = self._put_aside(scope, tasks, refused(acknowledged))
         except _JOB_ERRORS as error:
             reason = self._reason(error)
-            looked, self._locked = self._locked is not None, None
-            again = self._can_sift(reason) or (not direct and not looked and self._can_meet(reason))
+            self._is_looking = False
+            again = self._can_sift(reason) or (not direct and self._can_meet(reason))
             return Failed(reason, again=again or (not direct and self._is_tolerated(reason)))
         if isinstance(put_aside, ConnectorError):
             return Failed(put_aside)
@@ -124,10 +126,11 @@ class SparkBatch:
 
     def _can_meet(self, reason: ConnectorError) -> bool:
         """Whether the next try brings together rows that may be equal, to say which are: one task waits for the lock of
-        another (H15), where nobody else holds one."""
-        if not isinstance(reason, RowLockedError) or all(branch.meeting is None for branch in self.flow.branches):
+        another (H15), where nobody else holds one. It is asked once in a batch."""
+        meet = any(branch.meeting is not None for branch in self.flow.branches)
+        if not isinstance(reason, RowLockedError) or self._locked is not None or not meet:
             return False
-        self._locked = reason
+        self._locked, self._is_looking = reason, True
         _log.warning(
             "checkpoint %d is written again, in other tasks, to find rows with one key: %s",
             self.checkpoint_id,

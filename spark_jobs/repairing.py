@@ -1,7 +1,8 @@
 """Runs one of Spark's batches again beside the pipeline, to write what its checkpoint has lost (R7).
 
-A copy of Spark's checkpoint as it was before that batch, made from head's records, has Spark plan it once more: the
-same offsets, pieces and tasks, under the same numbers. The pipeline's own checkpoint is only read.
+A copy of Spark's checkpoint as it was before that batch has Spark plan it once more: the same offsets, pieces and
+tasks, under the same numbers. It is made from head's records; of a query with state from Spark's own files, which
+Spark keeps for some batches more than can wait for a repair. The pipeline's own checkpoint is only read.
 """
 
 from __future__ import annotations
@@ -12,26 +13,24 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors.contracts import Sink, Source, Writer
+from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
-from spark_jobs.acknowledging import acknowledgement
+from spark_jobs.again import AgainTask
 from spark_jobs.batch import SparkBatch
-from spark_jobs.failures import TOKEN, carried, translate
+from spark_jobs.branches import Branch
+from spark_jobs.failures import TOKEN, translate
 from spark_jobs.pipeline import Began, build, output_mode, sink_rows
 from spark_jobs.plan import is_deterministic, is_stateful
+from spark_jobs.savepoint.spark_files import needed, state_ids
 from spark_jobs.spark_log import LocalSparkLog
-from spark_jobs.stopwatch import Stopwatch
-from spark_jobs.writing import Share, write_and_prepare
 from twophase.errors import (
     ConnectorError,
     IdentityError,
@@ -40,15 +39,12 @@ from twophase.errors import (
     ReplayMismatchError,
     SpecError,
 )
-from twophase.ids import Scope, TransactionId
+from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.status import Status
 from twophase.values import CheckpointRecord, Committable, StartingPoint
 
 _log: Final = logging.getLogger("eos.repair")
-
-_Lost = Mapping[tuple[str, int], Committable]
-"""By sink_key and task."""
 
 
 class _DoneError(Exception):
@@ -73,8 +69,8 @@ class Rerun:
     def check(self, record: CheckpointRecord) -> None:
         """Whether the same rows can come again, as far as that is known before. Changes nothing.
 
-        Raises SpecError for a pipeline that keeps state, or whose steps are not deterministic; OffsetOutOfRangeError
-        for records that are gone; IdentityError for other sources; SourceError.
+        Raises SpecError for steps that are not deterministic, or state that Spark has deleted; SavepointError for state
+        that is damaged; OffsetOutOfRangeError for records that are gone; IdentityError for other sources; SourceError.
         """
         if self.spec.dead_letter is not None:
             message = (
@@ -90,12 +86,11 @@ class Rerun:
             raise IdentityError(message, remedy="change the sources back for the repair")
         frames = sink_rows(self.spark, self.spec, self._sources, self._began())
         for sink, rows in frames.items():
-            if is_stateful(rows):
-                message = f"sink {sink}: its rows depend on state, which has gone on since they were made"
-                raise SpecError(message, remedy=_RESTART)
             if not is_deterministic(rows):
                 message = f"sink {sink}: a step of it is not deterministic, so that other rows would be written"
                 raise SpecError(message, remedy=_RESTART)
+        if any(map(is_stateful, frames.values())):
+            self._state_before(record)
         for entry in self.spec.sources:
             ranges = record.ranges.get(entry.name, ())
             known = StartingPoint(head.positions[entry.name], head.identities[entry.name])
@@ -115,15 +110,16 @@ class Rerun:
         answers: list[Acknowledged | Failed] = []
         failures: list[BaseException] = []
 
+        def task(branch: Branch) -> AgainTask:
+            return AgainTask(scope, branch.shares, len(branch.hashes) if pipeline.stateful else 0, wanted, TOKEN)
+
         def on_batch(frame: DataFrame, number: int) -> None:
             try:
                 if number != record.checkpoint_id:
                     message = f"Spark planned batch {number} and not {record.checkpoint_id}"
                     raise ReplayMismatchError(message, remedy="Spark's checkpoint was changed; restore it")
-                batch = SparkBatch(
-                    frame, number, pipeline.flow, stateful=False, timeout_s=self.spec.checkpoint.timeout_s
-                )
-                answers.append(batch.acknowledged(lambda branch: _AgainTask(scope, branch.shares, wanted, TOKEN)))
+                batch = SparkBatch(frame, number, pipeline.flow, pipeline.stateful, self.spec.checkpoint.timeout_s)
+                answers.append(batch.acknowledged(task))
                 raise _DoneError
             except BaseException as error:  # kept as it is: Spark passes on nothing but its text
                 failures.append(error)
@@ -131,7 +127,7 @@ class Rerun:
 
         try:
             pipeline = build(self.spark, self.spec, self._sources, self._sinks, self._began())
-            with self._checkpoint(record) as folder:
+            with self._checkpoint(record, stateful=pipeline.stateful) as folder:
                 _log.info("reading checkpoint %d again", record.checkpoint_id)
                 writer = pipeline.rows.writeStream.foreachBatch(on_batch).outputMode(output_mode(self.spec))
                 query = writer.option("checkpointLocation", f"file://{folder}").start()
@@ -153,19 +149,40 @@ class Rerun:
         return {name: StartingPoint(head.initial[name], head.identities[name]) for name in names}
 
     @contextmanager
-    def _checkpoint(self, record: CheckpointRecord) -> Iterator[Path]:
-        """What Spark had when it planned this batch, for a query without state; deleted at the end."""
-        incarnation, number = record.scope.incarnation, record.checkpoint_id
-        plans = {each.checkpoint_id: each.offsets_log for each in self.history.checkpoints}
-        with tempfile.TemporaryDirectory(prefix="eos-repair-", ignore_cleanup_errors=True) as folder:
-            for name in ("offsets", "commits"):
-                (Path(folder) / name).mkdir()
-            shutil.copy(LocalSparkLog(self.spec.checkpoint.location).folder(incarnation) / "metadata", folder)
-            (Path(folder) / "offsets" / str(number)).write_text(record.offsets_log)
-            if number > 0:  # head keeps the record before the first that is not committed
-                (Path(folder) / "offsets" / str(number - 1)).write_text(plans[number - 1])
-                (Path(folder) / "commits" / str(number - 1)).write_text(_COMMITTED)
-            yield Path(folder)
+    def _checkpoint(self, record: CheckpointRecord, *, stateful: bool) -> Iterator[Path]:
+        """What Spark had when it planned this batch; deleted at the end."""
+        number, own = record.checkpoint_id, self._spark_folder(record)
+        with tempfile.TemporaryDirectory(prefix="eos-repair-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            for path in self._state_before(record) if stateful else ["metadata"]:
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(own / path, folder / path)
+            for log in ("offsets", "commits"):
+                (folder / log).mkdir(exist_ok=True)
+            if number > 0 and not stateful:  # head keeps the record before the first that is not committed
+                plans = {each.checkpoint_id: each.offsets_log for each in self.history.checkpoints}
+                (folder / "offsets" / str(number - 1)).write_text(plans[number - 1])
+                (folder / "commits" / str(number - 1)).write_text(_COMMITTED)
+            (folder / "offsets" / str(number)).write_text(record.offsets_log)
+            yield folder
+
+    def _state_before(self, record: CheckpointRecord) -> list[str]:
+        """What of Spark's checkpoint the state before that batch is made of. Raises as `check` does."""
+        number = record.checkpoint_id
+        if number == 0:
+            return ["metadata"]
+        folder = self._spark_folder(record)
+        try:
+            if not state_ids((folder / "commits" / str(number - 1)).read_text()):
+                message = f"the steps keep state, and those that made checkpoint {number} kept none"
+                raise SpecError(message, remedy="change the steps back for the repair")
+            return needed(folder, number - 1)
+        except FileNotFoundError as error:
+            message = f"the state before checkpoint {number} is no longer whole: {error.filename or error} is gone"
+            raise SpecError(message, remedy=_RESTART) from error
+
+    def _spark_folder(self, record: CheckpointRecord) -> Path:
+        return LocalSparkLog(self.spec.checkpoint.location).folder(record.scope.incarnation)
 
 
 _COMMITTED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -175,45 +192,3 @@ _RESTART: Final = (
     "restore what the sink has lost from a backup; or go on without it by `eos reset --abandon-lost`, which names the "
     "offsets, with `--to` where the next life is to begin"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _AgainTask:
-    """The function that Spark runs on each partition."""
-
-    scope: Scope
-    shares: Sequence[Share]
-    lost: _Lost
-    token: str  # see failures.carried
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write what is lost of this task; of everything else say how many rows there are."""
-        with carried(self.token):
-            watch = Stopwatch.of(len(self.shares))
-            done = write_and_prepare(self.scope, self.shares, batches, watch, writer_of=partial(_writer, self.lost))
-        yield acknowledgement(done, watch)
-
-
-def _writer(lost: _Lost, sink: Sink, transaction: TransactionId) -> Writer:
-    instead_of = lost.get((transaction.sink, transaction.task))
-    return _Counter(transaction) if instead_of is None else sink.writer(transaction, instead_of)
-
-
-@dataclass(slots=True)
-class _Counter:
-    """See Writer. Of a task that has lost nothing here."""
-
-    transaction: TransactionId
-    rows: int = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.rows += batch.num_rows
-
-    def write_whole(self, batch: pa.RecordBatch) -> None:
-        self.write(batch)
-
-    def prepare(self) -> Committable:
-        return Committable(self.transaction, self.rows)
-
-    def abort(self) -> None:
-        pass

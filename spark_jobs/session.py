@@ -90,7 +90,7 @@ def _java_options(spec: Spec, *, debug: bool, archive_classes: bool, compile_fas
     if is_local(spec.spark.master):
         options += [*collector_options(given), *_start_fast(archive_classes)]
         if compile_fast:
-            options.append(COMPILE_FAST)
+            options += COMPILE_FAST
     return " ".join([*options, given]).strip()  # the last one counts
 
 

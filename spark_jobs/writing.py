@@ -62,10 +62,7 @@ class WriteTask:
                 written = write_and_commit(self.scope, shares, given, watch)
             else:
                 written = write_and_prepare(self.scope, shares, given, watch, self.first, sieve)
-        if self.hashes:
-            values = [digest.values[share.digest] for share in self.shares]
-            written = [replace(each, digest=value) for each, value in zip(written, values, strict=True)]
-        yield acknowledgement(written, watch, sieve.encoded() if sieve is not None else None)
+        yield acknowledgement(digest.on(self.shares, written), watch, sieve.encoded() if sieve is not None else None)
 
 
 def _writer(sink: Sink, transaction: TransactionId) -> Writer:
@@ -159,6 +156,12 @@ class Digest:
             self.values[number] = (value + int(hashes.sum(dtype=np.uint64))) % 2**64
         self.rows += batch.num_rows
         return batch.select(range(first))
+
+    def on(self, shares: Sequence[Share], written: Sequence[Committable]) -> Sequence[Committable]:
+        """With each share's sum; as they are where there are no hashes."""
+        if not self.values:
+            return written
+        return [replace(each, digest=self.values[share.digest]) for share, each in zip(shares, written, strict=True)]
 
 
 COUNTED = "hash int, rows long, digest string"

@@ -191,6 +191,7 @@ def test_what_a_sink_only_takes_for_lost_stays_lost() -> None:
 
 
 _OTHER_ROWS = {**AGAIN, "lake": (AGAIN["lake"][0], committable(NOW, task=1, sink="lake", rows=4))}
+_OTHER_VALUES = {**AGAIN, "lake": (AGAIN["lake"][0], replace(AGAIN["lake"][1], digest=255))}
 _ONE_TASK_LESS = {name: (committable(NOW, task=0, sink=name),) for name in AGAIN}
 _OF_ANOTHER_RUN = {name: (committable(THEN, sink=name), committable(THEN, 1, sink=name)) for name in AGAIN}
 
@@ -199,6 +200,7 @@ _OF_ANOTHER_RUN = {name: (committable(THEN, sink=name), committable(THEN, 1, sin
     ("answer", "said"),
     [
         (Acknowledged(_OTHER_ROWS, 0.0), "sink lake has other rows in 1 of 2 tasks (now 4 in task 1, then 3)"),
+        (Acknowledged(_OTHER_VALUES, 0.0), "in 1 of 2 tasks (now 3 with the digest ff in task 1, then 3)"),
         (Acknowledged(_ONE_TASK_LESS, 0.0), "other rows in 1 of 2 tasks (now no in task 1, then 3)"),
         (Acknowledged(_OF_ANOTHER_RUN, 0.0), "acknowledged another run's transaction"),
         (Failed(PrepareError("a task failed")), "a task failed"),

@@ -8,7 +8,7 @@ become visible once at the most: a slot moves once, and a prepared transaction h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twophase import messages
@@ -138,7 +138,8 @@ def mended(
 ) -> CheckpointRecord | ConnectorError:
     """The same decision with what was written again in the place of what is lost; or why there is none.
 
-    All tasks must have had as many rows as they were decided with: else the rows of a lost one are not those of now.
+    All tasks must have had the rows that they were decided with, by their number and, where there is state, by their
+    digest: else the rows of a lost one are not those of now.
     """
     record = loss.record
     error = mistake(scope, tuple(record.committables), acknowledged)
@@ -147,9 +148,9 @@ def mended(
     committables: dict[str, tuple[Committable, ...]] = {}
     for sink, group in record.committables.items():
         again = {each.transaction.task: each for each in acknowledged[sink]}
-        now, then = {task: each.rows for task, each in again.items()}, {c.transaction.task: c.rows for c in group}
+        now, then = _rows(again.values()), _rows(group)
         if differs := [task for task in sorted(now.keys() | then.keys()) if now.get(task) != then.get(task)]:
-            told = [f"{now.get(each, 'no')} in task {each}, then {then.get(each, 'no')}" for each in differs[:3]]
+            told = [f"{_told(now.get(each))} in task {each}, then {_told(then.get(each))}" for each in differs[:3]]
             why = f"sink {sink} has other rows in {len(differs)} of {len(then)} tasks (now {', '.join(told)})"
             return _not_the_same(record, why)
         lost = {each.transaction for each in loss.lost.get(sink, ())}
@@ -157,6 +158,16 @@ def mended(
             _in_place(each, again[each.transaction.task]) if each.transaction in lost else each for each in group
         )
     return replace(record, scope=scope, committables=committables)
+
+
+def _rows(group: Iterable[Committable]) -> dict[int, tuple[int, int]]:
+    """Number and digest, by task."""
+    return {each.transaction.task: (each.rows, each.digest) for each in group}
+
+
+def _told(rows: tuple[int, int] | None) -> str:
+    number, digest = rows or ("no", 0)
+    return f"{number} with the digest {digest:x}" if digest else str(number)
 
 
 def _in_place(lost: Committable, again: Committable) -> Committable:

@@ -71,9 +71,12 @@ def _together(client: Client, readings: Mapping[str, _Reading], *, skip_lost: bo
                 records, is_assigned = [], False
             if records:
                 yield records
-            if reading.is_over:
-                under_way.pop(split, None)
-                is_assigned = is_assigned and not reading.is_past  # more of it would come, and be fetched for nothing
+            if reading.is_over and split in under_way:
+                del under_way[split]
+                if under_way and is_assigned:
+                    # More of it may come, and would be fetched for nothing. To assign the others anew would begin their
+                    # fetching again, each time.
+                    client.handle.incremental_unassign([at(split, reading.position)])
 
 
 def _by_split(
@@ -107,11 +110,6 @@ class _Reading:
         """Nothing is missing."""
         return self.position >= self._range.end
 
-    @property
-    def is_past(self) -> bool:
-        """More has come than was wanted."""
-        return self.position > self._range.end
-
     def take(self, chunk: list[Message]) -> list[Message]:
         """The records of a chunk that belong to the range, having moved the position."""
         before = self.position
@@ -122,7 +120,7 @@ class _Reading:
             self._check_order(chunk[0], before)
             self.position = max(self.position, offset_of(chunk[-1]) + 1)
             self._size_chunks(chunk)
-            if self.is_past:
+            if self.position > self._range.end:
                 chunk = chunk[: bisect_left(chunk, self._range.end, key=offset_of)]
         if self.position > before:
             self._progress_at = monotonic()

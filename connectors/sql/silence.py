@@ -1,7 +1,8 @@
 """A server that is gone without a word: its machine is off, or the way to it is cut. Its connections look idle.
 
 TCP itself finds out: what is sent is not confirmed, and where nothing is sent, it asks now and then. By default both
-take a quarter of an hour and more. How long a statement may take has nothing to do with it, since the kernel answers.
+take a quarter of an hour and more. How long a statement may take has nothing to do with it, since the kernel answers;
+but a server that takes nothing at all of what is being sent for so long counts as gone, too.
 """
 
 from __future__ import annotations

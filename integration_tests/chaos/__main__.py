@@ -79,10 +79,12 @@ def sum_up(files: Annotated[list[Path], typer.Argument(help="logs of runs")]) ->
 @app.command()
 def report(
     page: Annotated[Path, typer.Argument(help="of the docs; its part between the two marks is made anew")],
-    files: Annotated[list[Path], typer.Argument(help="logs of runs")],
+    files: Annotated[list[Path], typer.Argument(help="logs")],
+    of_trials: Annotated[bool, typer.Option("--trials", help="of trials, not of runs")] = False,
 ) -> None:
-    """Write what logs of several runs come to into a page of the docs."""
-    page.write_text(reports.written(page.read_text(), [line for file in files for line in logs.read(file)]))
+    """Write what logs of several runs, or of trials, come to into a page of the docs."""
+    written = reports.written_trials if of_trials else reports.written
+    page.write_text(written(page.read_text(), [line for file in files for line in logs.read(file)]))
 
 
 @app.command("trials")

@@ -1,27 +1,90 @@
-"""What the logs of runs come to, as a part of a page of the docs."""
+"""What the logs of runs and of trials come to, as parts of a page of the docs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from integration_tests.chaos.log import Line, summed
 
 BEGIN: Final = "<!-- what `python -m integration_tests.chaos report` writes -->"
+BEGIN_TRIALS: Final = "<!-- what it writes of trials -->"
 END: Final = "<!-- end -->"
+
+_AGAIN: Final = {
+    "same": "by the same command",
+    "fresh": "with the checkpoint location lost",
+    "checkpoint": "from its checkpoint",
+    "checkpoint-samejob": "from its checkpoint, under the same job id",
+    "scratch": "from scratch",
+    "scratch-upsert": "from scratch, by upsert",
+}
 
 
 def written(page: str, lines: Sequence[Line]) -> str:
-    """The page with its part made anew. Raises ValueError where the page has no place for it."""
-    before, begin, rest = page.partition(BEGIN)
+    """The page with what runs came to. Raises ValueError where the page has no place for it."""
+    return _filled(page, BEGIN, _of_runs(lines))
+
+
+def written_trials(page: str, lines: Sequence[Line]) -> str:
+    """The page with what trials came to, of this system and of others. Raises ValueError as `written` does."""
+    return _filled(page, BEGIN_TRIALS, _of_trials(lines))
+
+
+def _filled(page: str, mark: str, text: str) -> str:
+    before, begin, rest = page.partition(mark)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        message = f"the page lacks {BEGIN!r} or {END!r}"
+        message = f"the page lacks {mark!r} or {END!r}"
         raise ValueError(message)
-    return f"{before}{BEGIN}\n{part(lines)}\n{END}{after}"
+    return f"{before}{mark}\n{text}\n{END}{after}"
 
 
-def part(lines: Sequence[Line]) -> str:
+def _of_trials(lines: Sequence[Line]) -> str:
+    """Markdown: a row for each trial."""
+    columns = (
+        "",
+        "killed",
+        "prepared",
+        "another's row",
+        "started again",
+        "ended with",
+        "twice",
+        "all there",
+        "left prepared",
+    )
+    head = [f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
+    return "\n".join([*head, *map(_trial_row, lines)])
+
+
+def _trial_row(line: Line) -> str:
+    name = "this project" if line["peer"] == "eos" else line["peer"]
+    blocked = "1205" in str(line.get("probe_insert", ""))  # MySQL's number of a lock wait that timed out
+    probe = "waits" if blocked else "written"
+    cells = [
+        name if line["primary_key"] else f"{name}, no key",
+        line["when"],
+        line["xa_prepared_after_kill"],
+        probe if "probe_insert" in line else "",
+        _AGAIN[line.get("identity") or line["rerun"]],
+        _ended(line),
+        line["rerun_duplicates"],
+        "yes" if line["rerun_complete"] else "no",
+        line["xa_prepared_after_rerun"],
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _ended(line: Line) -> str:
+    """In a few words."""
+    raised = (each.partition("Exception: ")[2] for each in line.get("rerun_log", ()))
+    if says := line.get("rerun_says") or next(filter(None, raised), ""):
+        return f"error: {re.split(r'[(;{]| with xid', says)[0].strip()}"
+    return "success" if line["rerun_complete"] else f"exit code {line['rerun_exit']}"
+
+
+def _of_runs(lines: Sequence[Line]) -> str:
     """Markdown: the totals, and a row for each kind of fault."""
     found = summed(lines)
     recovery = found["recovery_s"]

@@ -23,8 +23,9 @@ from integration_tests.services import Services
 
 Identity = Literal["same", "fresh"]
 
-POINTS: Final = {"while prepared": "before-decide", "between commit and note": "after-commits"}
-"""Kills, and the point of the protocol at which each is done: nothing is left to chance."""
+POINTS: Final = {"prepared": "before-decide", "committed": "after-commits"}
+"""Kills: while rows are prepared, and when they are committed but not yet noted. Each at a point of the protocol, so
+that nothing is left to chance."""
 
 _LOCK_WAIT_S: Final = 2
 _CHECKPOINTS: Final = 6
@@ -37,6 +38,7 @@ class Trial:
 
     when: str
     identity: Identity
+    primary_key: bool  # which would hide that rows come twice, and without which nobody waits for a prepared row
     rows_visible: int  # at the kill
     xa_prepared_after_kill: int
     probe_insert: str  # whether somebody else's row can be written meanwhile: "inserted", or the server's error
@@ -77,6 +79,8 @@ def _trial(services: Services, folder: Path, when: str, point: str, identity: Id
 
 def _killed(pipeline: Pipeline, when: str, point: str, identity: Identity) -> Trial:
     pipeline.table.create()
+    if keyed := when == "prepared":
+        pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} ADD PRIMARY KEY (id)")
     pipeline.workload.produce(_CHECKPOINTS * CHECKPOINT_RECORDS)
     stem = f"{point}@{_KILLED_IN}"
     process = pipeline.start(arm=[stem])
@@ -97,6 +101,7 @@ def _killed(pipeline: Pipeline, when: str, point: str, identity: Identity) -> Tr
     return Trial(
         when,
         identity,
+        keyed,
         visible,
         prepared,
         probe,
@@ -112,12 +117,14 @@ def _killed(pipeline: Pipeline, when: str, point: str, identity: Identity) -> Tr
 
 
 def _probe(pipeline: Pipeline) -> str:
-    """Somebody else's row, which is taken back."""
+    """Somebody else's row of the next key that is not visible, which is taken back."""
     engine = sqlalchemy.create_engine(pipeline.table.url, poolclass=sqlalchemy.NullPool)
     with engine.connect() as connection:
         connection.exec_driver_sql(f"SET SESSION innodb_lock_wait_timeout = {_LOCK_WAIT_S}")
         try:
-            connection.exec_driver_sql(f"INSERT INTO {pipeline.table.name} VALUES (-1, 'probe', 'probe')")
+            table = pipeline.table.name
+            newest = connection.exec_driver_sql(f"SELECT MAX(id) FROM {table}").scalar_one()
+            connection.exec_driver_sql(f"INSERT INTO {table} VALUES ({newest + 1}, 'probe', 'probe')")
         except OperationalError as error:
             return str(getattr(error.orig, "args", ("?",))[0])
         finally:

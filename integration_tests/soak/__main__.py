@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -33,6 +34,7 @@ def main(
     log: Annotated[Path, typer.Option(help="a JSON line for each sample")] = Path("soak.jsonl"),
 ) -> None:
     """Run a pipeline into MySQL (two-phase) and PostgreSQL (write-ahead log). Exit code 1 if anything grows."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it has started is ended
     services = obtain(kind)
     name = f"eos_soak_{secrets.token_hex(4)}"
     with tempfile.TemporaryDirectory() as folder, Place(services, name, Path(folder)) as place:

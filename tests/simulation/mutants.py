@@ -68,6 +68,9 @@ MUTANTS: dict[str, Mutant] = {
         VANDAL, "finished, and sink0 shows", (Patch("commits", "if lost:", "if False:"),)
     ),
     "unknown is taken for committed": Mutant(VANDAL, "finished, and sink0 shows", broken="unknown is committed"),
+    "a look that was not answered says that nothing is there (R7)": Mutant(
+        ONE, "ends as 'lost'", broken="silence is nothing there"
+    ),
     "the witness is read without a lock (H4)": Mutant(SLOW, "'lost'", broken="plain read of the witness"),
     "retry later is taken for committed": Mutant(
         SLOW, "finished, and sink0 shows", (Patch("commits", "        if not waiting:\n", "        if True:\n"),)

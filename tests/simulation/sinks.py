@@ -83,6 +83,8 @@ def commit(sink: Sink, transaction: str, broken: str) -> tuple[Any, Sink]:
         return CommitOutcome.ALREADY_COMMITTED, sink
     if any(transaction == text for text, _ in sink.committing) and broken != "plain read of the witness":
         return CommitOutcome.RETRY_LATER, sink
+    if broken == "silence is nothing there":
+        return CommitOutcome.LOST, sink
     return (CommitOutcome.ALREADY_COMMITTED if transaction in sink.witnesses else CommitOutcome.LOST), sink
 
 
