@@ -8,13 +8,14 @@ import time
 from array import array
 from typing import Final
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 KEYS: Final = 12
 """Of each partition: a record's key never changes its partition, so that its order is defined."""
 
 _PULSE_S: Final = 0.05
 _FLUSH_S: Final = 180.0
+_METADATA_S: Final = 60.0
 
 
 class Load(threading.Thread):
@@ -71,9 +72,20 @@ class Load(threading.Thread):
         key = self.produced % len(self._partition_of)
         value = json.dumps({"id": self.produced, "k": key, "n": self._numbers[key]})
         partition = self._partition_of[key]
-        self._producer.produce(self._topic, value.encode(), partition=partition, on_delivery=self._delivered)
+        while not self._took(partition, value.encode()):
+            self._producer.list_topics(self._topic, _METADATA_S)
         self._numbers[key] += 1
         self.produced += 1
+
+    def _took(self, partition: int, value: bytes) -> bool:
+        """False: the producer does not yet know this partition, which is new."""
+        try:
+            self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                raise
+            return False
+        return True
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

@@ -69,6 +69,8 @@ def _await_progress(arena: Arena, after: str) -> None:
                 f"it cannot go on after {after}, and ended {_MOST_EXITS} times: see {arena.supervised.current.log}"
             )
             raise ChaosError(message)
+        if not arena.load.is_alive():
+            raise ChaosError("the load has ended by itself")
         if time.monotonic() > deadline:
             message = f"nothing was committed for {RECOVERY_S:g} s after {after}: see {arena.folder}"
             raise ChaosError(message)
