@@ -62,10 +62,7 @@ def test_a_transaction_that_was_rolled_back_by_hand(pipeline: Pipeline) -> None:
         assert [(each["sink"], each["transaction"]) for each in loss["lost"]] == [("warehouse", lost)]
         epoch = pipeline.head.epoch
         for sql, why in (
-            (
-                "SELECT DISTINCT id, word, payload FROM incoming",
-                "those that made checkpoint 1 kept none",
-            ),
+            ("SELECT DISTINCT id, word, payload FROM incoming", "those that made checkpoint 1 kept none"),
             (f"{as_it_was} WHERE rand() < 2", "is not deterministic"),
         ):
             step["sql"] = sql

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spark_jobs.held_folders import locked, sweep
+from spark_jobs.held_folders import temporary
 from spark_jobs.savepoint.spark_files import needed, state_ids
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.errors import SavepointError, SpecError
@@ -71,16 +70,8 @@ class CheckpointBefore:
 
 @contextmanager
 def _folder(location: Path) -> Iterator[Path]:
-    """At the checkpoint location, and open to whom that is: its disk has room for state, and workers can write there.
-
-    What a repair that was killed has left there is deleted.
-    """
-    folder = location / "repair" / secrets.token_hex(8)
-    sweep(folder.parent.glob("*/"))
-    with locked(folder):
+    """At the checkpoint location, open to whom that is: its disk has room for state, and workers can write there."""
+    with temporary(location / "repair") as folder:
         for each in (folder.parent, folder):
             each.chmod(stat.S_IMODE(location.stat().st_mode))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        yield folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import secrets
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,18 @@ def locked(folder: Path) -> Iterator[None]:
     with (folder / LOCK).open("x") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def temporary(parent: Path) -> Iterator[Path]:
+    """An empty folder for this block. What killed processes have left beside it is deleted. Raises OSError."""
+    folder = parent / secrets.token_hex(8)
+    try:
+        sweep(parent.glob("*/"))
+        with locked(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def sweep(folders: Iterable[Path]) -> None:

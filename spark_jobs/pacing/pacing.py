@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec.settings import CheckpointSettings
-from spark_jobs.held_folders import locked, sweep
+from spark_jobs.held_folders import temporary
 from spark_jobs.pacing.admission import Admission
 from spark_jobs.pacing.pace import Pace
 from spark_jobs.pacing.schedule import Schedule
@@ -94,10 +92,8 @@ def paced(settings: CheckpointSettings, admission: Admission, *, until_caught_up
     It is at the checkpoint location, which is kept: where others tidy up, the pipeline would read nothing any more.
     """
     schedule = Schedule(0.0, 0.0) if until_caught_up else Schedule(settings.interval_s, settings.min_pause_s)
-    folder = settings.location / "run" / secrets.token_hex(8)
+    runs = settings.location / "run"
     with ExitStack() as held:
-        with naming(folder):
-            sweep(folder.parent.glob("*/"))
-            held.callback(shutil.rmtree, folder, ignore_errors=True)
-            held.enter_context(locked(folder))
+        with naming(runs):
+            folder = held.enter_context(temporary(runs))
         yield Pacing(schedule, admission, folder / "pace.json")

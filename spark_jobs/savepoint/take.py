@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
-from spark_jobs.held_folders import LOCK, locked, sweep
+from spark_jobs.held_folders import LOCK, locked, sweep, temporary
 from spark_jobs.presence import running
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint.manifest import Entry, Manifest
@@ -81,19 +81,14 @@ def take(spec: Spec, into: Path | None = None) -> Taken:
 @contextmanager
 def _pinned(spec: Spec, point: Point) -> Iterator[Mapping[str, Path]]:
     """Spark's files of the checkpoint, by their path in its folder, which stay for this block."""
-    place = spec.checkpoint.location / "pins" / secrets.token_hex(8)
-    try:
-        sweep(place.parent.glob("*"))
-        with locked(place):
-            pins: dict[str, Path] = {}
-            for path in needed(point.spark, point.number):
-                pins[path] = place / path
-                pins[path].parent.mkdir(parents=True, exist_ok=True)
-                _pin(point.spark / path, pins[path])
-            faults.point("savepoint-pinned", point.number)
-            yield pins
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    with temporary(spec.checkpoint.location / "pins") as place:
+        pins: dict[str, Path] = {}
+        for path in needed(point.spark, point.number):
+            pins[path] = place / path
+            pins[path].parent.mkdir(parents=True, exist_ok=True)
+            _pin(point.spark / path, pins[path])
+        faults.point("savepoint-pinned", point.number)
+        yield pins
 
 
 def _pin(source: Path, target: Path) -> None:
