@@ -23,17 +23,18 @@ image: ## build the product's image, and kill it beside Kafka and MySQL in conta
 demo: ## run the example job, kill it in the middle, restart it, and count (SERVICES=docker|native for real servers)
 	@scripts/demo
 
-chaos: ## faults of every kind against a pipeline under load, MINUTES=10 long (SEED=n, LOG=file: taken up again)
+chaos: ## faults of every kind against a pipeline under load, MINUTES=10 long (SEED=n LOG=file: taken up again; FAULTS RATE)
 	@scripts/setup
 	@.venv/bin/python -m integration_tests.chaos run --minutes $(or $(MINUTES),10) --log $(or $(LOG),chaos.jsonl) \
-	  $(if $(SEED),--seed $(SEED))
+	  $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE))
 
 soak: ## thousands of checkpoints at full speed: nothing may grow (CHECKPOINTS=5000, half an hour)
 	@scripts/setup
 	@.venv/bin/python -m integration_tests.soak --checkpoints $(or $(CHECKPOINTS),5000)
 
-bench: ## measure this project beside Flink, Debezium (EOS_PEERS=folder) and Spark alone (up to 45 minutes)
+bench: ## measure this project beside Flink, Debezium (EOS_PEERS=folder) and Spark alone, with tables and a picture (an hour)
 	@scripts/bench compare
+	@scripts/bench report
 
 scale: ## how the cost of a checkpoint grows: the coordinator alone, many partitions, several workers (half an hour)
 	@scripts/setup

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.testing.files import files_in
 from integration_tests.harness.jobs import EXAMPLES, FILES, ROWS, Jobs, write_files
 from integration_tests.harness.oracle import compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
@@ -45,7 +46,7 @@ class _Archived:
         verdict = compare(self.pipeline.workload.expected, self.archived())
         assert verdict.exact, str(verdict)
         assert self.pipeline.head.committed == self.pipeline.head.completed
-        assert not list((self.pipeline.location / "log").iterdir())
+        assert files_in(self.pipeline.location / "log") == []
 
 
 @pytest.fixture

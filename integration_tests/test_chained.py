@@ -73,7 +73,7 @@ def test_a_transaction_that_is_lost_is_written_again(chained: Pipeline, commit: 
         assert len(others) == PARTITIONS - 1
         chained.table.execute(f"XA ROLLBACK {first}")
     else:
-        min((chained.location / "log").glob("*-000000000001-*.segment")).unlink()
+        min((chained.location / "log").rglob("*-000000000001-*.segment")).unlink()
     chained.start().fail("lost", "checkpoint", "eos repair SPEC")
     assert chained.table.count() < 2 * CHECKPOINT_RECORDS
     chained.command("repair", "--yes").succeed()

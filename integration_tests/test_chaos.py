@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
+from subprocess import PIPE
 
 import pandas as pd
+import psutil
 import pytest
 
 from integration_tests.chaos import log as logs
 from integration_tests.chaos import oracle, report
-from integration_tests.chaos.arena import possible_kinds, stack
+from integration_tests.chaos.arena import possible_kinds
+from integration_tests.chaos.clock import Clock
+from integration_tests.chaos.disk import PARTS, Disk
+from integration_tests.chaos.effect import soon
 from integration_tests.chaos.plan import KINDS, VARIANTS, round_of
-from integration_tests.chaos.round import fight
+from integration_tests.harness import session
 from integration_tests.harness.drain import Record
+from integration_tests.harness.link import Link
 from integration_tests.harness.rotation import seed_of_run
+from integration_tests.report import Report
 from integration_tests.services import Services
-from integration_tests.services.postgres_native import Postgres
 
 _RECORDS_PER_S = 400.0
 
@@ -96,6 +108,8 @@ def test_a_log_says_where_to_go_on_and_is_summed_up(tmp_path: Path) -> None:
         "records": 10,
         "duration_s": 60.0,
         "faults": {"driver killed": 2},
+        "without_effect": {"disk full": 1},
+        "made_with": {"rate": 400.0},
         "recoveries": [{"after": ["driver killed"], "s": 1.0}, {"after": ["driver killed"], "s": 3.0}],
         "driver_exits": {"-9": 2},
         "counts": {"the topic": count, "mysql": count},
@@ -111,14 +125,42 @@ def test_a_log_says_where_to_go_on_and_is_summed_up(tmp_path: Path) -> None:
     found = logs.summed(lines)
     assert (found["verdict"], found["records"], found["ok"], found["faults"]) == ("exactly once", 20, 20, 4)
     assert (found["recovery_s"]["p50"], found["recovery_s"]["max"]) == (2.0, 3.0)
+    assert found["faults_by_kind"] == {"driver killed": 4, **dict.fromkeys(set(KINDS) - {"driver killed"}, 0)}
+    assert found["without_effect"] == {"disk full": 2}
     assert found["recovery_s_by_kind"] == {"driver killed": {"p50": 2.0, "max": 3.0}}
     text = report.written(f"a\n{report.BEGIN}\nold\n{report.END}\nb\n", lines)
     assert "old" not in text
     assert "| driver killed | 4 | 2.0 | 3.0 |" in text
+    assert "| two drivers | 0 |  |  |" in text
+    assert "2 more did nothing, and are not counted" in text
     assert "20 records" in text
     broken = {**line, "round": 2, "verdict": "BROKEN", "counts": {"mysql": {**count, "lost": 1}}}
     found = logs.summed([*lines, broken])
     assert (found["verdict"], found["lost"], found["broken"]) == ("BROKEN", 1, ["seed 3, round 2"])
+
+
+def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
+    log = tmp_path / "chaos.jsonl"
+    log.write_text('{"seed": 3, "rou')
+    logs.append(log, logs.broken(3, 0, "lost"))
+    logs.append(log, logs.broken(3, 1, "lost"))
+    assert [line["round"] for line in logs.read(log)] == [0, 1]
+
+
+def test_a_round_that_came_to_no_verdict_is_broken(tmp_path: Path) -> None:
+    log = tmp_path / "chaos.jsonl"
+    logs.append(log, logs.broken(3, 0, "RuntimeError('the disk stays busy')"))
+    assert logs.next_round(logs.read(log), 3) == 1
+    found = logs.summed(logs.read(log))
+    assert (found["verdict"], found["broken"], found["faults"]) == ("BROKEN", ["seed 3, round 0"], 0)
+
+
+def test_rounds_of_one_seed_are_made_with_the_same(tmp_path: Path) -> None:
+    lines = [{**logs.broken(3, 0, "none"), "made_with": {"rate": 400.0}}]
+    assert logs.begun_otherwise(lines, 3, {"rate": 400.0}) is None
+    assert logs.begun_otherwise(lines, 4, {"rate": 800.0}) is None
+    assert logs.begun_otherwise(lines, 3, {"rate": 800.0}) == {"rate": 400.0}
+    assert logs.begun_otherwise([logs.broken(3, 0, "of an earlier version")], 3, {"rate": 400.0}) == {}
 
 
 def test_trials_of_several_systems_are_one_table() -> None:
@@ -138,18 +180,115 @@ def test_trials_of_several_systems_are_one_table() -> None:
     assert "| x, no key | committed | 2 | waits | from scratch | success | 9 | yes | 0 |" in text
 
 
+def test_a_disk_that_is_full_or_forbidden_is_seen(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "disk")
+    if not disk.is_real:
+        pytest.skip(f"{Report.NOT_APPLICABLE}: nobody may mount here")
+    with disk:
+        assert not disk.is_full()
+        disk.fill()
+        assert disk.is_full()
+        disk.free()
+        assert not disk.is_full()
+        for part in PARTS:
+            assert not disk.is_forbidden(part)
+            disk.forbid(part)
+            assert disk.is_forbidden(part)
+            disk.allow(part)
+            assert not disk.is_forbidden(part)
+        assert not list((tmp_path / "disk" / "head").iterdir())
+
+
+def test_a_clock_that_jumps_is_seen(tmp_path: Path) -> None:
+    clock = Clock(tmp_path)
+    if not clock.is_real:
+        pytest.skip(f"{Report.NOT_APPLICABLE}: there is no C compiler")
+    program = "import time; print(time.time(), flush=True); input(); print(time.time(), time.monotonic())"
+    environment = {**os.environ, **clock.environment}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, stdin=PIPE, stdout=PIPE, text=True) as own:
+        assert own.stdin is not None
+        assert own.stdout is not None
+        assert abs(float(own.stdout.readline()) - time.time()) < 60
+        assert clock.is_of(own.pid)
+        assert not clock.is_of(os.getpid())
+        clock.jump(-3600)
+        wall, monotonic = map(float, own.communicate("\n")[0].split())
+    assert abs(wall + 3600 - time.time()) < 60
+    assert abs(monotonic - time.monotonic()) < 60
+
+
+def test_a_process_that_was_ended_or_stopped_is_seen() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=PIPE) as own:
+        process = psutil.Process(own.pid)
+        assert session.lives(process)
+        own.send_signal(signal.SIGSTOP)
+        assert session.is_stopped(process)
+        own.send_signal(signal.SIGCONT)
+        assert soon(lambda: process.status() != psutil.STATUS_STOPPED)
+        own.kill()
+        assert soon(lambda: not session.lives(process))
+        assert not session.is_stopped(process)
+
+
+@pytest.mark.parametrize("disturb", ["cut", "stall", "slow"])
+def test_connections_that_were_disturbed_are_seen(disturb: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, Link("127.0.0.1", server.getsockname()[1]) as link:
+        client = socket.create_connection(("127.0.0.1", link.port))
+        served, _ = server.accept()
+        client.sendall(b"before")
+        assert served.recv(100) == b"before"
+        assert link.disturbed == 0
+        if disturb == "slow":
+            link.bytes_per_s = 1000.0
+            assert link.disturbed == 0  # nothing was on its way
+            served.sendall(bytes(500))
+            assert client.recv(1000)
+        else:
+            getattr(link, disturb)()
+        assert link.disturbed == 1
+        link.restore()
+        assert link.disturbed == 0
+        if disturb == "stall":
+            link.stall()
+            assert link.disturbed == 0  # it carried nothing any more
+            link.restore()
+        client.close()
+        served.close()
+
+
+def test_a_machine_of_ci_can_do_every_kind(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    missing = set(KINDS) - possible_kinds(tmp_path)
+    if missing and not pytestconfig.getoption("--require-all"):
+        pytest.skip(f"{Report.NOT_APPLICABLE}: not possible here: {missing}")
+    assert not missing
+
+
 @pytest.mark.any_server
 @pytest.mark.alone
 @pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("postgres", "_first_run")
-def test_short_rounds(killable: Services, tmp_path: Path) -> None:
-    """Of a seed of its own for each run of CI."""
-    tmp_path.chmod(0o755)
-    seed = seed_of_run() or 0
-    with stack(tmp_path, killable, Postgres()) as held:
-        fought = round_of(seed, 0, 6, possible_kinds(tmp_path))
-        outcome = fight(held, fought, _RECORDS_PER_S, print)
-    print(json.dumps(outcome.facts()))
-    assert outcome.is_exact, outcome.facts()
-    assert sum(len(each.faults) for each in outcome.done) == 6
-    assert outcome.counts["the topic"].ok == outcome.records > 1000
+def test_a_short_round(killable: Services, tmp_path: Path) -> None:
+    """By the command, of a seed of its own for each run of CI."""
+    log = tmp_path / "chaos.jsonl"
+    options = [
+        "--minutes=0",
+        "--faults=6",
+        f"--rate={_RECORDS_PER_S:g}",
+        f"--seed={seed_of_run() or 0}",
+        f"--log={log}",
+    ]
+    command = [sys.executable, "-m", "integration_tests.chaos", "run", f"--kind={killable.kind}", *options]
+    done = subprocess.run(command, stdout=PIPE, text=True, check=False)
+    print(log.read_text())
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["verdict"]) == (0, "exactly once"), found
+    assert found["faults"] + sum(found["without_effect"].values()) == 6
+    assert found["faults"] >= 4
+    assert found["ok"] == found["records"] > 1000
+    (line,) = logs.read(log)
+    assert line["made_with"] == {
+        "faults": 6,
+        "rate": _RECORDS_PER_S,
+        "kinds": sorted(KINDS),
+        "server": str(killable.database),
+    }

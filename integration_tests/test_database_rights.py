@@ -2,91 +2,76 @@
 
 from __future__ import annotations
 
+import copy
 import re
-import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-import sqlalchemy
 
+from connectors.contracts import Sink
 from connectors.log.place import LogPlace
 from connectors.sql.head import SqlHead
-from connectors.testing.life import Life
+from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.postgres.sink import PostgresSink
+from connectors.testing.life import Life, new_incarnation
 from connectors.testing.rows import rows
 from connectors.testing.target import schema_for
-from integration_tests.harness import typed
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.command_line import CommandLine
+from integration_tests.harness.oracle import PostgresTable, SinkTable
+from integration_tests.harness.pipeline import PARTITIONS, TABLE, Pipeline
+from integration_tests.harness.tenant import Right, Tenant, rights
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
-from twophase.errors import ConnectorError, HeadAccessError
+from integration_tests.test_postgres_pipeline import PostgresPipeline
+from twophase.errors import ConnectorError, HeadAccessError, HeadError, TargetError
 
-_PAGES = {"mysql": "Rights in MySQL and MariaDB", "postgresql": "Rights in PostgreSQL"}
+_FIRST = {"mysql": ["every sink", "a table that is there"], "postgresql": ["the administrator", "every sink"]}
 _VARIANTS = {"two-phase": [], "write-ahead-log": [], "upsert": ["upsert"]}
+_MAKING = "create: if-missing, evolve: add-columns"
 _KINDS = [pytest.param("mysql"), pytest.param("postgresql", marks=pytest.mark.any_server)]
-
-
-class Tenant:
-    """A user with rights of the docs in a database of this test's own; the page's names stand for it."""
-
-    def __init__(self, kind: str, database: str, admin_url: str, product: str) -> None:
-        self.kind = kind
-        self.database = sqlalchemy.make_url(database).database or ""
-        self.name = f"u{secrets.token_hex(4)}"
-        self._admin = sqlalchemy.make_url(admin_url).set(database=self.database)
-        url = sqlalchemy.make_url(database).set(username=self.name, password="sesame-7-street")
-        self.url = url.render_as_string(hide_password=False)
-        self.two_phase = ["two-phase on MySQL"] if product == "MySQL" else []
-        self.first = ["the administrator", "every sink"] if kind == "postgresql" else ["every sink"]
-
-    def statements(self, *titles: str) -> list[str]:
-        """Of the docs, with this test's names in the place of theirs."""
-        text = "".join(typed.block("security.md", _PAGES[self.kind], title, "sql") for title in titles)
-        text = re.sub(r"^--.*\n", "", text, flags=re.MULTILINE)
-        named = (("shop", self.database), ("writer", self.name), ("orders", "compliance"))
-        for name, own in named:
-            text = re.sub(rf"\b{name}\b", own, text)
-        return [each.strip() for each in text.split(";") if each.strip()]
-
-    def execute(self, *statements: str) -> None:
-        """As an administrator."""
-        engine = sqlalchemy.create_engine(self._admin, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            for statement in statements:
-                connection.execute(sqlalchemy.text(statement))
-
-    def target(self, commit: str, folder: Path) -> DatabaseTarget:
-        """A table, written to by this user."""
-        kind = MySqlTarget if self.kind == "mysql" else PostgresTarget
-        log = None if commit == "two-phase" else LogPlace(folder / "log", slots=2)
-        admin = self._admin.render_as_string(hide_password=False)
-        made = kind(admin, log, keyed=commit == "upsert")
-        made.url = self.url
-        return made
+_RECORDS = 700
 
 
 @pytest.fixture(params=_KINDS)
 def tenant(request: pytest.FixtureRequest, services: Services) -> Iterator[Tenant]:
     if request.param == "mysql":
         database = request.getfixturevalue("database")
-        made = Tenant("mysql", database, services.admin_database_url, services.database.name)
+        made = Tenant("mysql", database, services.admin_database_url, services.database.name, "compliance")
         yield made
         made.execute(f"DROP USER IF EXISTS {made.name}")
     else:
         postgres: Postgres = request.getfixturevalue("postgres")
         database = request.getfixturevalue("postgres_database")
-        made = Tenant("postgresql", database, postgres.admin_url, "PostgreSQL")
+        made = Tenant("postgresql", database, postgres.admin_url, "PostgreSQL", "compliance")
         made.execute(f"REVOKE ALL ON DATABASE {made.database} FROM PUBLIC", "REVOKE ALL ON SCHEMA public FROM PUBLIC")
         yield made
         made.execute(f"DROP OWNED BY {made.name}", f"DROP ROLE {made.name}")
 
 
-def live(target: DatabaseTarget) -> Counter[tuple[int, str | None]]:
+def target_of(tenant: Tenant, commit: str, folder: Path, *, keyed: bool) -> DatabaseTarget:
+    """A table, written to by this user."""
+    kind = MySqlTarget if tenant.kind == "mysql" else PostgresTarget
+    made = kind(tenant.admin_url, None, keyed=keyed)
+    made.url = tenant.url
+    return variant(made, commit, folder)
+
+
+def variant(target: DatabaseTarget, commit: str, folder: Path) -> DatabaseTarget:
+    """The same table, written to in this way."""
+    other = copy.copy(target)
+    other.log = None if commit == "two-phase" else LogPlace(folder / commit, slots=2)
+    other.keyed = commit == "upsert"
+    return other
+
+
+def live(target: DatabaseTarget, incarnation: str) -> None:
     """All that a driver and its tasks do: start, write, leave something, start again, repair, write directly, end."""
-    findings = target.sink("target").check(schema_for(target), 2)
-    assert [each for each in findings if each.fatal and not each.ok] == []
-    life = Life(target)
+    life = Life(target, incarnation=incarnation)
     life.start()
     try:
         life.checkpoint(0, rows(0, 10), rows(10, 20))
@@ -102,36 +87,30 @@ def live(target: DatabaseTarget) -> Counter[tuple[int, str | None]]:
         if not target.keyed:
             life.write_directly(scope, *rows(30, 35))
         life.committer.revoke(scope)
+        life.committer.prune(incarnation, 1)
     finally:
         life.close()
-    return target.rows()
+    assert target.rows() == Counter([*rows(0, 30), *([] if target.keyed else rows(30, 35)), *rows(40, 45)])
 
 
 @pytest.mark.parametrize("commit", _VARIANTS)
 def test_the_rights_of_the_docs_are_enough(tenant: Tenant, commit: str, tmp_path: Path) -> None:
-    target = tenant.target(commit, tmp_path)
-    more = tenant.two_phase if commit == "two-phase" else _VARIANTS[commit]
-    tenant.execute(*tenant.statements(*tenant.first, *more))
-    found = live(target)
-    expected = Counter([*rows(0, 30), *([] if target.keyed else rows(30, 35)), *rows(40, 45)])
-    assert found == expected
+    target = target_of(tenant, commit, tmp_path, keyed=commit == "upsert")
+    tenant.grant(*_FIRST[tenant.kind], *(tenant.two_phase if commit == "two-phase" else _VARIANTS[commit]))
+    findings = target.sink("target").check(schema_for(target), 2)
+    assert [each for each in findings if each.fatal and not each.ok] == []
+    live(target, new_incarnation())
 
 
-def test_the_rights_of_the_docs_are_enough_for_head(tenant: Tenant) -> None:
-    if tenant.kind == "postgresql":
-        tenant.execute(f"CREATE ROLE {tenant.name} LOGIN PASSWORD 'sesame-7-street'")
-    else:
-        tenant.execute(f"CREATE USER {tenant.name} IDENTIFIED BY 'sesame-7-street'")
-    with pytest.raises(HeadAccessError, match=r"denied") as failure:
-        SqlHead(tenant.url, "orders").read()
-    assert "docs/security.md" in failure.value.remedy or tenant.kind == "postgresql"
-    tenant.execute(*tenant.statements("checkpoint.head"))
+def keep(tenant: Tenant) -> None:
+    """All that is done with a head."""
     head = SqlHead(tenant.url, "orders")
     assert head.read() is None
     assert head.swap(0, b"first")
     assert head.swap(1, b"second")
     head.put_record("a", b"content")
     assert head.shelf("requests").put("stop", b"now")
+    assert head.shelf("requests").get("stop") == b"now"
     assert head.get_record("a") == b"content"
     head.delete_record("a")
     head.shelf("requests").delete("stop")
@@ -139,19 +118,135 @@ def test_the_rights_of_the_docs_are_enough_for_head(tenant: Tenant) -> None:
     head.close()
 
 
-@pytest.mark.parametrize("commit", ["two-phase", "upsert"])
-def test_no_right_of_the_docs_is_superfluous(tenant: Tenant, commit: str, tmp_path: Path) -> None:
-    """Without any one of them something does not work, and says so with its reason; nothing is written."""
-    target = tenant.target(commit, tmp_path)
-    more = tenant.two_phase if commit == "two-phase" else _VARIANTS[commit]
-    statements = tenant.statements(*tenant.first, *more)
-    tenant.execute(*statements)
-    grants = [each for each in statements if each.startswith("GRANT") and not re.search(r"\beos_[a-z]+\b", each)]
-    assert grants
-    for grant in grants:
-        tenant.execute(re.sub(r"^GRANT (.*) TO (\w+)$", r"REVOKE \1 FROM \2", grant, flags=re.DOTALL))
-        with pytest.raises((ConnectorError, AssertionError)):
-            live(target)
-        assert target.rows() == Counter(), grant
-        tenant.execute(grant)
-    assert live(target)
+def test_the_rights_of_the_docs_are_enough_for_head_and_each_is_needed(tenant: Tenant) -> None:
+    tenant.execute(tenant.statements(*_FIRST[tenant.kind])[0])
+    with pytest.raises(HeadAccessError, match=r"denied") as failure:
+        SqlHead(tenant.url, "orders").read()
+    assert "docs/security.md" in failure.value.remedy or tenant.kind == "postgresql"
+    granted = tenant.grant("checkpoint.head")
+    keep(tenant)
+
+    def refused() -> str:
+        tenant.empty("eos_head", "eos_record", "eos_request")
+        return refusal(lambda: keep(tenant))
+
+    assert useless(tenant, granted, refused) == []
+
+
+def test_no_right_of_the_docs_is_superfluous(tenant: Tenant, tmp_path: Path) -> None:
+    """Without any one of them some variant does not work, and says so with its reason."""
+    target = target_of(tenant, "upsert", tmp_path, keyed=True)
+    granted = tenant.grant(*_FIRST[tenant.kind], *tenant.two_phase, "upsert")
+    table = (SinkTable if tenant.kind == "mysql" else PostgresTable)(tenant.admin_url, tenant.table)
+
+    def refused() -> str:
+        return next(filter(None, map(refused_by, _VARIANTS)), "")
+
+    def refused_by(commit: str) -> str:
+        tenant.empty("eos_claim", "eos_witness", "eos_permit", "eos_slot")
+        table.execute(f"DELETE FROM {tenant.table}")
+        incarnation = new_incarnation()
+        try:
+            return refusal(lambda: live(variant(target, commit, tmp_path / incarnation), incarnation))
+        finally:
+            table.roll_back(incarnation)
+
+    assert useless(tenant, granted, refused) == []
+
+
+def useless(tenant: Tenant, granted: list[str], refused: Callable[[], str]) -> list[Right]:
+    """Those without which nothing is refused. With all of them nothing is, either."""
+    assert rights(granted)
+    found = []
+    for right in rights(granted):
+        tenant.execute(right.revoked)
+        why = refused()
+        if not why:
+            found.append(right)
+        else:
+            assert re.search(r"denied|lacks|no schema", why), f"{right}: {why}"
+        tenant.execute(*granted)
+    assert refused() == ""
+    return found
+
+
+def refusal(act: Callable[[], None]) -> str:
+    """Why it does not work; empty if it does."""
+    try:
+        act()
+    except (ConnectorError, HeadError) as error:
+        return str(error)
+    return ""
+
+
+_NARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), ("word", pa.string())])
+_WIDE = pa.schema([*_NARROW, ("payload", pa.string())])
+
+
+def making(tenant: Tenant, *, evolve: bool = False) -> Sink:
+    """A sink that makes its table."""
+    kind = MySqlSink if tenant.kind == "mysql" else PostgresSink
+    return kind("target", tenant.url, tenant.table, create=True, evolve=evolve)
+
+
+def test_tables_are_made_and_widened_by_the_rights_for_it_alone(tenant: Tenant) -> None:
+    """A table that is there takes no more than its owner, or ALTER."""
+    if tenant.kind == "mysql":
+        create, alter, _ = rights(tenant.grant("every sink", _MAKING)[-1:])
+        for right, sink, schema in ((create, making(tenant), _NARROW), (alter, making(tenant, evolve=True), _WIDE)):
+            tenant.execute(right.revoked)
+            with pytest.raises(TargetError, match="denied"):
+                sink.open(schema)
+            tenant.grant(_MAKING)
+            sink.open(schema)
+        return
+    *_, create = rights(tenant.grant(_MAKING))
+    tenant.execute(create.revoked)
+    with pytest.raises(TargetError, match="permission denied for schema"):
+        making(tenant).open(_NARROW)
+    tenant.execute(f"CREATE TABLE {tenant.table} (id BIGINT NOT NULL, word TEXT)")
+    with pytest.raises(TargetError, match="must be owner"):
+        making(tenant, evolve=True).open(_WIDE)
+    tenant.execute(*tenant.statements("evolve: add-columns, of a table that is there"))
+    making(tenant, evolve=True).open(_WIDE)
+
+
+@pytest.fixture
+def pipeline(tenant: Tenant, services: Services, topic: TopicFactory, tmp_path: Path) -> Iterator[Pipeline]:
+    """By this user, with head in the same database; its table is seen by an administrator."""
+    tenant.table = TABLE
+    kind = Pipeline if tenant.kind == "mysql" else PostgresPipeline
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    with kind(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), tenant.admin_url) as made:
+        made.environment["SINK_URL"] = tenant.url
+        made.spec["checkpoint"]["head"] = "${env:SINK_URL}"
+        yield made
+
+
+@pytest.mark.in_turns
+@pytest.mark.timeout(600)
+def test_a_pipeline_with_the_rights_of_the_docs_and_no_others(
+    tenant: Tenant, pipeline: Pipeline, eos: CommandLine
+) -> None:
+    """It makes its table and widens it; and `eos doctor` finds all well. CREATE can go after the first start."""
+    more = ["every sink", *tenant.two_phase, "checkpoint.head"] if tenant.kind == "mysql" else []
+    granted = rights(tenant.grant(*more, _MAKING))
+    (step,), (sink,) = pipeline.spec["transforms"], pipeline.spec["sinks"]
+    whole = step["sql"]
+    step["sql"] = whole.replace(", payload", "")
+    sink["create"] = "if-missing"
+    found = eos.run(["doctor", str(pipeline.write_spec())], pipeline.environment)
+    assert found.code == 0, found.output
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    assert pipeline.shown.count() == _RECORDS
+    tenant.execute(*(each.revoked for each in granted if each.privilege == "CREATE"))
+    step["sql"] = whole
+    sink["evolve"] = "add-columns"
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    rows = pipeline.shown.rows()
+    assert Counter(row[:2] for row in rows.elements()) == Counter(row[:2] for row in pipeline.workload.expected)
+    assert sum(row in pipeline.workload.expected for row in rows) == _RECORDS
+    assert rows.total() == 2 * _RECORDS

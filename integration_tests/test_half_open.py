@@ -1,10 +1,18 @@
-"""Connections to brokers that die without a word: waited for once, not once for each client that has one."""
+"""Connections that die without a word, although something between still acknowledges what it no longer carries.
+
+Those to brokers are waited for once, not once for each client that has one; those to PostgreSQL as long as it works.
+"""
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import cast
 
 import pytest
 
@@ -16,8 +24,16 @@ from connectors.kafka.sink.markers import Markers, partition_of_marker
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import ensure_markers
+from connectors.sql.head import SqlHead
+from connectors.sql.postgres import patience
+from connectors.sql.postgres.engine import Session
+from connectors.sql.postgres.errors import ServerError
+from connectors.sql.postgres.serverside import ServerSide
 from integration_tests.chaos.brokers import Brokers
-from twophase.errors import SourceError
+from integration_tests.chaos.servers import link_to, through
+from integration_tests.harness.link import Link
+from integration_tests.services.postgres_native import Postgres
+from twophase.errors import HeadUnknownError, SourceError
 from twophase.values import OffsetRange
 
 _QUICK_S = 5.0
@@ -80,3 +96,106 @@ def test_a_transaction_goes_on_over_new_connections(brokers: Brokers) -> None:
         producer.commit(_KEY, partition_of_marker(_KEY), {"applied": applied})
     found = Markers(replace(place.connection, group_id="eos-half-open-after"), place.markers).markers([_KEY])
     assert found[_KEY].applied == 1
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "NOTICED_S", 1.0)
+    monkeypatch.setattr(patience, "ASK_AGAIN_S", 0.5)
+    monkeypatch.setattr(patience, "WAITING_S", 3.0)
+    monkeypatch.setattr(patience, "UNKNOWN_S", 4.0)
+
+
+@pytest.fixture
+def link(postgres: Postgres) -> Iterator[Link]:
+    with link_to(postgres.url) as link:
+        yield link
+
+
+@pytest.fixture
+def session(postgres_database: str, link: Link, impatient: None) -> Iterator[Session]:
+    del impatient
+    with Session(through(postgres_database, link)) as session:
+        yield session
+
+
+def _gives_up(session: Session, act: Callable[[], object], words: str) -> float:
+    """How long it took."""
+    began_s = time.monotonic()
+    with pytest.raises(ServerError, match=words) as caught:
+        act()
+    assert caught.value.disconnected
+    assert session.driver.closed
+    return time.monotonic() - began_s
+
+
+def test_postgres_is_waited_for_as_long_as_it_works(session: Session) -> None:
+    assert session.execute("SELECT 1 FROM pg_sleep(6)") == [(1,)]
+
+
+def test_a_statement_that_postgres_never_got_is_given_up(session: Session, link: Link) -> None:
+    link.stall()
+    link.restore()  # for the one that asks
+    words = "no answer for .* s, and the server works on none"
+    assert 1.0 < _gives_up(session, lambda: session.execute("SELECT 1"), words) < 1.0 + _QUICK_S
+
+
+def test_an_answer_of_postgres_that_never_came_is_given_up(session: Session, link: Link) -> None:
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(
+            _gives_up, session, lambda: session.execute("SELECT 1 FROM pg_sleep(3)"), "the server works on none"
+        )
+        time.sleep(0.5)
+        link.stall()
+        link.restore()
+        assert 3.0 < waiting.result() < 3.0 + 1.0 + _QUICK_S
+
+
+def test_postgres_that_cannot_be_asked_is_given_up_later(session: Session, link: Link) -> None:
+    session.driver.aside = replace(cast("ServerSide", session.driver.aside), server_began=datetime.now(UTC))
+    link.stall()
+    link.restore()
+    assert 4.0 < _gives_up(session, lambda: session.execute("SELECT 1"), "nobody says") < 4.0 + _QUICK_S
+
+
+def test_rows_that_postgres_never_got_are_given_up_later_and_lock_nothing(
+    session: Session, postgres_database: str, link: Link
+) -> None:
+    table = f"numbers_{secrets.token_hex(4)}"
+    session.execute(f"CREATE TABLE {table} (n BIGINT)")
+
+    def rows() -> Iterator[memoryview]:
+        """The server waits for more, as it does of one that sends slowly."""
+        yield memoryview(b"1\n")
+        link.stall()
+        link.restore()
+        yield memoryview(b"2\n")
+
+    copy = partial(session.copy, f"COPY {table} FROM STDIN", cast("list[memoryview]", rows()))
+    assert 3.0 < _gives_up(session, copy, "the server waits") < 3.0 + _QUICK_S
+    with Session(postgres_database) as other:
+        other.execute(f"DROP TABLE {table}")  # waits for a lock no longer than lock_timeout
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_swap_whose_answer_never_came_is_in_doubt_and_locks_nothing(postgres_database: str, link: Link) -> None:
+    pipeline = f"half-open-{secrets.token_hex(4)}"
+    head = SqlHead(through(postgres_database, link), pipeline)
+    assert head.swap(0, b"first")
+    with Session(postgres_database) as other, ThreadPoolExecutor() as threads:
+        other.execute("BEGIN")
+        other.execute("SELECT 1 FROM eos_head WHERE pipeline = %s FOR UPDATE", pipeline)
+        swapping = threads.submit(head.swap, 1, b"second")
+        time.sleep(1)
+        link.stall()
+        link.restore()
+        other.execute("ROLLBACK")
+        began_s = time.monotonic()
+        with pytest.raises(HeadUnknownError, match="works on none"):
+            swapping.result()
+    found = head.read()
+    assert found is not None
+    assert (found.version, found.value) == (1, b"first")
+    assert head.swap(1, b"third")
+    assert time.monotonic() - began_s < 2 * _QUICK_S
+    head.close()

@@ -17,6 +17,7 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
+from connectors.testing.files import files_in
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
@@ -63,7 +64,7 @@ class KafkaPipeline(Pipeline):
 
     def prepared(self) -> list[str]:
         """See Pipeline: segments that nobody has applied."""
-        return [file.name for file in (self.location / "log").iterdir()]
+        return [file.name for file in files_in(self.location / "log")]
 
     def close(self) -> None:
         """See Pipeline."""

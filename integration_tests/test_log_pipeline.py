@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from connectors.testing.files import files_in
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
 
@@ -28,7 +29,7 @@ def assert_exact(pipeline: Pipeline) -> None:
     pipeline.assert_exact(at_least=_RECORDS)
     slots = pipeline.table.execute("SELECT slot, checkpoint_id FROM eos_slot ORDER BY slot")
     assert slots == [(slot, pipeline.head.committed) for slot in range(len(slots))]
-    assert not list((pipeline.location / "log").iterdir())
+    assert files_in(pipeline.location / "log") == []
 
 
 @pytest.mark.timeout(600)

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from connectors.testing.files import files_in
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.oracle import compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
@@ -51,8 +52,7 @@ class SinksPipeline(Pipeline):
             assert verdict.exact, f"{target.entry['name']}: {verdict}"
             assert verdict.in_sink > 0
             assert target.left(self.head.incarnation) == []
-        log = self.location / "log"
-        assert not log.exists() or not list(log.iterdir())
+        assert files_in(self.location / "log") == []
 
     def close(self) -> None:
         """See Pipeline."""

@@ -27,7 +27,7 @@ def _killed_with_checkpoint_1_decided(pipeline: Pipeline) -> None:
 
 
 def _segments(pipeline: Pipeline) -> list[Path]:
-    return sorted((pipeline.location / "log").glob("*-000000000001-*.segment"))
+    return sorted((pipeline.location / "log").rglob("*-000000000001-*.segment"))
 
 
 def _run(commands: CommandLine, pipeline: Pipeline, *arguments: str) -> tuple[int, dict[str, Any]]:

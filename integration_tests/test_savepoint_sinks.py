@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.sql.head import SqlHead
+from connectors.testing.files import files_in
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.drain import drained_rows
@@ -64,7 +65,7 @@ class Spread(Pipeline):
 
     def prepared(self) -> list[str]:
         """See Pipeline: in the table's server, and segments that no message was made of."""
-        waiting = (path.name for path in (self.location / "log").glob("*"))
+        waiting = (path.name for path in files_in(self.location / "log"))
         return [*super().prepared(), *waiting]
 
     def assert_exact(self, at_least: int) -> None:

@@ -17,7 +17,7 @@ from spark_jobs.class_archive import archive_options
 from spark_jobs.java import COMPILE_FAST, collector_options, logging_options
 from spark_jobs.local_dir import local_dir
 from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
-from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED
+from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches
 from spark_jobs.shipping import pack
 from spark_jobs.spark_home import spark_home
 from spark_jobs.submitted import is_submitted
@@ -56,7 +56,8 @@ def spark_session(
     shipped = [] if is_local(master) else [str(pack(spec))]
     modules = [str(spec.folder), *shipped]
     own = {} if runs else local_dir(master, os.environ)
-    conf = {**DEFAULTS, **own, **more, **(LOOPBACK if is_loopback(master) else {}), **spec.spark.conf, **REQUIRED}
+    near = LOOPBACK if is_loopback(master) else {}
+    conf = {**DEFAULTS, **kept_batches(spec), **own, **more, **near, **spec.spark.conf, **REQUIRED}
     if not runs:
         _inherit(modules, loopback=is_loopback(master))
         conf["spark.driver.extraJavaOptions"] = _java_options(

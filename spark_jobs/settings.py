@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+from connectors.spec import Spec
 
 REQUIRED: Final = {
     "spark.speculation": "false",  # R5
@@ -25,3 +28,14 @@ DEFAULTS: Final = {
 }
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Where master and workers are on this machine."""
+
+_KEPT: Final = 100  # batches, of Spark's own accord
+
+
+def kept_batches(spec: Spec) -> Mapping[str, str]:
+    """Spark's files reach back to before all that a sink may be behind by, for `eos repair`; at least as far as Spark's
+    own accord."""
+    if spec.checkpoint.at_least_once:
+        return {}  # no row waits
+    behind = max((each.max_backlog.checkpoints for each in spec.outputs if each.max_backlog), default=0)
+    return {"spark.sql.streaming.minBatchesToRetain": str(behind + _KEPT)} if behind else {}

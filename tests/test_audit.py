@@ -33,9 +33,9 @@ BAD = {"name": "c", "version": "2", "vulns": [{"id": "CVE-1", "fix_versions": ["
         ([CLEAN, OWN], 0, 0, "nothing is known against 1 packages"),
         ([CLEAN, BAD], 1, 1, "c 2: CVE-1, repaired in 3"),
         ([BAD, SKIPPED], 1, 1, "c 2: CVE-1"),
-        ([SKIPPED, OWN], 0, 2, "NOT ONE package"),
-        ([CLEAN, SKIPPED], 0, 2, "only 1 of 2 packages"),
-        ([], 0, 2, "NOT ONE package"),
+        ([SKIPPED, OWN], 0, 2, "NOTHING WAS CHECKED"),
+        ([CLEAN, SKIPPED], 0, 2, "only 1 of 2 packages were asked about"),
+        ([], 0, 2, "NOTHING WAS CHECKED"),
     ],
 )
 def test_what_was_not_asked_about_is_not_called_clean(

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from integration_tests.bench.command_line import parser
-from integration_tests.bench.comparison import chart, processes, report, results, tables
+from integration_tests.bench.comparison import chart, goals, processes, report, results, tables
 from integration_tests.bench.comparison.plan import Plan
 from integration_tests.bench.comparison.results import COLD, LATENCY, WARM, Machine, Result
 from integration_tests.bench.comparison.statistics import medians, percentile, ratios
 from integration_tests.bench.comparison.systems import systems, without
 
-PAGE = (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text()
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "benchmarks.md").read_text()
 RATE = "rows_per_s_from_first_read"
 MACHINE = Machine("2026-11-22", 2, 24, "Apache Kafka 4.3.0", "MySQL 9.7.4", "docker")
 
@@ -103,11 +101,47 @@ def test_the_tables_have_what_was_measured_and_say_what_failed() -> None:
     page = tables.page(systems(), [MACHINE, MACHINE], RUNS)
     assert page.count("2026-11-22: 2 cores, 24 GiB") == 1
     assert "### 1,000,000 records, median of 3 rounds" in page
-    assert "| eos, two-phase | exactly-once |  | 160 | 0.80 |  | 233,066 |" in page
+    assert "| eos, two-phase | exactly-once |  | 160 | 0.80 |  |  | 233,066 | 2,330.66 |  |" in page
     assert "| eos, two-phase | exactly-once |  | 30.0 |" in page
     assert "| eos, two-phase | exactly-once | 210 |  | 481 |  |  |" in page
+    assert "### Latency, one round" in page
     assert "1 of 10 runs were disturbed" in page
     assert "Failed: Flink, XA, cold, 1,000,000 records, round 2." in page
+
+
+def test_goals_are_looked_at_in_rounds_and_bold_where_they_are_reached() -> None:
+    name = "rows_per_s_first_to_all_visible"
+    runs = [
+        Result(system, COLD, 3_000_000, number, {name: rate, "cpu_s_per_million_system": cpu})
+        for system, cpu, rates in (
+            ("raw", 1.0, (100.0, 400.0, 200.0)),
+            ("eos-two-phase", 5.0, (90.0, 300.0, 190.0)),
+            ("eos-alo", 1.0, (100.0, 300.0, 200.0)),
+            ("flink-xa", 4.0, (90.0, 150.0, 100.0)),
+            ("debezium-insert", 10.0, (1.0, 1.0, 1.0)),
+        )
+        for number, rate in enumerate(rates, 1)
+    ]
+    waits = [Result("eos-two-phase", LATENCY, 120_004, 1, {"ms_p50": 291.0, "ms_p99": 402.4})]
+    head, *lines = goals.lines([*runs, *waits])
+    assert head[2:] == ["3,000,000 records", "2,000 records a second"]
+    assert [line[0] for line in lines] == [
+        "0.9 of the limit",
+        "1.5 of Flink, XA",
+        "290 ms",
+        "530 ms",
+        "0.97 of at-least-once",
+        "less CPU than each of the others",
+    ]
+    assert [line[2:] for line in lines] == [
+        ["**0.90**", ""],
+        ["**1.90**", ""],
+        ["", "291 ms"],
+        ["", "**402 ms**"],
+        ["0.95", ""],
+        ["1.25", ""],
+    ]
+    assert goals.lines([]) == []
 
 
 def test_the_picture_names_every_system_and_is_the_same_each_time() -> None:
@@ -137,10 +171,9 @@ def test_the_report_takes_the_place_of_the_last_one(tmp_path: Path) -> None:
         report.report(systems(), [tmp_path / "run.jsonl"], docs)
 
 
-@pytest.mark.parametrize("line", re.findall(r"^`?scripts/bench (.+?)(?:`|#|$)", PAGE, re.MULTILINE))
-def test_the_commands_of_the_page_are_understood(line: str) -> None:
-    parser().parse_args(shlex.split(line))
-
-
-def test_the_page_has_a_place_for_the_report() -> None:
-    assert report.replaced(PAGE, "figures").count("figures\n\n<!-- end") == 1
+def test_the_tables_of_the_page_are_made_from_the_lines_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    docs = report.Docs(tmp_path / "benchmarks.md", tmp_path / "images" / "comparison.svg")
+    docs.page.write_text(report.replaced(PAGE, "figures"))
+    report.report(systems(), sorted((DOCS / "benchmarks").glob("*.jsonl")), docs)
+    assert docs.page.read_text() == PAGE

@@ -14,6 +14,7 @@ from connectors.log.segments import committable, segment_name
 from connectors.spec import load_spec
 from spark_jobs import repairing
 from spark_jobs.cli import output, run_command_line
+from spark_jobs.settings import kept_batches
 from tests.test_cli_status import INCARNATION, SPEC, record, store
 from twophase.codec import encode_head, encode_record, sha256_of
 from twophase.head_value import HeadValue, RecordRef
@@ -133,3 +134,11 @@ def test_the_history_tells(spec: Path, capsys: pytest.CaptureFixture[str]) -> No
     output.out.as_json = False
     assert run_command_line(["status", str(spec)]) == 0
     assert "committed, repaired" in capsys.readouterr().out
+
+
+def test_state_is_kept_from_before_all_that_a_sink_may_be_behind_by(spec: Path) -> None:
+    assert kept_batches(load_spec(spec, {})) == {}  # Spark's own hundred are enough
+    spec.write_text(SPEC.replace("log}", "log, max_backlog: {checkpoints: 500}}"))
+    assert kept_batches(load_spec(spec, {})) == {"spark.sql.streaming.minBatchesToRetain": "600"}
+    spec.write_text(spec.read_text().replace("{location: state}", "{location: state, mode: at-least-once}"))
+    assert kept_batches(load_spec(spec, {})) == {}

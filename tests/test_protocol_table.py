@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.model import lives
-from tests.model.variants import VARIANTS
+from tests.model import lives, repair, rescale
+from tests.model.variants import BEHIND, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.tampering import TAMPERINGS
 
@@ -48,8 +48,12 @@ def test_what_its_row_names_exists(history: str) -> None:
         assert rest in known, f"{history}: there is no {name}"
 
 
+def test_what_keeps_a_rule_outside_of_the_coordinator_exists() -> None:
+    assert set(NOT_OF_THE_COORDINATOR.values()) <= _tests()
+
+
 def test_a_mutant_that_cites_a_history_stands_in_its_row() -> None:
     rows = _rows()
-    for name in {*MUTANTS, *VARIANTS, *lives.VARIANTS}:
+    for name in {*MUTANTS, *VARIANTS, *BEHIND, *lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS}:
         for history in re.findall(r"\((H\d+)\)", name):
             assert f"`mutant: {name}`" in rows[history][3], f"{name} is missing in the row of {history}"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_jobs.batch import ended_after
 from spark_jobs.control import StopControl, StopRequestedError
+from spark_jobs.deadline import ended_after
 
 
 @dataclass

@@ -90,7 +90,7 @@ def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> 
 
     spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0))
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7))
-    pipeline = SimpleNamespace(flow=None, stateful=False, letters=None, chain=None)
+    pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chain=None)
     pacing = SimpleNamespace(checkpoint=nullcontext)
     context = SimpleNamespace(getLocalProperty=str)
     frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))

@@ -15,6 +15,7 @@ from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import SqliteStore
+from connectors.testing.files import files_in
 from twophase.errors import (
     BadRowError,
     FencedError,
@@ -58,7 +59,7 @@ class World:
     @property
     def files(self) -> list[str]:
         log = self.folder / "log"
-        return sorted(path.name for path in log.iterdir()) if log.exists() else []
+        return [str(path.relative_to(log)) for path in files_in(log)]
 
     def execute(self, statement: str) -> list[tuple[object, ...]]:
         connection = sqlite3.connect(self.database)
@@ -80,6 +81,12 @@ class World:
         if ids:
             writer.write(rows(*ids))
         return writer.prepare()
+
+    def flat(self, committable: Committable) -> Committable:
+        """As earlier versions laid its segment."""
+        name = committable.data["segment"]
+        (self.folder / "log" / name).rename(self.folder / "log" / Path(name).name)
+        return replace(committable, data={**committable.data, "segment": Path(name).name})
 
     def driver(self, epoch: int = 1, incarnation: str = ME) -> LogCommitter:
         committer = self.sink.committer("orders")
@@ -174,6 +181,16 @@ def test_a_sink_that_joins_later_starts_where_it_is_first_permitted(world: World
     assert run(committer, 11, world.prepare(11, 1)) == [COMMITTED]
     assert committer.inspect(ME, ()).highest_witness == 11
     assert run(committer, 12, world.prepare(12, 2)) == [COMMITTED]
+
+
+def test_the_driver_has_made_the_folder_in_the_log_before_tasks_write(world: World) -> None:
+    committer, folder = world.driver(), world.folder / "log" / ME / sink_key("warehouse")
+    assert not folder.exists()
+    committer.permit(Scope(ME, 1, 0))
+    assert folder.is_dir()
+    folder.rmdir()  # as it is where a log was restored without it
+    committer.permit_again(Scope(ME, 1, 0))
+    assert folder.is_dir()
 
 
 def test_a_database_that_was_replaced_is_noticed(world: World) -> None:
@@ -283,6 +300,24 @@ def test_a_damaged_segment_can_be_listed_and_aborted(world: World) -> None:
     assert "cut off" in listed.description
     committer.abort([listed])
     assert committer.prepared(ME) == []
+
+
+def test_what_an_earlier_version_wrote_side_by_side_is_found_by_the_next_start(world: World) -> None:
+    """Its segments lay in no folder: decided ones are applied where they are, the others are given up."""
+    applied, waiting, left = (world.flat(world.prepare(number, 10 + number)) for number in range(3))
+    begun = world.folder / "log" / f".{left.data['segment']}.00000000.unfinished"
+    begun.touch()
+    older = world.driver()
+    assert run(older, 0, applied) == [COMMITTED]
+    assert run(older, 1, waiting) == [COMMITTED]
+    older.close()
+    assert len(world.files) == 4, "a checkpoint looks nowhere but in its sink's folder"
+    committer = world.driver(epoch=2)
+    assert world.files == [left.data["segment"]], "what is begun and what is applied are gone"
+    listed = committer.prepared(ME)
+    assert [each.transaction for each in listed] == [left.transaction]
+    committer.abort(listed)
+    assert (world.files, world.ids()) == ([], [10, 11])
 
 
 def test_segments_of_applied_checkpoints_are_garbage(world: World) -> None:

@@ -18,6 +18,7 @@ from connectors.log.segments import open_log
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
+from connectors.testing.files import files_in
 from twophase.driver import Driver
 from twophase.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.ids import Scope, TransactionId, sink_key
@@ -80,7 +81,7 @@ class World:
     def check(self, checkpoints: int) -> None:
         """Every row of the checkpoints once, nothing else, and nothing left waiting."""
         self.check_rows(checkpoints)
-        assert not list((self.folder / "log").iterdir())
+        assert files_in(self.folder / "log") == []
 
 
 @dataclass
@@ -223,10 +224,10 @@ def test_a_life_whose_record_cannot_be_read_is_ended_on_purpose(world: World, tm
         path.unlink()
     else:
         path.write_bytes(path.read_bytes().replace(b"offsets 0", b"offsets 9"))
-    segments = list((tmp_path / "log").iterdir())
+    segments = files_in(tmp_path / "log")
     with pytest.raises(LostCommittableError, match=r"lie within t/0\[0, 10\)") as refused:
         world.driver().reset()
-    assert list((tmp_path / "log").iterdir()) == segments, "a refused reset has rolled something back"
+    assert files_in(tmp_path / "log") == segments, "a refused reset has rolled something back"
     begun = world.driver().reset(abandon_lost=True)
     assert [each.checkpoint_id for each in begun.abandoned] == [0]
     assert len(begun.abandoned[0].transactions) == 3  # the one that nobody waited for is not told from the others
@@ -243,7 +244,7 @@ def test_a_life_whose_record_cannot_be_read_is_ended_on_purpose(world: World, tm
 def _damaged(world: World, folder: Path) -> str:
     """Rows that are decided."""
     del world
-    for path in (folder / "log").iterdir():
+    for path in files_in(folder / "log"):
         path.write_bytes(path.read_bytes()[:-1])
     return "it has no footer"
 
@@ -300,7 +301,7 @@ def test_a_segment_that_is_put_back_is_applied_whole(world: World, tmp_path: Pat
     first.start()
     with pytest.raises(CrashError):
         world.run(first, 0, Job(world))
-    gone = sorted((tmp_path / "log").iterdir())[1 + position]  # one that nobody waited for comes first
+    gone = files_in(tmp_path / "log")[1 + position]  # one that nobody waited for comes first
     gone.rename(tmp_path / "aside")
     for _ in range(2):
         with pytest.raises(LostCommittableError, match="restore that file"):

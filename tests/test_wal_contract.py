@@ -90,8 +90,39 @@ def test_names_are_sorted_and_each_is_the_longest_that_is_allowed(storage: Stora
         assert file.read() == b"a" * 200
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../a", "a\n", "a\0", "ä", "a" * 201, "-a"])
+def test_a_folder_is_listed_by_itself(storage: Storage) -> None:
+    names = ["one", "a/one", "a/two", "a/b/one", "ab/one"]
+    for name in names:
+        put(storage, name, name.encode())
+    assert storage.names() == ["one"]
+    assert storage.names("a") == ["a/one", "a/two"]
+    assert storage.names("a/b") == ["a/b/one"]
+    assert storage.names("none") == []
+    for name in names:
+        with storage.open(name) as file:
+            assert file.read() == name.encode()
+    storage.delete("a/one")
+    assert [*storage.names(), *storage.names("a"), *storage.names("ab")] == ["one", "a/two", "ab/one"]
+    with pytest.raises(ObjectNameError):
+        storage.names("..")
+
+
+_BAD_PATHS = ["a/", "/a", "a//b", "a/../b", "a/.b", "../a", "a/" * 100 + "b"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a\n", "a\0", "ä", "a" * 201, "-a", *_BAD_PATHS])
 def test_a_bad_name_is_refused_by_every_call(storage: Storage, name: str) -> None:
     for call in (storage.create, storage.open, storage.delete, lambda each: storage.sweep([each])):
         with pytest.raises(ObjectNameError):
             call(name)
+
+
+def test_a_folder_is_made_before_its_objects_and_again(storage: Storage) -> None:
+    for _ in range(2):
+        storage.prepare("life/sink")
+        assert (list(storage.names("life/sink")), list(storage.names())) == ([], [])
+    put(storage, "life/sink/one", b"1")
+    storage.prepare("life/sink")
+    assert list(storage.names("life/sink")) == ["life/sink/one"]
+    with pytest.raises(ObjectNameError):
+        storage.prepare("../sink")

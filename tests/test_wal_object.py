@@ -176,6 +176,20 @@ def test_a_listing_of_more_than_a_page_is_whole(bucket: Bucket) -> None:
     assert ObjectStorage(bucket.address()).names() == names
 
 
+def test_a_listing_asks_for_its_folder_alone(bucket: Bucket, wire: Lay) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: bucket.write(f"eos/log/other{n % 2}/n{n}", b"1"), range(PAGE * 2)))
+    bucket.write("eos/log/own/", b"")  # as some tools mark a folder
+    bucket.write("eos/log/own/one", b"1")
+    line = wire(through)
+    storage = ObjectStorage(bucket.address(port=line.port))
+    assert storage.names("own") == ["own/one"]
+    assert line.requests == ["GET"]
+    with pytest.raises(ObjectMissingError):
+        storage.open("other0/none")
+    assert line.requests == ["GET"] * 3, "many may be missing at once, and each would list them all"
+
+
 def test_only_what_lies_flat_below_the_prefix_is_seen(bucket: Bucket) -> None:
     for key in ("eos/log/", "eos/log/own", "eos/log/deeper/other", "eos/log2/other", "eos/log", "eos/log/.hidden"):
         bucket.write(key, b"1")

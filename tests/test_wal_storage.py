@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from wal.errors import (
     SegmentDamagedError,
     StorageError,
 )
+from wal.files import OsFiles
 from wal.filesystem import filesystem_of, is_network, refuse_network_filesystem
 from wal.local import LocalStorage
 from wal.storage import check_name
@@ -66,14 +68,28 @@ def test_an_unusable_folder_is_one_clear_error(tmp_path: Path) -> None:
         LocalStorage(tmp_path / "file").names()
 
 
-@given(st.text(max_size=40))
+def test_what_is_unfinished_is_of_its_folder(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    writers = [storage.create(name) for name in ("one", "a/one", "a/b/one")]
+    assert storage.unfinished() == ["one"]
+    assert storage.unfinished("a") == ["a/one"]
+    storage.sweep(["a/one", "a/two"])
+    assert storage.unfinished("a") == []
+    with pytest.raises(ObjectMissingError, match=r"a/one: .* swept away"):
+        writers[1].publish()
+    writers[0].publish()
+    writers[2].publish()
+    assert (storage.names(), storage.names("a"), storage.names("a/b")) == (["one"], [], ["a/b/one"])
+
+
+@given(st.text(max_size=40) | st.text("a./", max_size=8))
 def test_no_name_leaves_the_folder(name: str) -> None:
     try:
         check_name(name)
     except ObjectNameError:
         return
-    assert (Path("/log") / name).resolve().parent == Path("/log")
-    assert not name.startswith(".")
+    assert Path("/log") in (Path("/log") / name).resolve().parents
+    assert not any(part.startswith(".") for part in name.split("/"))
 
 
 def test_errors_survive_pickling() -> None:
@@ -138,3 +154,28 @@ def test_local_filesystems(kind: str) -> None:
 
 def test_without_a_list_of_mounts_nothing_is_refused(tmp_path: Path) -> None:
     refuse_network_filesystem(tmp_path, tmp_path / "absent")
+
+
+def test_a_folder_that_is_prepared_survives_whoever_made_it(tmp_path: Path) -> None:
+    class Recorded(OsFiles):
+        synced: ClassVar[list[Path]] = []
+
+        def sync_folder(self, path: Path) -> None:
+            self.synced.append(path)
+
+    root = tmp_path / "log"
+    (root / "life" / "sink").mkdir(parents=True)  # by somebody whom a kill kept from making it last
+    LocalStorage(root, Recorded()).prepare("life/sink")
+    assert {root / "life", root, tmp_path} <= set(Recorded.synced)
+
+
+def test_what_is_above_the_storage_need_not_be_readable(tmp_path: Path) -> None:
+    class Forbidding(OsFiles):
+        def sync_folder(self, path: Path) -> None:
+            if path == tmp_path:
+                raise PermissionError(13, "Permission denied", str(path))
+            super().sync_folder(path)
+
+    (tmp_path / "log").mkdir()
+    LocalStorage(tmp_path / "log", Forbidding()).prepare("life/sink")
+    assert (tmp_path / "log" / "life" / "sink").is_dir()

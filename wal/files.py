@@ -48,7 +48,7 @@ class Files(Protocol):
         """Return when every name given and taken so far would survive a power cut."""
 
     def list(self, path: Path) -> Sequence[str]:
-        """Names in a folder."""
+        """Names of what lies in a folder and is no folder."""
 
 
 class _OsFile:
@@ -99,4 +99,5 @@ class OsFiles:
 
     def list(self, path: Path) -> Sequence[str]:
         """See Files."""
-        return [entry.name for entry in path.iterdir()]
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if not entry.is_dir()]

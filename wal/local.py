@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections import defaultdict
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
 from wal.files import File, Files, OsFiles
 from wal.filesystem import refuse_network_filesystem
-from wal.storage import check_name
+from wal.storage import check_name, in_folder
 
 # A leading dot is no object's name, so that what is unfinished can never be taken for an object.
 _UNFINISHED: Final = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.unfinished")
 
 
 class LocalStorage:
-    """See Storage. The folder is made by the first `create`; a folder that does not exist yet is an empty storage."""
+    """See Storage. A folder that `prepare` has not made is made by the first `create`; until then nothing is in it."""
 
     def __init__(self, folder: Path, files: Files | None = None) -> None:
         """`files` stands in for the operating system in tests. Raises NetworkFilesystemError."""
@@ -27,14 +29,27 @@ class LocalStorage:
         self._folder = folder
         self._files = files or OsFiles()
 
+    def prepare(self, folder: str) -> None:
+        """See Storage."""
+        path = self._folder / check_name(folder)
+        try:
+            self._files.make_folder(path)
+            for level in path.parents[: len(Path(folder).parts)]:
+                self._files.sync_folder(level)
+            with suppress(PermissionError):  # whoever may not read it has not made the storage's own folder either
+                self._files.sync_folder(self._folder.parent)
+        except OSError as error:
+            raise _failed("make", path, error) from error
+
     def create(self, name: str) -> LocalWriter:
         """See Storage."""
-        partial = self._folder / f".{check_name(name)}.{secrets.token_hex(4)}.unfinished"
+        path = self._folder / check_name(name)
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
         try:
-            self._files.make_folder(self._folder)
-            return LocalWriter(self._files, partial, self._folder / name)
+            self._files.make_folder(path.parent)
+            return LocalWriter(self._files, partial, path)
         except OSError as error:
-            raise _failed("begin", self._folder / name, error) from error
+            raise _failed("begin", path, error) from error
 
     def open(self, name: str) -> BinaryIO:
         """See Storage."""
@@ -49,43 +64,49 @@ class LocalStorage:
 
     def delete(self, name: str) -> None:
         """See Storage."""
-        self._remove(check_name(name))
+        self._remove(self._folder / check_name(name))
 
-    def names(self) -> Sequence[str]:
+    def names(self, folder: str = "") -> Sequence[str]:
         """See Storage."""
-        return sorted(name for name in self._list() if not name.startswith("."))
+        return sorted(in_folder(folder, entry) for entry in self._list(folder) if not entry.startswith("."))
 
-    def unfinished(self) -> Sequence[str]:
+    def unfinished(self, folder: str = "") -> Sequence[str]:
         """See Storage."""
-        return sorted({match["name"] for match in map(_UNFINISHED.fullmatch, self._list()) if match})
+        found = map(_UNFINISHED.fullmatch, self._list(folder))
+        return sorted({in_folder(folder, match["name"]) for match in found if match})
 
     def sweep(self, names: Collection[str]) -> None:
-        """See Storage. Lists the folder once."""
-        wanted = frozenset(map(check_name, names))
-        for entry in self._list() if wanted else ():
-            match = _UNFINISHED.fullmatch(entry)
-            if match and match["name"] in wanted:
-                self._remove(entry)
+        """See Storage. Lists each folder once."""
+        wanted = defaultdict(set)
+        for name in names:
+            folder, _, entry = check_name(name).rpartition("/")
+            wanted[folder].add(entry)
+        for folder, of_folder in wanted.items():
+            for entry in self._list(folder):
+                match = _UNFINISHED.fullmatch(entry)
+                if match and match["name"] in of_folder:
+                    self._remove(self._folder / folder / entry)
 
     def describe(self) -> str:
         """The folder."""
         return str(self._folder)
 
-    def _list(self) -> Sequence[str]:
+    def _list(self, folder: str) -> Sequence[str]:
+        path = self._folder / check_name(folder) if folder else self._folder
         try:
-            return self._files.list(self._folder)
+            return self._files.list(path)
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise _failed("list", self._folder, error) from error
+            raise _failed("list", path, error) from error
 
-    def _remove(self, entry: str) -> None:
+    def _remove(self, path: Path) -> None:
         try:
-            self._files.unlink(self._folder / entry)
+            self._files.unlink(path)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _failed("remove", self._folder / entry, error) from error
+            raise _failed("remove", path, error) from error
 
 
 class LocalWriter:

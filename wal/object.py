@@ -38,7 +38,7 @@ from wal.client import connect
 from wal.errors import ObjectExistsError, ObjectMissingError, StorageError, StorageRefusedError
 from wal.refusals import Failure, failed, status_of
 from wal.remote import PIECE_BYTES, RemoteFile
-from wal.storage import check_name
+from wal.storage import check_name, in_folder
 from wal.upload import ObjectUpload
 
 if TYPE_CHECKING:
@@ -54,13 +54,17 @@ _EMPTY: Final = 416  # the answer to a range of an object without bytes
 
 
 class ObjectStorage:
-    """See Storage. Names lie flat below the prefix; what lies deeper is not seen. May be used by several threads."""
+    """See Storage. A folder is a further part of the prefix. May be used by several threads."""
 
     def __init__(self, address: ObjectAddress, max_bytes: int = MAX_BYTES) -> None:
         """Sends nothing. Raises StorageRefusedError for options that cannot be right."""
         self._address = address
         self._max_bytes = max_bytes
         self._store = self._connect(0)
+
+    def prepare(self, folder: str) -> None:
+        """See Storage. A part of a name is there whenever it is used."""
+        check_name(folder)
 
     def create(self, name: str) -> ObjectUpload:
         """See Storage. Asks the store nothing yet."""
@@ -101,16 +105,18 @@ class ObjectStorage:
         except Failure as error:
             raise failed(f"delete {self._place(name)}", error) from error
 
-    def names(self) -> Sequence[str]:
+    def names(self, folder: str = "") -> Sequence[str]:
         """See Storage."""
+        start = in_folder(folder, "")
         try:
-            found = obstore.list_with_delimiter(self._store)
+            found = obstore.list_with_delimiter(self._store, start)
         except Failure as error:
-            raise failed(f"list {self._address}", error) from error
+            raise failed(f"list {self._place(start)}", error) from error
         paths = (each["path"] for each in found["objects"])
-        return sorted(path for path in paths if path and not path.startswith("."))  # an empty one stands for a folder
+        entries = (path.removeprefix(start) for path in paths if path.startswith(start))  # some tools put the folder in
+        return sorted(start + entry for entry in entries if entry and not entry.startswith("."))
 
-    def unfinished(self) -> Sequence[str]:
+    def unfinished(self, folder: str = "") -> Sequence[str]:
         """See Storage. None: see above."""
         return ()
 
@@ -165,7 +171,7 @@ class ObjectStorage:
         """Raises StorageRefusedError where the bucket is not there: no object of it is lost, then."""
         if not isinstance(error, FileNotFoundError):
             return failed(f"read {self._place(name)}", error)
-        self.names()
+        self.names(name)  # that lists nothing: many may be missing at once
         return ObjectMissingError(f"{self._place(name)} does not exist")
 
     def _connect(self, size: int) -> ObjectStore:

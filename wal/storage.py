@@ -1,4 +1,4 @@
-"""What is asked of a place for bytes: a flat set of immutable objects, each of which is there whole or not at all.
+"""What is asked of a place for bytes: a set of immutable objects, each of which is there whole or not at all.
 
 `local.LocalStorage` keeps them in a folder, `object.ObjectStorage` in a bucket. They differ in what can be done about a
 writer that still lives when somebody else cleans up: in a folder `sweep` ends it; in a bucket nothing does, so that its
@@ -14,7 +14,8 @@ from typing import BinaryIO, Final, Protocol
 
 from wal.errors import ObjectNameError
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_MAX_CHARACTERS: Final = 200
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 
 
 class ObjectWriter(Protocol):
@@ -36,10 +37,17 @@ class ObjectWriter(Protocol):
 
 
 class Storage(Protocol):
-    """A flat set of named, immutable objects. Every call may block, and may raise StorageError.
+    """Named, immutable objects, in folders. Every call may block, and may raise StorageError.
 
-    Names: ASCII letters, digits, `.`, `_` and `-`, at most 200, the first a letter or a digit; else ObjectNameError.
+    Names: ASCII letters, digits, `.`, `_` and `-`, the first a letter or a digit; before it, folders that are named
+    alike, each with a `/` behind it; at most 200 characters in all. Else ObjectNameError.
+
+    A listing costs what lies in the one folder: many who share a storage keep to a folder each.
     """
+
+    def prepare(self, folder: str) -> None:
+        """Make a folder that survives a power cut with all that is published in it. Called before anybody writes there:
+        of two who make it at once, the one who finds it made could not know whether it survives. Idempotent."""
 
     def create(self, name: str) -> ObjectWriter:
         """Begin an object. Nothing is visible under `name` until its writer publishes."""
@@ -50,11 +58,12 @@ class Storage(Protocol):
     def delete(self, name: str) -> None:
         """Remove an object. Idempotent. After a power cut, or by a publish still under way, it may be there again."""
 
-    def names(self) -> Sequence[str]:
-        """Names of all published objects, sorted."""
+    def names(self, folder: str = "") -> Sequence[str]:
+        """Whole names of all published objects that lie in the folder itself, not deeper, sorted. "": in none."""
 
-    def unfinished(self) -> Sequence[str]:
-        """Names under which a writer that was neither published nor discarded left something; sorted, each once."""
+    def unfinished(self, folder: str = "") -> Sequence[str]:
+        """Names, as of `names`, under which a writer that was neither published nor discarded left something; sorted,
+        each once."""
 
     def sweep(self, names: Collection[str]) -> None:
         """Remove what is unfinished under these names. Writers whose bytes it was can no longer publish. Idempotent."""
@@ -65,7 +74,13 @@ class Storage(Protocol):
 
 def check_name(name: str) -> str:
     """Return `name` if every storage can hold it and it cannot leave its folder. Raises ObjectNameError."""
-    if _NAME.fullmatch(name) is None:
+    if len(name) > _MAX_CHARACTERS or _NAME.fullmatch(name) is None:
         message = f"{name!r} is not a name for an object"
-        raise ObjectNameError(message, remedy="use letters, digits, '.', '_', '-'; begin with a letter or a digit")
+        remedy = "use letters, digits, '.', '_', '-' between slashes; begin each part with a letter or a digit"
+        raise ObjectNameError(message, remedy=remedy)
     return name
+
+
+def in_folder(folder: str, name: str) -> str:
+    """The whole name of what is called `name` in a folder. "": in none. Raises ObjectNameError for the folder."""
+    return f"{check_name(folder)}/{name}" if folder else name

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from connectors.log import belonging
 from connectors.log.ledger import Entries, Ledger, Share
-from connectors.log.segments import Log, by_slot, committable, segment_name, segment_of, slots_of, while_committing
+from connectors.log.listed import Log
+from connectors.log.segments import by_slot, committable, segment_of, slots_of, while_committing
 from connectors.owner import Owner
 from twophase import faults
 from twophase.errors import IdentityError
@@ -60,13 +61,15 @@ class LogCommitter:
         self._incarnation, self._epoch = incarnation, epoch
         applied = self._ledger.entries(incarnation, ()).applied
         with _of_the_log():
-            self._log(incarnation).sweep(epoch)
-            self._log(incarnation).collect(applied)
+            log = self._log(incarnation, everywhere=True)
+            log.sweep(epoch)
+            log.collect(applied)
 
     def permit(self, scope: Scope) -> None:
         """See Committer. Everything before this checkpoint is applied, since it is the first one of a start: the time
         for another number of slots."""
         self._ledger.share_out(scope)
+        self._prepare(scope)
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         """See Committer. All of a slot's share or nothing of it; the slots at once, each in a thread.
@@ -118,11 +121,12 @@ class LogCommitter:
         return lost
 
     def permit_again(self, scope: Scope) -> None:
-        """See Committer. There are no permits; the slots stay as they are."""
+        """See Committer. There are no permits; the slots stay as they are. Writers find their folder made."""
+        self._prepare(scope)
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """See Committer. Of what is applied, a crash may have left segments: they are not listed."""
-        log = self._log(incarnation)
+        log = self._log(incarnation, everywhere=checkpoint_id is None)
         with _of_the_log():
             found = {n: each for n, each in log.sealed() if checkpoint_id in (None, each.scope.checkpoint_id)}
             if not found and checkpoint_id is not None:
@@ -144,7 +148,7 @@ class LogCommitter:
         for incarnation in {each.scope.incarnation for each in own}:
             with _of_the_log():
                 of_life = [each for each in own if each.scope.incarnation == incarnation]
-                applied = self._ledger.give_up(incarnation, of_life, self._delete)
+                applied = self._ledger.give_up(incarnation, of_life, self._log(incarnation).delete)
             if applied is not None:
                 message = f"sink {self.name} is asked to abort {applied}, which is applied"
                 raise IdentityError(message, remedy="head and this sink are not of one moment: restore both together")
@@ -170,6 +174,10 @@ class LogCommitter:
         """See Committer. The next call connects again."""
         self._ledger.close()
 
+    def _prepare(self, scope: Scope) -> None:
+        with _of_the_log():
+            self._log(scope.incarnation).prepare()
+
     def _slots_in_use(self, incarnation: str) -> int:
         """For a checkpoint without tasks: as many as there are, whatever the spec says by now."""
         return max(self._ledger.entries(incarnation, ()).slots, default=self._ledger.slots - 1) + 1
@@ -186,12 +194,6 @@ class LogCommitter:
             faults.point("between-commits", share.checkpoint_id)
         return {each.transaction: outcome for each, outcome in zip(share.committables, outcomes, strict=True)}
 
-    def _delete(self, transactions: Sequence[TransactionId]) -> None:
-        names = [segment_name(each) for each in transactions]
-        for name in names:
-            self._storage.delete(name)
-        self._storage.sweep(names)
-
     def _listed(self, name: str, transaction: TransactionId) -> Prepared:
         description = f"{self._storage.describe()}/{name}"
         try:
@@ -200,8 +202,8 @@ class LogCommitter:
             return Prepared(transaction, f"{description} ({error.message})")
         return Prepared(transaction, description, committable(transaction, self._ledger.slots, ref.rows, ref))
 
-    def _log(self, incarnation: str) -> Log:
-        return Log(self._storage, sink_key(self.name), incarnation)
+    def _log(self, incarnation: str, *, everywhere: bool = False) -> Log:
+        return Log(self._storage, sink_key(self.name), incarnation, everywhere)
 
 
 @contextmanager

@@ -1,9 +1,8 @@
-"""A sink's segments in the write-ahead log: their names, what committables say of them, and which are in the way."""
+"""A sink's segments in the write-ahead log: their names, and what committables say of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,15 +34,23 @@ _SLOTS: Final = "slots"
 
 
 def segment_name(transaction: TransactionId) -> str:
-    """The full transaction id, as a file can be named: nobody else ever writes under it (H8)."""
-    return str(transaction).replace("/", ".") + _SUFFIX
+    """The full transaction id, as a file can be named: nobody else ever writes under it (H8). In a folder of the life
+    and the sink, so that each sink lists its own alone, however many share the log."""
+    folder = folder_of(transaction.scope.incarnation, transaction.sink)
+    return f"{folder}/{str(transaction).replace('/', '.')}{_SUFFIX}"
 
 
 def transaction_of(name: str) -> TransactionId | None:
-    """The transaction that `segment_name` named, or None for a foreign name."""
-    if not name.endswith(_SUFFIX):
+    """The transaction that `segment_name` named, in whatever folder, or None for a foreign name."""
+    entry = name.rpartition("/")[2]
+    if not entry.endswith(_SUFFIX):
         return None
-    return TransactionId.parse(name.removesuffix(_SUFFIX).replace(".", "/"))
+    return TransactionId.parse(entry.removesuffix(_SUFFIX).replace(".", "/"))
+
+
+def folder_of(incarnation: str, sink: str) -> str:
+    """Where the segments of one life of a pipeline lie, of one sink: sink_key(name)."""
+    return f"{incarnation}/{sink}"
 
 
 def committable(transaction: TransactionId, slots: int, rows: int, ref: SegmentRef | None) -> Committable:
@@ -99,53 +106,6 @@ def is_sealed(storage: Storage, ref: SegmentRef) -> bool:
     except SegmentMissingError:
         return False
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The segments of one sink and one incarnation in a storage that others may share."""
-
-    storage: Storage
-    sink: str  # sink_key(name)
-    incarnation: str
-
-    def sealed(self) -> Iterator[tuple[str, TransactionId]]:
-        """Segments that are whole, by name."""
-        for name in self.storage.names():
-            transaction = self._own(name)
-            if transaction is not None:
-                yield name, transaction
-
-    def foreign(self) -> Iterator[str]:
-        """Names that no sink of ours wrote."""
-        return (name for name in self.storage.names() if transaction_of(name) is None)
-
-    def collect(self, applied: int) -> None:
-        """Delete what can never be asked for again: segments, finished or not, of checkpoints up to `applied`.
-
-        Of those that were not applied, the writer lost against a sibling of the same checkpoint (H1).
-        """
-        for name in self.storage.names():
-            if self._is_up_to(name, applied):
-                self.storage.delete(name)
-        self.storage.sweep([name for name in self.storage.unfinished() if self._is_up_to(name, applied)])
-
-    def sweep(self, epoch: int) -> None:
-        """Remove what writers of epochs below `epoch` have begun: they can seal nothing of it any more."""
-        own = ((name, self._own(name)) for name in self.storage.unfinished())
-        self.storage.sweep([name for name, each in own if each is not None and each.scope.epoch < epoch])
-
-    def _own(self, name: str) -> TransactionId | None:
-        if self.sink not in name:  # before it is parsed: sinks share a storage, and each looks through all names
-            return None
-        transaction = transaction_of(name)
-        if transaction is None or transaction.sink != self.sink or transaction.scope.incarnation != self.incarnation:
-            return None
-        return transaction
-
-    def _is_up_to(self, name: str, checkpoint_id: int) -> bool:
-        transaction = self._own(name)
-        return transaction is not None and transaction.scope.checkpoint_id <= checkpoint_id
 
 
 def open_log(at: Path | ObjectAddress) -> Storage:

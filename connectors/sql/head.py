@@ -29,6 +29,7 @@ from connectors.sql import address
 from connectors.sql.mysql.errors import of_driver as mysql_error
 from connectors.sql.postgres import address as postgres
 from connectors.sql.postgres.errors import of_driver as postgres_error
+from connectors.sql.postgres.serverside import attend
 from connectors.sql.shelf import BYTES, METADATA, NAME, OPTIONS, SHELVES, ExistsError, SqlShelf
 from connectors.sql.statements import StatementError
 from twophase.errors import (
@@ -73,6 +74,8 @@ class SqlHead:
                 parsed, arguments = postgres.connect_arguments(url)
                 del arguments["autocommit"]  # that is the engine's to say
             self._engine = create_engine(parsed, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
+            if parsed.get_backend_name() == "postgresql":
+                attend(self._engine, url)
         except (ArgumentError, NoSuchModuleError, ImportError, ValueError):
             message = "checkpoint.head is not a url that SQLAlchemy understands, or its driver is not installed"
             raise SpecError(message, remedy="for example mysql+pymysql://user:password@host/database") from None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 
-from connectors.contracts import Sink, Writer
+from connectors.contracts import DirectWriter, Sink, Writer
 from connectors.testing.rows import Change, Row, batch
 from connectors.testing.target import Target, schema_for
 from twophase.errors import SinkUnavailableError
@@ -21,6 +22,19 @@ COMMITTED: Final = CommitOutcome.COMMITTED
 ALREADY: Final = CommitOutcome.ALREADY_COMMITTED
 
 _PATIENCE_S: Final = 20.0
+
+
+_Aborts = TypeVar("_Aborts", Writer, DirectWriter)
+
+
+@contextmanager
+def _aborted_on_failure(writer: _Aborts) -> Iterator[_Aborts]:
+    """As a task does."""
+    try:
+        yield writer
+    except BaseException:
+        writer.abort()
+        raise
 
 
 def new_incarnation() -> str:
@@ -74,17 +88,18 @@ class Life:
 
     def prepare(self, scope: Scope, *rows: Row | Change, task: int = 0) -> Committable:
         """One attempt that writes these rows."""
-        writer = self.writer(scope, task)
-        if rows:
-            self.write(writer, *rows)
-        return writer.prepare()
+        with _aborted_on_failure(self.writer(scope, task)) as writer:
+            if rows:
+                self.write(writer, *rows)
+            return writer.prepare()
 
     def write_directly(self, scope: Scope, *rows: Row | Change, task: int = 0) -> Committable:
         """One attempt of an at-least-once run."""
-        writer = self.sink.direct_writer(TransactionId(scope, sink_key(self.name), task, next(self.attempts)))
-        if rows:
-            writer.write(batch(*rows).select(list(self.sink.columns)))
-        return writer.commit()
+        transaction = TransactionId(scope, sink_key(self.name), task, next(self.attempts))
+        with _aborted_on_failure(self.sink.direct_writer(transaction)) as writer:
+            if rows:
+                writer.write(batch(*rows).select(list(self.sink.columns)))
+            return writer.commit()
 
     def lose(self, committable: Committable) -> None:
         """As somebody would who ends it by hand."""
@@ -98,13 +113,9 @@ class Life:
         scope = Scope(self.incarnation, self.epoch, checkpoint_id)
         self.committer.permit_again(scope)
         transaction = replace(lost.transaction, scope=scope, task_attempt=next(self.attempts))
-        writer = self.sink.writer(transaction, lost)
-        try:
+        with _aborted_on_failure(self.sink.writer(transaction, lost)) as writer:
             self.write(writer, *rows)
             return writer.prepare()
-        except BaseException:
-            writer.abort()
-            raise
 
     def checkpoint(self, checkpoint_id: int, *shares: Sequence[Row | Change]) -> None:
         """A whole checkpoint: one task for each share, decided, committed and closed."""

@@ -18,7 +18,7 @@ Examples:
   scripts/bench compare                                   all systems, a million records, three rounds, and latency
   scripts/bench compare --rows 100000 --runs 1 --kinds cold --systems raw eos-two-phase
                                                           a first look, in a minute
-  scripts/bench compare --rows 3000000 --kinds cold --systems raw eos-two-phase flink-xa --out big.jsonl
+  scripts/bench compare --rows 3000000 --kinds cold warm --systems raw eos-two-phase flink-xa --out big.jsonl
   scripts/bench report bench.jsonl big.jsonl              the tables and the picture of docs/benchmarks.md
   scripts/bench cases --rows 1000000 --runs 2             this project alone: other databases, topics, several sinks
 
@@ -52,7 +52,7 @@ def _compare(command: argparse.ArgumentParser) -> None:
     _described(command, _COMPARE, f"Systems:\n{names}\n\n{_EXAMPLES}")
     command.add_argument("--rows", type=_count, nargs="+", default=[1_000_000], help="records of a run; several sizes")
     command.add_argument("--runs", type=_count, default=3, help="rounds; every system once in each")
-    command.add_argument("--latency-runs", type=_count, default=1, help="rounds of latency, over a minute each")
+    command.add_argument("--latency-runs", type=_count, default=3, help="rounds of latency, over a minute a system")
     command.add_argument("--systems", nargs="+", choices=list(known), default=list(known), metavar="NAME")
     command.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     command.add_argument(

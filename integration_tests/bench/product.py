@@ -54,6 +54,7 @@ class Product:
 
     folder: Path
     spec: str
+    eos: Sequence[str] = (str(Path(sys.executable).parent / "eos"),)  # or what starts it in another way
     peak_rss_mb: float = 0.0  # of the largest Python process of the tree
     _process: subprocess.Popen[bytes] = field(init=False)
 
@@ -62,7 +63,7 @@ class Product:
         path.write_text(self.spec)
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [Path(sys.executable).parent / "eos", "run", str(path)],
+                [*self.eos, "run", str(path)],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "COLUMNS": "200"},

@@ -49,18 +49,27 @@ def run(
     possible = possible_kinds(folder)
     if missing := set(KINDS) - possible:
         _tell(f"not possible on this machine, and left out: {', '.join(sorted(missing))}")
-    number = logs.next_round(logs.read(log), chosen)
+    chosen_kinds = sorted(possible & set(only or KINDS))
+    made_with = {"faults": faults, "rate": rate, "kinds": chosen_kinds, "server": str(services.database)}
+    before = logs.read(log)
+    if (other := logs.begun_otherwise(before, chosen, made_with)) is not None:
+        message = f"{log} has rounds of seed {chosen} that were made with {other}: give the same, or another log"
+        raise typer.BadParameter(message)
+    number = logs.next_round(before, chosen)
     _tell(f"seed {chosen}, from round {number}; logs of the pipeline and its servers in {folder}")
     mine: list[logs.Line] = []
     with stack(folder, services, postgres) as held:
         while not mine or time.monotonic() < until_s:
-            fought = round_of(chosen, number, faults, possible & set(only) if only else possible)
+            fought = round_of(chosen, number, faults, chosen_kinds)
             _tell(f"round {number}: {fought.count} faults; {dict(fought.variants)}")
-            outcome = fight(held, fought, rate, _tell)
-            mine.append(outcome.facts())
+            try:
+                mine.append({**fight(held, fought, rate, _tell).facts(), "made_with": made_with})
+            except Exception as error:
+                logs.append(log, {**logs.broken(chosen, number, repr(error)), "made_with": made_with})
+                raise
             logs.append(log, mine[-1])
             _tell(json.dumps(mine[-1]))
-            if not outcome.is_exact:
+            if mine[-1]["verdict"] != "exactly once":
                 break  # what is there is to be looked at
             number += 1
     found = logs.summed(mine)
@@ -91,11 +100,18 @@ def report(
 def run_trials(
     kind: Annotated[str, typer.Option(help="where MySQL comes from: docker, native (MariaDB) or auto")] = "auto",
 ) -> None:
-    """Kill while prepared, and between commit and note; start again with the same and a fresh identity. A line each."""
+    """Kill while prepared, and between commit and note; start again with the same and a fresh identity. A line each.
+
+    Exit code 1 if a row came twice, if the same command did not bring all to its end, or if a start without its memory
+    was not refused.
+    """
     services = obtain(kind, _tell)
     with tempfile.TemporaryDirectory(prefix="eos-trials-") as folder:
+        are_well = True
         for trial in trials(services, Path(folder)):
             print(json.dumps(trial.facts()), flush=True)
+            are_well = are_well and trial.is_well
+    raise typer.Exit(0 if are_well else 1)
 
 
 @app.command()

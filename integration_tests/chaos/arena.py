@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from connectors.testing.files import files_in
 from integration_tests import databases
 from integration_tests.chaos import chain
 from integration_tests.chaos.brokers import Brokers
@@ -78,6 +79,7 @@ class Arena:
     clock: Clock
     load: Load
     supervised: Supervised
+    before: frozenset[str]  # what was prepared in the databases, by others
 
     @property
     def location(self) -> Path:
@@ -93,12 +95,8 @@ class Arena:
         return decode_head(found.value) if found is not None else None
 
     def left(self) -> list[str]:
-        """What the pipeline has left prepared, or in its log."""
-        head = self.head()
-        assert head is not None
-        prepared = [each for table in self.tables.values() for each in table.prepared(head.incarnation)]
-        log = self.location / "log"
-        return prepared + [str(path) for path in log.rglob("*") if path.is_file()]
+        """What the pipeline has left prepared, in whichever life, or in its log."""
+        return [*(_prepared(self.tables) - self.before), *map(str, files_in(self.location / "log"))]
 
 
 def possible_kinds(folder: Path) -> set[str]:
@@ -132,12 +130,24 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
         clock = Clock(folder)
         shutil.copy(Path(str(chain.__file__)), folder / "chain.py")
         linked = {kind: through(url, stack.links[kind]) for kind, url in urls.items()}
-        spec = _spec(name, stack, linked, fought.variants)
         jumps = any(fault.kind == "clock jumped" for each in fought.faults for fault in each)
-        supervised = Supervised(folder, spec, {**fast_start(), **(clock.environment if jumps else {})})
+        own_time = clock.environment if jumps else {}
+        spec = _spec(name, stack, linked, fought.variants, own_time)
+        supervised = Supervised(folder, spec, {**fast_start(), **own_time})
         load = Load(stack.brokers.bootstrap, name, PARTITIONS, records_per_s)
         made = Arena(
-            stack, folder, name, f"{name}-written", PARTITIONS, tables, fought.variants, disk, clock, load, supervised
+            stack,
+            folder,
+            name,
+            f"{name}-written",
+            PARTITIONS,
+            tables,
+            fought.variants,
+            disk,
+            clock,
+            load,
+            supervised,
+            _prepared(tables),
         )
         with supervised.watching():
             load.start()
@@ -145,6 +155,10 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
         for table in tables.values():
             if (head := made.head()) is not None:
                 table.roll_back(head.incarnation)
+
+
+def _prepared(tables: Mapping[str, SinkTable | PostgresTable]) -> frozenset[str]:
+    return frozenset(each for table in tables.values() for each in table.prepared(""))
 
 
 @contextmanager
@@ -161,7 +175,10 @@ def _postgres(stack: Stack, name: str) -> str:
     return f"{stack.postgres.url}{name}"
 
 
-def _spec(name: str, stack: Stack, urls: Mapping[str, str], commits: Mapping[str, str]) -> dict[str, Any]:
+def _spec(
+    name: str, stack: Stack, urls: Mapping[str, str], commits: Mapping[str, str], own_time: Mapping[str, str]
+) -> dict[str, Any]:
+    """`own_time`: an environment that executors need as well, which inherit nothing from the driver."""
     brokers = stack.brokers.linked
     source = {
         "name": "incoming",
@@ -190,7 +207,11 @@ def _spec(name: str, stack: Stack, urls: Mapping[str, str], commits: Mapping[str
         "restart": {"strategy": "exponential-delay", "initial_delay": "200ms", "max_delay": "2s"},
         "spark": {
             "master": stack.cluster.master,
-            "conf": {**cluster_conf(stack.cluster), "spark.cores.max": "2", "spark.task.maxFailures": "4"},
+            "conf": {
+                **cluster_conf(stack.cluster),
+                **{f"spark.executorEnv.{name}": value for name, value in own_time.items()},
+                "spark.cores.max": "2",
+            },
         },
         "sources": [source],
         "transforms": [{"name": "chained", "from": "incoming", "python": "chain:chained"}],

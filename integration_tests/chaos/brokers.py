@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -23,6 +24,7 @@ from integration_tests.services.state import State
 
 NODES: Final = 3
 _SECONDS: Final = 60
+_ASKED_S: Final = 5.0
 
 # A node that is silent for three seconds loses its leaderships: a fault lasts longer than that.
 _SETTINGS: Final = """\
@@ -114,6 +116,15 @@ class Brokers:
         """Wait until every node answers. The leaderships go back to where they were within seconds."""
         for node in self._nodes:
             await_kafka(node.server.bootstrap, seconds=_SECONDS)
+
+    def led_by(self, number: int, topic: str) -> set[int] | None:
+        """Partitions that it leads, as another node has it; None: no other one says."""
+        other = self._nodes[(number + 1) % NODES].server.bootstrap
+        try:
+            found = AdminClient({"bootstrap.servers": other, "log_level": 0}).list_topics(topic, timeout=_ASKED_S)
+        except KafkaException:
+            return None
+        return {each.id for each in found.topics[topic].partitions.values() if each.leader == number + 1}
 
     def create(self, topic: str, partitions: int) -> None:
         """Returns when every partition has a leader."""

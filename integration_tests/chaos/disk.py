@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
-from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,25 +26,29 @@ class Disk:
 
     def fill(self) -> None:
         """Leave no byte free."""
-        with suppress(OSError), self._ballast.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(65_536))
-        with suppress(OSError), self._ballast.open("ab", buffering=0) as file:
-            while True:
-                file.write(b"\0")
+        with self._ballast.open("wb", buffering=0) as file:
+            for size in (65_536, 1):
+                while not _has_no_room(file, bytes(size)):
+                    pass
+
+    def is_full(self) -> bool:
+        """Whether not even a byte can be written."""
+        with self._ballast.open("ab", buffering=0) as file:
+            return _has_no_room(file, b"\0")
 
     def free(self) -> None:
         """Give the space back."""
         self._ballast.unlink(missing_ok=True)
 
     def forbid(self, part: str) -> None:
-        """Make a part read-only; returns when nobody is in the middle of writing there."""
+        """Make a part read-only as soon as nobody is in the middle of writing there, if that is so within seconds."""
         deadline = time.monotonic() + _BUSY_S
-        while not _done("mount", "-o", "remount,bind,ro", str(self.folder / part)):
-            if time.monotonic() > deadline:
-                message = f"{self.folder / part} stays busy, and cannot be made read-only"
-                raise RuntimeError(message)
+        while not _done("mount", "-o", "remount,bind,ro", str(self.folder / part)) and time.monotonic() < deadline:
             time.sleep(0.01)
+
+    def is_forbidden(self, part: str) -> bool:
+        """Whether nothing can be written there."""
+        return bool(os.statvfs(self.folder / part).f_flag & os.ST_RDONLY)
 
     def allow(self, part: str) -> None:
         """Make it writable again."""
@@ -64,6 +69,16 @@ class Disk:
         if self.is_real:
             for each in (*(self.folder / part for part in PARTS), self.folder):
                 subprocess.run(["umount", "-l", each], check=True)
+
+
+def _has_no_room(file: FileIO, content: bytes) -> bool:
+    try:
+        file.write(content)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return True
+    return False
 
 
 def _can_mount(folder: Path) -> bool:

@@ -9,15 +9,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from integration_tests.chaos.plan import KINDS
+
 Line = dict[str, Any]
 
 _FATES: Final = ("lost", "duplicated", "unexpected", "recovered", "out_of_order")
 
 
 def append(log: Path, line: Line) -> None:
-    """Add a round."""
+    """Add a round. What a kill has cut off of the line before stays a line by itself."""
+    whole = not log.exists() or log.read_bytes()[-1:] in {b"", b"\n"}
     with log.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(("" if whole else "\n") + json.dumps(line) + "\n")
 
 
 def read(log: Path) -> list[Line]:
@@ -38,12 +41,26 @@ def next_round(lines: Iterable[Line], seed: int) -> int:
     return 1 + max((line["round"] for line in lines if line["seed"] == seed), default=-1)
 
 
+def broken(seed: int, number: int, problem: str) -> Line:
+    """The line of a round that came to no verdict: nothing that it did counts."""
+    nothing: Line = {"records": 0, "duration_s": 0.0, "faults": {}, "recoveries": [], "driver_exits": {}, "counts": {}}
+    return {"seed": seed, "round": number, "verdict": "BROKEN", **nothing, "left": [], "problem": problem}
+
+
+def begun_otherwise(lines: Iterable[Line], seed: int, made_with: Line) -> Line | None:
+    """With what rounds of this seed were made, where that is something else: then they are of another plan."""
+    found = (line.get("made_with", {}) for line in lines if line["seed"] == seed)
+    return next((each for each in found if each != made_with), None)
+
+
 def summed(lines: Sequence[Line]) -> Line:
     """All rounds as one: what they did and what came of it."""
     faults: Counter[str] = Counter()
     exits: Counter[str] = Counter()
+    idle: Counter[str] = Counter()
     for line in lines:
         faults.update(line["faults"])
+        idle.update(line.get("without_effect", {}))
         exits.update(line["driver_exits"])
     recoveries = sorted(each["s"] for line in lines for each in line["recoveries"])
     counts = [count for line in lines for count in line["counts"].values()]
@@ -58,7 +75,8 @@ def summed(lines: Sequence[Line]) -> Line:
         **{fate: sum(count[fate] for count in counts) for fate in _FATES},
         "left": sum(len(line["left"]) for line in lines),
         "faults": faults.total(),
-        "faults_by_kind": dict(faults.most_common()),
+        "faults_by_kind": {**dict(faults.most_common()), **{kind: 0 for kind in KINDS if kind not in faults}},
+        "without_effect": dict(idle.most_common()),
         "recovery_s": {
             "p50": round(statistics.median(recoveries), 2) if recoveries else None,
             "p99": round(recoveries[int(0.99 * (len(recoveries) - 1))], 2) if recoveries else None,

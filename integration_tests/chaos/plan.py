@@ -38,8 +38,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "driver killed": Kind(6),
     "driver's JVM killed": Kind(2),
     "driver stopped": Kind(2, (2, 15)),
-    "driver superseded": Kind(1, alone=True),
-    "two drivers": Kind(1, alone=True),
+    "driver superseded": Kind(2, alone=True),
+    "two drivers": Kind(2, alone=True),
     "executor killed": Kind(4),
     "executor stopped": Kind(2, (2, 10)),
     "Python worker killed": Kind(4),
@@ -55,7 +55,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "disk full": Kind(2, (2, 8)),
     "disk read-only": Kind(2, (2, 8), ("head", "spark")),
     "topic grown": Kind(1, alone=True),
-    "transaction rolled back": Kind(1, alone=True),
+    "transaction rolled back": Kind(2, alone=True),
     "clock jumped": Kind(2, (2, 8), ("+3600", "-3600", "+40", "-40")),
 }
 

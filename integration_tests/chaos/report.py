@@ -91,7 +91,8 @@ def _of_runs(lines: Sequence[Line]) -> str:
     totals = [
         f"**{found['verdict']}**: {found['faults']:,} faults in {found['rounds']} rounds of {found['hours']:g} hours, "
         f"{found['records']:,} records; lost {found['lost']}, duplicated {found['duplicated']}, unexpected "
-        f"{found['unexpected']}, out of order {found['out_of_order']}, left prepared {found['left']}.",
+        f"{found['unexpected']}, out of order {found['out_of_order']}, left prepared {found['left']}. "
+        f"{sum(found['without_effect'].values())} more did nothing, and are not counted.",
         "",
         f"Recovered, from the end of a fault to the next checkpoint that is committed everywhere: half of them within "
         f"{recovery['p50']:g} s, 99 of 100 within {recovery['p99']:g} s, all within {recovery['max']:g} s.",

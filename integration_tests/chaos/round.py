@@ -12,9 +12,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from integration_tests.chaos import oracle
 from integration_tests.chaos.arena import Arena, Stack, arena
-from integration_tests.chaos.nemesis import ChaosError, Done, attack
+from integration_tests.chaos.nemesis import Done, attack
 from integration_tests.chaos.oracle import Count
 from integration_tests.chaos.plan import Round
+from integration_tests.chaos.progress import ChaosError
 from integration_tests.harness.drain import drain
 
 _CAUGHT_UP_S: Final = 300.0
@@ -43,6 +44,7 @@ class Outcome:
     def facts(self) -> dict[str, Any]:
         """One line of the log."""
         faults = Counter(fault.kind for each in self.done for fault in each.faults)
+        idle = Counter(fault.kind for each in self.done for fault in each.idle)
         return {
             "seed": self.fought.seed,
             "round": self.fought.number,
@@ -51,8 +53,11 @@ class Outcome:
             "records": self.records,
             "duration_s": round(self.duration_s, 1),
             "faults": dict(sorted(faults.items())),
+            "without_effect": dict(sorted(idle.items())),
             "recoveries": [
-                {"after": [fault.kind for fault in each.faults], "s": round(each.recovery_s, 2)} for each in self.done
+                {"after": [fault.kind for fault in each.faults], "s": round(each.recovery_s, 2)}
+                for each in self.done
+                if each.faults
             ],
             "driver_exits": {str(code): count for code, count in sorted(self.exits.items())},
             "counts": {
@@ -75,6 +80,8 @@ def fight(stack: Stack, fought: Round, records_per_s: float, tell: Callable[[str
             for each in attack(place, fought.faults, tell):
                 done.append(each)
                 tell(f"  recovered in {each.recovery_s:.1f} s; {_so_far(place)}")
+                for fault in each.idle:
+                    tell(f"  {fault.kind} {fault.target} was not seen to do anything, and does not count")
             moved_s = time.monotonic() - began_s
             place.load.end()
             _await_caught_up(place)
@@ -82,11 +89,13 @@ def fight(stack: Stack, fought: Round, records_per_s: float, tell: Callable[[str
                 problem = f"the last driver ended with {code}: see {place.supervised.current.log}"
             else:
                 counts, left = _counted(place), tuple(place.left())
-            if place.load.errors:
+            if place.supervised.surprises:
+                problem = "; ".join(place.supervised.surprises)
+            elif place.load.errors:
                 problem = f"the load was not taken: {place.load.errors[:3]}"
             elif place.load.produced < _FEWEST * moved_s * records_per_s:
                 problem = f"only {place.load.produced:,} records were produced in {moved_s:.0f} s"
-        except ChaosError as error:
+        except (ChaosError, AssertionError) as error:  # as a process says that it does not do what is asked of it
             problem = str(error)
         return Outcome(
             fought,

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import psutil
 import sqlalchemy
+from sqlalchemy.exc import OperationalError
 
 from integration_tests.harness import session
 from integration_tests.harness.link import Link
@@ -33,6 +34,9 @@ class DatabaseServer(Protocol):
 
     def go_on(self) -> None:
         """It goes on where it was."""
+
+    def answers(self) -> bool:
+        """Whether it answers somebody new within a second or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,10 @@ class MySqlServer:
     def go_on(self) -> None:
         """See DatabaseServer."""
         self.services.resume_database()
+
+    def answers(self) -> bool:
+        """See DatabaseServer."""
+        return _answers(self.services.admin_database_url, connect_timeout=1, read_timeout=1)
 
 
 @dataclass(slots=True)
@@ -94,6 +102,20 @@ class PostgresServer:
         """See DatabaseServer."""
         for each in self._stopped:
             session.send(each.pid, signal.SIGCONT)
+
+    def answers(self) -> bool:
+        """See DatabaseServer."""
+        return _answers(self.server.admin_url, connect_timeout=2)
+
+
+def _answers(url: str, **limits: int) -> bool:
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, connect_args=limits)
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("SELECT 1")
+    except OperationalError:
+        return False
+    return True
 
 
 def link_to(url: str) -> Link:

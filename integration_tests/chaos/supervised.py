@@ -16,14 +16,19 @@ from integration_tests.harness.pipeline_process import PipelineProcess
 
 _AGAIN_S: Final = 0.5
 _POLL_S: Final = 0.1
+_NEVER: Final = ("eos repair", "eos reset", "another life")
 
 
 class Supervised:
-    """Use `watching` around the time in which it is to run. `exits`: how often it ended by itself, by exit code."""
+    """Use `watching` around the time in which it is to run. `exits`: how often it ended by itself, by exit code.
+
+    `surprises`: of those that ended by themselves, what no fault explains; a start that goes well later cures nothing.
+    """
 
     def __init__(self, folder: Path, spec: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self.folder = folder
         self.exits: Counter[int] = Counter()
+        self.surprises: list[str] = []
         self._environment = environment
         self._started: list[PipelineProcess] = []
         self._watches = threading.Lock()
@@ -72,6 +77,10 @@ class Supervised:
             self._current = process
         return process
 
+    def watch(self, process: PipelineProcess) -> None:
+        """From now on this one is the driver that is to run."""
+        self._current = process
+
     def finish(self) -> int:
         """Stop it cleanly; returns its exit code."""
         self._over.set()
@@ -79,12 +88,20 @@ class Supervised:
             self.current.terminate()
             return self.current.wait()
 
+    def _judge(self, code: int) -> None:
+        """It may end because something is away, or it was killed. Not as if all were done, nor because rows are lost,
+        or are another's: nobody took any while it was watched."""
+        said = [line for line in self.current.output().splitlines() if line.startswith(("error: ", "  remedy: "))]
+        if code == 0 or any(words in line for line in said for words in _NEVER):
+            self.surprises.append(f"a driver ended with {code} and {said}: see {self.current.log}")
+
     def _watch(self) -> None:
         while not self._over.wait(_POLL_S):
             with self._watches:
                 code = self.current.exit_code
                 if code is not None and not self._over.is_set():
                     self.exits[code] += 1
+                    self._judge(code)
                     self.current.kill()  # what it has left behind, as a container's end does
                     time.sleep(_AGAIN_S)
                     self.start()

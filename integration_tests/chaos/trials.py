@@ -51,6 +51,12 @@ class Trial:
     rerun_complete: bool
     xa_prepared_after_rerun: int
 
+    @property
+    def is_well(self) -> bool:
+        """Nothing came twice; and the same command brought all to its end. Without its memory a start is refused."""
+        ended = self.rerun_complete and self.rerun_exit == 0 and not self.xa_prepared_after_rerun
+        return not self.rerun_duplicates and (ended if self.identity == "same" else self.rerun_exit != 0)
+
     def facts(self) -> dict[str, object]:
         """As one JSON line."""
         return {"peer": "eos", "kind": "kill", **asdict(self)}

@@ -35,7 +35,7 @@ class _Connection:
 class Link:
     """Used as a context manager; `port` is where it listens, on the loopback address.
 
-    `bytes_per_s` is the rate towards the server, which all connections share; it may be changed at any time.
+    `bytes_per_s` is the rate in each direction, which all connections share; it may be changed at any time.
     """
 
     def __init__(self, host: str, port: int, bytes_per_s: float = math.inf) -> None:
@@ -43,9 +43,10 @@ class Link:
         self._target = host, port
         self._state: Literal["open", "cut", "stalled"] = "open"
         self._connections: set[_Connection] = set()
+        self._disturbed: set[_Connection] = set()
         self._lock = threading.Lock()
         self._turn = threading.Lock()
-        self._free_at_s = 0.0
+        self._free_at_s = {True: 0.0, False: 0.0}  # towards the server, and back
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
 
@@ -53,6 +54,11 @@ class Link:
         """Whether these bytes go on towards the server. False: their connection is cut instead."""
         del content
         return True
+
+    @property
+    def disturbed(self) -> int:
+        """How many connections have been ended, refused, silenced or slowed since the last `restore`."""
+        return len(self._disturbed)
 
     def cut(self) -> None:
         """End every connection at once, and each new one, until `restore`."""
@@ -64,9 +70,10 @@ class Link:
 
     def restore(self) -> None:
         """New connections are carried again."""
+        self.bytes_per_s = math.inf
         with self._lock:
             self._state = "open"
-        self.bytes_per_s = math.inf
+            self._disturbed = set()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -82,6 +89,7 @@ class Link:
         with self._lock:
             self._state = state
             connections, self._connections = self._connections, set() if end else self._connections
+            self._disturbed |= {each for each in connections if not each.stalled}
             for each in connections:
                 each.stalled = True
         if end:
@@ -108,6 +116,8 @@ class Link:
             connection.stalled = self._state != "open" or connection.server is None
             if self._state != "cut":
                 self._connections.add(connection)
+            if self._state != "open":
+                self._disturbed.add(connection)
         if self._state == "cut":
             connection.close(at_once=True)
         elif connection.server is not None:
@@ -120,10 +130,11 @@ class Link:
     ) -> None:
         try:
             while (content := source.recv(_CHUNK)) and not connection.stalled:
-                if asks:
-                    self._wait(len(content))
-                    if not self.passes(content):
-                        break
+                if self.bytes_per_s < math.inf:
+                    self._disturbed.add(connection)
+                    self._wait(len(content), there=asks)
+                if asks and not self.passes(content):
+                    break
                 target.sendall(content)
         except OSError:
             pass  # one side is gone: so is the other
@@ -132,9 +143,9 @@ class Link:
                 self._connections.discard(connection)
             connection.close()
 
-    def _wait(self, size: int) -> None:
+    def _wait(self, size: int, *, there: bool) -> None:
+        """Until it is this connection's turn, of all that carry something in the same direction."""
         with self._turn:
             now = time.monotonic()
-            self._free_at_s = max(self._free_at_s, now) + size / self.bytes_per_s
-            until_s = self._free_at_s
+            until_s = self._free_at_s[there] = max(self._free_at_s[there], now) + size / self.bytes_per_s
         time.sleep(max(until_s - now, 0))

@@ -9,11 +9,12 @@ import time
 import psutil
 
 _KILL_S = 20.0
+_STOP_S = 2.0
 
 
 def members(session: int) -> list[psutil.Process]:
     """Those that still live. A process whose parent has died stays in its session, but in nobody's list of children."""
-    return [process for process in psutil.process_iter() if _session_of(process.pid) == session and _lives(process)]
+    return [process for process in psutil.process_iter() if _session_of(process.pid) == session and lives(process)]
 
 
 def kill(session: int) -> None:
@@ -40,6 +41,19 @@ def go_on(session: int) -> None:
         send(process.pid, signal.SIGCONT)
 
 
+def lives(process: psutil.Process) -> bool:
+    """Whether it has not ended, even if nobody has asked for its end."""
+    return _status(process) not in {"", psutil.STATUS_ZOMBIE}
+
+
+def is_stopped(process: psutil.Process) -> bool:
+    """Whether SIGSTOP has reached it, which the kernel takes a moment for."""
+    deadline = time.monotonic() + _STOP_S
+    while (status := _status(process)) not in {"", psutil.STATUS_STOPPED} and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return status == psutil.STATUS_STOPPED
+
+
 def is_java(process: psutil.Process) -> bool:
     """Whether it is a JVM; one that has ended meanwhile is none."""
     try:
@@ -56,18 +70,18 @@ def wait_until_empty(session: int, timeout_s: float) -> list[psutil.Process]:
     return found
 
 
+def _status(process: psutil.Process) -> str:
+    try:
+        return str(process.status())
+    except psutil.NoSuchProcess:
+        return ""
+
+
 def _session_of(pid: int) -> int | None:
     try:
         return os.getsid(pid)
     except ProcessLookupError:
         return None
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def send(pid: int, number: int) -> None:

@@ -14,7 +14,7 @@ from integration_tests.cluster.standalone import Cluster
 from integration_tests.scale.measured import Work, measure
 from integration_tests.services import obtain
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 Kind = Annotated[str, typer.Option(help="where Kafka and MySQL come from: docker, native (MariaDB) or auto")]
 
@@ -27,7 +27,15 @@ def partitions(
     join_below: Annotated[int, typer.Option(help="as in a spec: 0 gives each partition its own task")] = 0,
     kind: Kind = "auto",
 ) -> None:
-    """The same records from a topic of few partitions and of many: what a task costs."""
+    """The same records from a topic of few partitions and of many: what a task costs, and what exactly-once does.
+
+    `exactly_once_share` is the part of a checkpoint's time, from one's end to the next one's, in which the driver is at
+    work for it once the tasks are done, and with its permits before. `commits_…` is of that the database's: it commits
+    what is prepared. `protocol_…` is all the rest, R5 to R10 of docs/protocol.md, by its parts: `acknowledgements` are
+    read, `permits` put and taken away, the `record` is written, `head` is swapped twice, a `listing` shows that nothing
+    is left, `pruning` lets go of an old checkpoint, `offsets` are told to Kafka, the history is told, and `steps` is
+    what lies between those. Medians of the warm checkpoints.
+    """
     services = obtain(kind)
     for number in numbers or [4, 40, 200]:
         found = measure(services, Work(number, records, checkpoints, join_below), {"master": "local[2]"})

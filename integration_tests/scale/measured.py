@@ -3,9 +3,11 @@ went."""
 
 from __future__ import annotations
 
+import json
 import secrets
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +19,16 @@ import psutil
 from integration_tests.bench import topic
 from integration_tests.bench.product import Product, spec
 from integration_tests.bench.targets import Place, mysql
+from integration_tests.scale.cost import Cost, cost
 from integration_tests.services import Services
 from spark_jobs.history.model import Checkpoint
 from spark_jobs.history.store import History
 
 _COLD = 2
 """Checkpoints in which Spark and its workers still load what they need."""
+_PATIENCE_S = 600
+_TASK_S = 0.5
+"""On a busy machine, for patience."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +56,14 @@ class Measured:
     cpu_s: float  # of a checkpoint: driver, JVM and local tasks; neither services nor the workers of a cluster
     records_per_s: float  # over all warm checkpoints
     head_bytes: int
+    cost: Cost
 
     def facts(self) -> dict[str, Any]:
         """For a line of JSON."""
         numbers = {"writers": self.writers, "head_bytes": self.head_bytes, "records_per_s": round(self.records_per_s)}
         seconds = {"duration_s": round(self.duration_s, 3), "cpu_s": round(self.cpu_s, 3)}
-        return {**numbers, **seconds, "phases_s": {name: round(took, 4) for name, took in self.phases_s.items()}}
+        phases = {name: round(took, 4) for name, took in self.phases_s.items()}
+        return {**numbers, **seconds, **self.cost.facts(), "phases_s": phases}
 
 
 def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Measured:
@@ -69,15 +77,18 @@ def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Meas
             bootstrap,
             name,
             "json",
-            {"max_records_per_checkpoint": work.records},
+            {"max_records_per_checkpoint": work.records, "retained": 1},  # so that each warm one prunes
             [target.entry],
             spark,
             {"join_below": work.join_below},
         )
-        with Product(Path(folder), text) as product:
-            product.wait_for(_COLD * work.records)
+        times = Path(folder) / "times.jsonl"
+        timed = (sys.executable, "-m", "integration_tests.scale.timed", str(times))
+        with Product(Path(folder), text, timed) as product:
+            patience_s = _PATIENCE_S + _TASK_S * work.partitions * work.checkpoints
+            product.wait_for(_COLD * work.records, patience_s)
             before = _cpu_s(product)
-            product.wait_for(work.total)
+            product.wait_for(work.total, patience_s)
             cpu_s = _cpu_s(product) - before
         location = Path(folder) / "checkpoint"
         found = History.at(location).checkpoints(limit=work.checkpoints + 1)
@@ -85,21 +96,26 @@ def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Meas
         arrived = target.arrived()
         if arrived != (work.total, work.total):
             raise RuntimeError(f"{arrived} rows and ids have arrived, of {work.total} records")
-        return _measured(found[::-1], cpu_s, newest.stat().st_size)
+        lines = [json.loads(line) for line in times.read_text().splitlines()]
+        return _measured(found[::-1], lines, cpu_s, newest.stat().st_size)
 
 
-def _measured(found: tuple[Checkpoint, ...], cpu_s: float, head_bytes: int) -> Measured:
+def _measured(
+    found: tuple[Checkpoint, ...], lines: Sequence[Mapping[str, float]], cpu_s: float, head_bytes: int
+) -> Measured:
     ends = [each.committed_at or 0.0 for each in found]
     warm = found[_COLD:]
     took_s = [after - before for before, after in pairwise(ends[_COLD - 1 :])]
     names = [name for name, _ in warm[0].phases.items()]
+    numbers, duration_s = {each.checkpoint_id for each in warm}, median(took_s)
     return Measured(
         writers=warm[-1].writers,
-        duration_s=median(took_s),
+        duration_s=duration_s,
         phases_s={name: median(dict(each.phases.items())[name] or 0.0 for each in warm) for name in names},
         cpu_s=cpu_s / len(warm),
         records_per_s=sum(each.records for each in warm) / sum(took_s),
         head_bytes=head_bytes,
+        cost=cost([line for line in lines if line["checkpoint_id"] in numbers], duration_s),
     )
 
 

@@ -1,8 +1,8 @@
-"""What a pipeline holds at one moment, and whether it grows."""
+"""What a pipeline holds at one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -10,18 +10,6 @@ from typing import Final
 import psutil
 
 _MB: Final = 2**20
-_SLACK: Final[Mapping[str, tuple[float, float]]] = {
-    "driver_mb": (0.10, 16),
-    "jvm_mb": (0.15, 64),
-    "workers_mb": (0.15, 64),
-    "threads": (0.05, 6),
-    "open_files": (0.05, 10),
-    "connections": (0.0, 4),
-    "files": (0.10, 40),
-    "files_mb": (0.15, 8),
-    "ledger_rows": (0.0, 40),
-}
-"""By quantity, how much more the last quarter may hold than the second: as a part, and at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +53,6 @@ def sample(pid: int, location: Path, checkpoints: int, elapsed_s: float, ledger_
         sum(_size(path) for path in files) / _MB,
         ledger_rows,
     )
-
-
-def grown(samples: Sequence[Sample]) -> list[str]:
-    """What holds more in the last quarter than in the second one, beyond its slack; the first is for warming up."""
-    quarter = len(samples) // 4
-    before, after = samples[quarter : 2 * quarter], samples[-quarter:]
-    found = []
-    for name, (part, least) in _SLACK.items():
-        then, now = (_mean(getattr(each, name) for each in some) for some in (before, after))
-        if now > then + max(part * then, least):
-            found.append(f"{name} grew from {then:.1f} to {now:.1f}")
-    return found
-
-
-def _mean(values: Iterable[float]) -> float:
-    known = list(values)
-    return sum(known) / len(known)
 
 
 def _name(process: psutil.Process) -> str:

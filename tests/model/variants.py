@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from tests.model.state import Bounds
 
+NOT_OF_THE_COORDINATOR = {
+    # threads of `twophase.backlog` keep the order, and the simulation has none
+    "checkpoints are committed out of order (R7)": (
+        "test_checkpoints_go_on_until_so_many_wait_and_are_committed_in_order"
+    ),
+    # a lock of the command (`spark_jobs.presence.alone`); the simulation begins one after the other, as it does
+    "two rescales at once": "test_it_is_refused_while_the_pipeline_runs_or_another_one_is_under_way",
+}
+"""Variants, of all models, that no mutant of the coordinator can be, each with the test of what keeps that rule."""
+
 _ONE = Bounds(drivers=2, turns=0)
 _TWO = Bounds(turns=2)
 _LONG = Bounds(checkpoints=2, turns=2)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import pytest
+
+from wal.files import OsFiles
 
 
 def steps(call: Callable[[], object]) -> int:
@@ -26,6 +32,21 @@ def steps(call: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return counted
+
+
+@contextmanager
+def listings() -> Iterator[list[int]]:
+    """How many entries each listing of a log's folder has gone through, files and folders."""
+    gone_through: list[int] = []
+
+    class Counted(OsFiles):
+        def list(self, path: Path) -> Sequence[str]:
+            gone_through.append(sum(1 for _ in path.iterdir()) if path.exists() else 0)
+            return super().list(path)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("wal.local.OsFiles", Counted)
+        yield gone_through
 
 
 def peak_bytes(call: Callable[[], object]) -> int:

@@ -22,8 +22,9 @@ NAME, PIPELINE = "warehouse", "scale"
 _SCHEMA = pa.schema([("n", pa.int64())])
 
 
-def transactions(tasks: int) -> list[TransactionId]:
-    return [TransactionId(Scope(INCARNATION, 1, 0), sink_key(NAME), task, task) for task in range(tasks)]
+def transactions(tasks: int, sink: str = NAME, checkpoint_id: int = 0) -> list[TransactionId]:
+    scope = Scope(INCARNATION, 1, checkpoint_id)
+    return [TransactionId(scope, sink_key(sink), task, task) for task in range(tasks)]
 
 
 class CountedServer:
@@ -89,6 +90,34 @@ class LeftInLog:
     def close(self) -> None:
         for each in self._begun:
             each.abort()
+
+
+class SharedLog:
+    """So many tables in SQLite with one log."""
+
+    def __init__(self, folder: Path, sinks: int) -> None:
+        self._sinks = {}
+        for name in (f"sink{number}" for number in range(sinks)):
+            with sqlite3.connect(folder / f"{name}.db") as database:
+                database.execute("CREATE TABLE t (n INTEGER)")
+            self._sinks[name] = SqliteSink(name, folder / f"{name}.db", "t", LogPlace(folder / "log")).open(_SCHEMA)
+
+    def prepare(self, checkpoint_id: int, tasks: int) -> dict[str, list[Committable]]:
+        """What so many tasks acknowledge for each sink."""
+        return {
+            name: [self._prepared(sink, each) for each in transactions(tasks, name, checkpoint_id)]
+            for name, sink in self._sinks.items()
+        }
+
+    def committers(self) -> dict[str, Any]:
+        """A driver's."""
+        return {name: sink.committer(PIPELINE) for name, sink in self._sinks.items()}
+
+    @staticmethod
+    def _prepared(sink: SqliteSink, transaction: TransactionId) -> Committable:
+        writer = sink.writer(transaction)
+        writer.write(pa.RecordBatch.from_pydict({"n": [transaction.task]}, _SCHEMA))
+        return writer.prepare()
 
 
 def decided(tasks: int) -> list[Committable]:

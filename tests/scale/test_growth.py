@@ -5,15 +5,18 @@ Counted at small sizes; `make scale` times the same at large ones (docs/scale.md
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.scale.coordinator import ROWS, Coordinator, Size
-from tests.scale.counting import growth, peak_bytes, steps
-from tests.scale.leftovers import INCARNATION, CountedServer, LeftInLog, decided, transactions
+from tests.scale.counting import growth, listings, peak_bytes, steps
+from tests.scale.leftovers import INCARNATION, CountedServer, LeftInLog, SharedLog, decided, transactions
+from twophase.ids import Scope
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome
 
@@ -121,3 +124,39 @@ def test_a_start_takes_segments_away_in_linear_time(tmp_path: Path) -> None:
         return found
 
     assert growth(counted, 20) <= _LINEAR
+
+
+@pytest.mark.parametrize("doing", ["a start", "a checkpoint"])
+def test_sinks_that_share_a_log_list_their_own_segments(tmp_path: Path, doing: str) -> None:
+    tasks = 3
+
+    def counted(sinks: int) -> int:
+        with listings() as gone_through, ExitStack() as stack:
+            log = SharedLog(_folder(tmp_path), sinks)
+            committers = log.committers()
+            for committer in committers.values():
+                stack.callback(committer.close)
+            acknowledged = log.prepare(0, tasks)
+            if doing == "a checkpoint":
+                for committer in committers.values():
+                    _start(committer)
+                    committer.permit(Scope(INCARNATION, 2, 0))
+            gone_through.clear()
+            for name, committer in committers.items():
+                if doing == "a start":
+                    assert len(_start(committer)) == tasks
+                else:
+                    assert committer.commit(0, acknowledged[name]) == [CommitOutcome.COMMITTED] * tasks
+                    assert committer.prepared(INCARNATION, 0) == []
+                    committer.prune(INCARNATION, 1)
+            assert sum(gone_through) >= sinks * tasks
+        return sum(gone_through)
+
+    assert growth(counted, 10) <= _LINEAR
+
+
+def _start(committer: Any) -> Sequence[Prepared]:
+    committer.inspect(INCARNATION, ())
+    committer.claim(INCARNATION, 2)
+    found: Sequence[Prepared] = committer.prepared(INCARNATION)
+    return found

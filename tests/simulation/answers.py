@@ -41,8 +41,14 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
             return {name: [next(outcomes) for _ in group] for name, group in action.committables.items()}
         case messages.LoadRecord():
             return record_of(results[0]) if results[0] is not None else HeadFormatError("the record is gone")
-        case messages.RunWriters():
+        case messages.RunWriters() | messages.WriteAgain():
             return _acknowledged(action.scope, results[0], config)
+        case messages.FindLost():
+            found = iter(results)
+            return {name: [c for c in group if next(found)] for name, group in action.committables.items()}
+        case messages.Discard() if config.stateful:
+            digests = [_digest(action.checkpoint_id, task) for task in range(config.tasks)]
+            return dict.fromkeys(config.names, (config.tasks, sum(digests)))
         case messages.Rewrite():
             if False in results:
                 return Failed(PrepareError("Spark has another plan of that batch, or has committed it"))
@@ -75,8 +81,15 @@ def _acknowledged(scope: Scope, result: tuple[str, ...], config: Config) -> Ackn
     if result[0] == "failed":
         return Failed(PrepareError(result[1]), again=scope.attempt <= config.tolerated)
     by_sink: dict[str, list[Committable]] = {name: [] for name in config.names}
-    for number, text in cast("tuple[tuple[int, str], ...]", result[1]):
+    for number, text, is_drifted in cast("tuple[tuple[int, str, bool], ...]", result[1]):
         transaction = parse(text)
         assert transaction is not None
-        by_sink[config.names[number]].append(Committable(transaction, rows=1))
+        digest = _digest(scope.checkpoint_id, transaction.task) if config.stateful else 0
+        rows, digest = (1, digest + is_drifted) if config.stateful else (1 + is_drifted, 0)
+        by_sink[config.names[number]].append(Committable(transaction, rows, digest=digest))
     return Acknowledged({name: tuple(group) for name, group in by_sink.items()}, at=1.0)
+
+
+def _digest(checkpoint_id: int, task: int) -> int:
+    """Of the rows that a task has had, in whatever attempt."""
+    return 1 + 10 * (100 * checkpoint_id + task)

@@ -24,6 +24,7 @@ class Budget(NamedTuple):
     commits: int = 0  # that take their time: neither prepared nor visible
     aborters: int = 0  # processes that abort what another one is just deciding (H2)
     vandals: int = 0  # prepared transactions that an administrator rolls back by hand
+    drifts: int = 0  # tasks of a repair that get other rows than those of the decision
     outages: int = 0  # of a sink, which end the epoch of a driver that asks it
 
 
@@ -41,7 +42,11 @@ class Config:
     restarts: int = 0  # how many more drivers a run starts after a failure that a restart may cure
     resets: int = 0  # `eos reset`, at any moment
     rescales: int = 0  # `eos rescale`, one at a time, at any moment
+    repairs: int = 0  # `eos repair`, at any moment
     restores: int = 0  # starts from a savepoint of checkpoint 0, at any moment once that is committed
+    behind: int = 0  # decided checkpoints that a driver leaves uncommitted while Spark writes the next one
+    evicts: bool = False  # sinks roll back what is prepared under permits that they delete, as databases do
+    stateful: bool = False  # rows are known by their digest
     direct: frozenset[int] = frozenset()  # which runs are at-least-once, by their number
     budget: Budget = field(default_factory=Budget)
     coordinator: Coordinator = REAL
@@ -52,6 +57,11 @@ class Config:
     def names(self) -> tuple[str, ...]:
         """The sinks."""
         return tuple(f"sink{n}" for n in range(self.sinks))
+
+    @property
+    def preparing(self) -> tuple[str, ...]:
+        """The sinks in which a claim ends what is prepared; the others keep it, as logs do."""
+        return self.names if self.evicts else ()
 
     @property
     def last(self) -> int:

@@ -18,6 +18,7 @@ _ORDER = (
     "acknowledged",
     "startup",
     "checkpoint",
+    "repair",
     "rescale",
     "reset",
     "restore",
@@ -40,6 +41,7 @@ class Coordinator(NamedTuple):
     ownership: ModuleType
     startup: ModuleType
     checkpoint: ModuleType
+    repair: ModuleType
     rescale: ModuleType
     reset: ModuleType
     restore: ModuleType

@@ -105,6 +105,8 @@ def finish(moves: Moves, world: World) -> None:
             finish_by_rescale(moves, world)
     else:
         check_finished(after, status, moves.config)
+    if moves.config.repairs and world.version and not is_half_reset(world) and not half_rescale:
+        finish_by_repair(moves, world)
     if moves.config.resets:
         finish_by_reset(moves, world)
     if moves.config.restores and has_savepoint(world):
@@ -115,12 +117,24 @@ def finish_by_reset(moves: Moves, world: World) -> None:
     """A reset alone, which gives up only what somebody has ended by hand, and then a fresh driver alone."""
     before = world._replace(processes=(), budget=Budget())
     ended, status = _alone(moves, moves.reset(before, FRESH + 1))
-    if status == "lost" and world.vandalised:
+    if status == "lost" and world.by_hand:
         ended, status = _alone(moves, moves.reset(ended._replace(processes=()), FRESH + 2, abandon_lost=True))
     check(ended, moves.config)
     if status != "done" or is_half_reset(ended):
         raise Violation(f"a reset alone ends as {status!r}")
     after, status = run_alone(moves, ended)
+    check_finished(after, status, moves.config)
+
+
+def finish_by_repair(moves: Moves, world: World) -> None:
+    """A repair alone, whatever is lost, and then a fresh driver alone, which finds nothing lost any more."""
+    ended, status = _alone(moves, moves.repair(world._replace(processes=(), budget=Budget()), FRESH + 1))
+    check(ended, moves.config)
+    if status != "done":
+        raise Violation(f"a repair alone ends as {status!r}")
+    after, status = run_alone(moves, ended)
+    if status == "lost":
+        raise Violation("a fresh driver finds something lost after a repair")
     check_finished(after, status, moves.config)
 
 
@@ -138,7 +152,7 @@ def finish_by_rescale(moves: Moves, world: World) -> None:
 def finish_by_restore(moves: Moves, world: World) -> None:
     """A start from the savepoint alone, whatever was cut short before, and then a fresh driver alone."""
     ended, status = _alone(moves, moves.restore(world._replace(processes=(), budget=Budget()), FRESH + 1))
-    if status == "lost" and world.vandalised:
+    if status == "lost" and world.by_hand:
         return
     check(ended, moves.config)
     if status != "done" or is_half_reset(ended):
@@ -171,6 +185,8 @@ def _alone(moves: Moves, world: World) -> tuple[World, str]:
             return world, world.processes[0].status
         plain = next((after for kind, _, after in moves.step(world, 0) if kind == "step"), None)
         if plain is None:
-            plain = next(after for kind, _, after in moves.environment(world) if kind == "finish")
+            plain = next((after for kind, _, after in moves.environment(world) if kind == "finish"), None)
+        if plain is None:
+            raise Violation("a process alone waits for ever")
         world = plain
     raise Violation("a process alone never ends")

@@ -1,8 +1,9 @@
 """Spark's job of one checkpoint: each task opens a transaction, prepares it and acknowledges; some are run twice (H1).
-At-least-once it commits instead.
+At-least-once it commits instead. In the job of a repair only what is lost is written, and everything else counted.
 
 A job is (unit, attempt, phase, accepted, acked): a unit is one task of one sink; `acked` says that the first of two
-attempts has acknowledged, so that Spark may take its word instead. Attempts that nobody waits for any more live on in
+attempts has acknowledged, so that Spark may take its word instead. What is accepted is (sink, transaction, whether its
+rows are others than those of before). Attempts that nobody waits for any more live on in
 their sink: `moves` lets them prepare at any later moment.
 """
 
@@ -12,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.simulation import sinks
 from tests.simulation.config import Config
 from tests.simulation.world import World
 from twophase import messages
 from twophase.ids import Scope, TransactionId, sink_key
+from twophase.values import origin
 
 BEGUN: tuple[Any, ...] = (0, 0, "open", (), False)
 
@@ -30,23 +33,54 @@ def transaction(scope: Scope, job: tuple[Any, ...], config: Config, attempt: int
     return str(TransactionId(scope, sink_key(config.names[sink]), task, number))
 
 
-def step(world: World, index: int, action: messages.RunWriters, config: Config) -> Iterator[tuple[Any, World, Any]]:
+Job = messages.RunWriters | messages.WriteAgain
+
+
+def step(world: World, index: int, action: Job, config: Config) -> Iterator[tuple[Any, World, Any]]:
     """What the job may do next: (what, world, result), with a result when the job has ended."""
     scope, job = action.scope, world.processes[index].job or BEGUN
     if job[0] == config.sinks * config.tasks:
         yield "job ends", world, ("acknowledged", job[3])
         return
-    do = _commit if action.direct else _open if job[2] == "open" else _prepare
-    yield from do(world, index, scope, job, config)
+    if isinstance(action, messages.WriteAgain):
+        yield from _again(world, index, action, job, config)
+    else:
+        do = _commit if action.direct else _open if job[2] == "open" else _prepare
+        yield from do(world, index, scope, job, config)
     if world.budget.failures:
         yield "job fails", world.spend("failures"), ("failed", "a task failed")
+
+
+def _again(
+    world: World, index: int, action: messages.WriteAgain, job: Any, config: Config
+) -> Iterator[tuple[Any, World, Any]]:
+    unit, _, phase, accepted, _ = job
+    number, task = divmod(unit, config.tasks)
+    gone = {each.transaction.task: str(origin(each)) for each in action.lost.get(config.names[number], ())}
+    text, sink = transaction(action.scope, job, config), world.sinks[number]
+    if phase == "open":
+        held = frozenset[tuple[str, str]]() if "not held" in config.broken else {(text, gone.get(task, text))}
+        for drifted in (False, True) if world.budget.drifts else (False,):
+            other = world.spend("drifts") if drifted else world
+            if task not in gone:
+                counted = (unit + 1, 0, "open", (*accepted, (number, text, drifted)), False)
+                yield ("counts", text, drifted), other.with_process(index, job=counted), None
+                continue
+            other = other.with_sink(number, instead=sink.instead | held)
+            if drifted:
+                other = other.with_sink(number, drifted=sink.drifted | {text})
+            yield from _open(other, index, action.scope, job, config)
+    elif config.evicts and sinks.is_hindered(sink, text):
+        yield ("waits for the witness in vain", text), world, ("failed", "the witness is held")
+    else:
+        yield from _prepare(world, index, action.scope, job, config)
 
 
 def _open(world: World, index: int, scope: Scope, job: Any, config: Config) -> Iterator[tuple[Any, World, Any]]:
     unit, attempt, _, accepted, acked = job
     number = unit // config.tasks
     sink, text = world.sinks[number], transaction(scope, job, config)
-    if str(scope) not in sink.permits and config.broken != "no permit":
+    if str(scope) not in sink.permits and not config.broken.startswith("no permit"):
         yield ("finds no permit", text), world, ("failed", "no permit")
         return
     kept = sink.prepared
@@ -67,7 +101,8 @@ def _prepare(world: World, index: int, scope: Scope, job: Any, config: Config) -
 
     def accept(after: World, which: str) -> World:
         taken = text if config.broken == "the newest attempt is committed" else which
-        return after.with_process(index, job=(unit + 1, 0, "open", (*accepted, (number, taken)), False))
+        drifted = taken in after.sinks[number].drifted
+        return after.with_process(index, job=(unit + 1, 0, "open", (*accepted, (number, taken, drifted)), False))
 
     yield ("prepares", text), accept(ready, text), None
     if attempt:
@@ -86,7 +121,7 @@ def _commit(world: World, index: int, scope: Scope, job: Any, config: Config) ->
     number = unit // config.tasks
     text = transaction(scope, job, config)
     done = world.with_sink(number, direct=world.sinks[number].direct | {text})
-    taken = done.with_process(index, job=(unit + 1, 0, "open", (*accepted, (number, text)), False))
+    taken = done.with_process(index, job=(unit + 1, 0, "open", (*accepted, (number, text, False)), False))
     yield ("commits", text), taken, None
     if not attempt and world.budget.retries:
         for before, what in ((done, "commits, is run again"), (world, "fails, is run again")):

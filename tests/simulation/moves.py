@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation import jobs
+from tests.simulation import jobs, sinks
 from tests.simulation.config import Config
 from tests.simulation.operations import execute, swap
 from tests.simulation.processes import Processes
@@ -25,6 +26,13 @@ def has_savepoint(world: World) -> bool:
     """Checkpoint 0 is committed and done: one may have been taken."""
     head = head_of(world.head)
     return head is not None and min(head.committed, world.spark.committed) >= 0
+
+
+def _rescales(world: World) -> list[int]:
+    """To one more, to the number of one that has not ended, or back."""
+    now = world.spark.state_partitions(len(world.decided) - 1)
+    is_half = world.spark.planned >= len(world.decided) and world.spark.planned in world.spark.rescales
+    return [now, now + 1] if is_half else [now + 1]
 
 
 class Moves:
@@ -49,31 +57,25 @@ class Moves:
             elif free or world.budget.switches:
                 after = world if free else world.spend("switches")
                 yield "switch", (index, "goes on"), after._replace(current=index)
-        drivers = sum(each.make[0] == "driver" for each in world.processes)
-        if drivers < self.config.drivers and (free or world.budget.switches):
-            yield "start", (len(world.processes), "starts"), self.start(world if free else world.spend("switches"))
-        resets = sum(each.make[0] == "reset" for each in world.processes)
-        if world.version and resets < self.config.resets and (free or world.budget.switches):
-            born = self.reset(world if free else world.spend("switches"), len(world.processes))
-            yield "reset", (len(world.processes), "resets"), born
-        restores = sum(each.make[0] == "restore" for each in world.processes)
-        if has_savepoint(world) and restores < self.config.restores and (free or world.budget.switches):
-            born = self.restore(world if free else world.spend("switches"), len(world.processes))
-            yield "restore", (len(world.processes), "starts from a savepoint"), born
+        if free or world.budget.switches:
+            yield from self._births(world if free else world.spend("switches"))
 
-        yield from self._rescales(world, free=free)
-
-    def _rescales(self, world: World, *, free: bool) -> Iterator[Move]:
-        """One at a time, by a lock. To one more, to the number of one that has not ended, or back."""
-        made = [each.status for each in world.processes if each.make[0] == "rescale"]
-        known = len(made) < self.config.rescales and "live" not in made and world.decided
-        if known and (free or world.budget.switches):
-            now = world.spark.state_partitions(len(world.decided) - 1)
-            back = {now} if world.spark.unfinished is not None else set[int]()
-            for wanted in sorted({now + 1} | back):
-                number = len(world.processes)
-                born = self.rescale(world if free else world.spend("switches"), number, wanted)
-                yield "rescale", (number, "rescales to", wanted), born
+    def _births(self, world: World) -> Iterator[Move]:
+        """Who may come."""
+        config, number = self.config, len(world.processes)
+        made = Counter(each.make[0] for each in world.processes)
+        if made["driver"] < config.drivers:
+            yield "start", (number, "starts"), self.start(world)
+        if world.version and made["repair"] < config.repairs:
+            yield "repair", (number, "repairs"), self.repair(world, number)
+        if world.version and made["reset"] < config.resets:
+            yield "reset", (number, "resets"), self.reset(world, number)
+        if has_savepoint(world) and made["restore"] < config.restores:
+            yield "restore", (number, "starts from a savepoint"), self.restore(world, number)
+        rescaling = any(each.make[0] == "rescale" and each.status == "live" for each in world.processes)
+        if world.decided and made["rescale"] < config.rescales and not rescaling:  # one at a time, by a lock
+            for wanted in _rescales(world):
+                yield "rescale", (number, "rescales to", wanted), self.rescale(world, number, wanted)
 
     def rescale(self, world: World, number: int, state_partitions: int) -> World:
         """One more `eos rescale`."""
@@ -82,6 +84,10 @@ class Moves:
     def start(self, world: World, number: int | None = None) -> World:
         """One more run, with its first driver."""
         return self._begin(world, ("driver", len(world.processes) if number is None else number))
+
+    def repair(self, world: World, number: int) -> World:
+        """One more `eos repair`."""
+        return self._begin(world, ("repair", number))
 
     def reset(self, world: World, number: int, *, abandon_lost: bool = False) -> World:
         """One more `eos reset`."""
@@ -107,7 +113,7 @@ class Moves:
         """What one process may do."""
         process = world.processes[index]
         action = self.processes[process.node].action
-        if isinstance(action, messages.RunWriters):
+        if isinstance(action, messages.RunWriters | messages.WriteAgain):
             for what, after, result in jobs.step(world, index, action, self.config):
                 moved = after if result is None else self._answered(after, index, (result,))
                 yield "step", (index, what), moved
@@ -151,12 +157,8 @@ class Moves:
 
     def _committed(self, world: World, number: int, entry: tuple[str, int]) -> World:
         sink = world.sinks[number]
-        return world.with_sink(
-            number,
-            committing=sink.committing - {entry},
-            committed=sink.committed | {entry[0]},
-            witnesses=sink.witnesses | {entry[0]},
-        )
+        after = sinks.committed(sink._replace(committing=sink.committing - {entry}), entry[0])
+        return world._replace(sinks=(*world.sinks[:number], after, *world.sinks[number + 1 :]))
 
     def _trouble_with_swap(self, world: World, index: int, action: messages.Swap, value: bytes) -> Iterator[Move]:
         what = (index, action.point, "at", action.version)
@@ -194,6 +196,8 @@ class Moves:
         awaited = self._awaited(world)
         for number, sink in enumerate(world.sinks):
             for text in sorted(sink.open - awaited):
+                if self.config.evicts and sinks.is_hindered(sink, text):
+                    continue  # it waits for the witness until its permit is deleted
                 ready = world.with_sink(number, open=sink.open - {text}, prepared=sink.prepared | {text})
                 heard = jobs.acknowledge(ready, text, self._scopes(world), self.config)
                 yield "straggler", ("straggler prepares", text), heard
@@ -206,7 +210,7 @@ class Moves:
             if world.budget.vandals:
                 for text in sorted(sink.prepared - {FOREIGN}):
                     gone = world.with_sink(number, prepared=sink.prepared - {text}).spend("vandals")
-                    yield "vandal", ("somebody rolls back", text), gone._replace(vandalised=True)
+                    yield "vandal", ("somebody rolls back", text), gone._replace(by_hand=world.by_hand | {text})
 
     def _awaited(self, world: World) -> set[str]:
         """Attempts that a job still waits for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.simulation import scenarios
 from tests.simulation.config import Budget, Config
 from tests.simulation.coordinator import Patch
 from tests.simulation.scenarios import SCENARIOS
@@ -17,6 +18,9 @@ SLOW = SCENARIOS["commits that take their time"][0]
 RESET = SCENARIOS["a reset while others run"][0]
 RESCALE = SCENARIOS["two rescales"][0]
 RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
+REPAIR = scenarios.REPAIR
+REPAIRS = SCENARIOS["two repairs, and what they write is ended by hand"][0]
+BEHIND = SCENARIOS["a driver goes on while others commit"][0]
 VANDAL = Config(sinks=1, tasks=1, drivers=1, budget=Budget(vandals=1))
 TOLERATED = SCENARIOS["failures that are tolerated"][0]
 FAILING = Config(sinks=1, tasks=1, drivers=1, tries=2, budget=Budget(retries=1, failures=1))

@@ -2,7 +2,7 @@
 
 The names of those that the exhaustive models (`tests.model`) break as well are the same. A mutant is a patch of the
 real coordinator, or a rule that the simulated register, sinks or tasks break (`Config.broken`). Those of the life of a
-checkpoint are here, the others in `mutants_start`.
+checkpoint are here, the others in `mutants_start`, `mutants_repair` and `mutants_rescale`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.simulation.coordinator import Patch
-from tests.simulation.mutant import ABORTED, FAILING, ONE, RETRIES, SLOW, TOLERATED, TWO, VANDAL, Mutant
+from tests.simulation.mutant import ABORTED, BEHIND, FAILING, ONE, RETRIES, SLOW, TOLERATED, TWO, VANDAL, Mutant
+from tests.simulation.mutants_repair import REPAIR_MUTANTS
+from tests.simulation.mutants_rescale import RESCALE_MUTANTS
 from tests.simulation.mutants_start import START_MUTANTS
 
 _DECIDE = """    yield put
@@ -31,6 +33,8 @@ _RAISES = "        yield from _abort(owned, scope, error)\n        raise error\n
 
 MUTANTS: dict[str, Mutant] = {
     **START_MUTANTS,
+    **REPAIR_MUTANTS,
+    **RESCALE_MUTANTS,
     "at-least-once: a job that failed is noted": Mutant(
         replace(FAILING, direct=frozenset({0})),
         "lost",
@@ -64,7 +68,7 @@ MUTANTS: dict[str, Mutant] = {
     "a decision of an aborted try lands by merge and retry (H2)": Mutant(
         ABORTED, "lost", (Patch("transitions", "        _check_not_aborted(head, self.record)\n", ""),)
     ),
-    "lost is taken for committed": Mutant(
+    "committed is said though something is lost": Mutant(
         VANDAL, "finished, and sink0 shows", (Patch("commits", "if lost:", "if False:"),)
     ),
     "unknown is taken for committed": Mutant(VANDAL, "finished, and sink0 shows", broken="unknown is committed"),
@@ -99,6 +103,17 @@ MUTANTS: dict[str, Mutant] = {
     "a retry rolls its sibling back (H1)": Mutant(RETRIES, "lost", broken="retry rolls its sibling back"),
     "the newest attempt is committed, not the accepted one (H1)": Mutant(
         RETRIES, "", broken="the newest attempt is committed"
+    ),
+    "a close takes in what is newer (R9)": Mutant(
+        BEHIND,
+        "lost",
+        (
+            Patch(
+                "checkpoint",
+                "(other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)",
+                "other.epoch == scope.epoch and other.checkpoint_id >= scope.checkpoint_id",
+            ),
+        ),
     ),
     "committed is said before the close (R9)": Mutant(
         RETRIES,

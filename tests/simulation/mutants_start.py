@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.coordinator import Patch
-from tests.simulation.mutant import ONE, RESCALE, RESET, RESTORE, SWAPS, TWO, Mutant
+from tests.simulation.mutant import BEHIND, ONE, RESET, RESTORE, SWAPS, TWO, Mutant
 from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
 
 _START = """    yield from _commit_decided(owned)
@@ -51,15 +51,16 @@ START_MUTANTS: dict[str, Mutant] = {
             Patch("startup", "if p.transaction and p.transaction.scope.epoch < head.epoch)", "if p.transaction)"),
         ),
     ),
-    "a start goes on from a rescale that has not ended": Mutant(
-        RESCALE,
-        "a start goes on from a rescale",
-        (Patch("verify", "    if unfinished is not None and not rescales:\n", "    if False:\n"),),
-    ),
-    "a rescale is not decided": Mutant(
-        RESCALE,
+    "a start commits only the newest decision (R3)": Mutant(
+        BEHIND,
         "",
-        (Patch("rescale", '        yield from owned.swap(Complete(record, put.ref), "decide")\n', ""),),
+        (
+            Patch(
+                "startup",
+                "        if ref.checkpoint_id > owned.head.committed:\n",
+                "        if ref.checkpoint_id > owned.head.committed and ref == owned.head.records[-1]:\n",
+            ),
+        ),
     ),
     "permit without claim": Mutant(TWO, "", broken="permit without claim"),
     "reset without commit": Mutant(

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.simulation import sinks
 from tests.simulation.config import Config
-from tests.simulation.world import FOREIGN, SHELF, Spark, World, head_of
+from tests.simulation.world import FOREIGN, SHELF, Spark, World, head_of, is_repair
 from twophase import messages
 from twophase.codec import encode_head
 from twophase.head_value import HeadValue
@@ -57,14 +57,22 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             return (("swap", action.version, encode_head(action.value), action.point),)
         case messages.Claim():
             raise_ = (("claim", n, action.incarnation, action.epoch, action.take_over) for n in every)
-            revoke = (("revoke older", n, action.incarnation, action.epoch) for n in every)
+            revoke = (("revoke older", n, action.incarnation, action.epoch, config.evicts) for n in every)
             return tuple(each for pair in zip(raise_, revoke, strict=True) for each in pair)
         case messages.Permit():
             return tuple(("permit", n, action.scope) for n in every)
         case messages.Revoke():
-            return tuple(("revoke", n, action.scope) for n in every)
+            return tuple(("revoke", n, action.scope, config.evicts) for n in every)
         case messages.ListPrepared():
             return tuple(("list", n) for n in every)
+        case messages.PermitAgain():
+            return tuple(("permit", config.names.index(name), action.scope) for name in action.sinks)
+        case messages.FindLost():
+            return tuple(
+                ("lost", config.names.index(name), str(c.transaction))
+                for name, group in action.committables.items()
+                for c in group
+            )
         case messages.Commit():
             return tuple(
                 ("commit", config.names.index(name), str(c.transaction), action.repeated)
@@ -94,14 +102,16 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return _at(world, n, sinks.inspect(world.sinks[n], incarnation, expected))
         case ("claim", int(n), incarnation, epoch, take_over):
             return _at(world, n, sinks.claim(world.sinks[n], incarnation, epoch, take_over=take_over))
-        case ("revoke older", int(n), incarnation, epoch):
-            return _at(world, n, sinks.revoke_older(world.sinks[n], incarnation, epoch, broken))
+        case ("revoke older", int(n), incarnation, epoch, evicts):
+            return _at(world, n, sinks.revoke_older(world.sinks[n], incarnation, epoch, broken, evicts=evicts))
         case ("permit", int(n), scope):
             return _at(world, n, sinks.permit(world.sinks[n], scope, broken))
-        case ("revoke", int(n), scope):
-            return _at(world, n, sinks.revoke(world.sinks[n], scope))
+        case ("revoke", int(n), scope, evicts):
+            return _at(world, n, sinks.revoke(world.sinks[n], scope, evicts=evicts))
         case ("list", int(n)):
             return _at(world, n, sinks.prepared(world.sinks[n]))
+        case ("lost", int(n), transaction):
+            return _at(world, n, sinks.lost(world.sinks[n], transaction, broken))
         case ("commit", int(n), transaction, _):
             return _at(world, n, sinks.commit(world.sinks[n], transaction, broken))
         case ("abort", int(n), transaction):
@@ -114,7 +124,7 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return None, world._replace(records=world.records - {name})
         case ("plan a rescale", incarnation, int(number)):
             spark = world.spark_of(incarnation)
-            if spark.planned == number - 1 == spark.committed:
+            if spark.planned == number - 1 == spark.committed or broken == "a plan is written over another's":
                 planned = spark._replace(planned=number, rescales=spark.rescales | {number})
                 return True, world.with_spark(incarnation, planned)
             return number in spark.rescales, world
@@ -160,7 +170,8 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
             return None, world.with_spark(action.incarnation, planned)
         case messages.DropPlan():
             spark, number = world.spark_of(action.incarnation), action.checkpoint_id
-            if number != spark.planned or spark.unfinished is None:
+            is_done = spark.unfinished is None and broken != "a plan is taken back though Spark has committed it"
+            if number != spark.planned or number not in spark.rescales or is_done:
                 return None, world
             dropped = spark._replace(planned=number - 1, rescales=spark.rescales - {number})
             return None, world.with_spark(action.incarnation, dropped)
@@ -180,7 +191,7 @@ def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, 
     head = head_of(value)
     assert head is not None
     named = {ref.checkpoint_id: ref.name for ref in head.records}
-    decided = world.decided[: head.completed + 1]
+    decided = tuple(_decided(name, named.get(n, name)) for n, name in enumerate(world.decided[: head.completed + 1]))
     decided += tuple(named.get(n, "") for n in range(len(decided), head.completed + 1))
     wire = frozenset(entry for entry in world.wire if entry[0] > world.version or broken == "swap without compare")
     world = _claimed(world, head)
@@ -194,6 +205,11 @@ def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, 
             unsaid = head.origin.savepoint != said(before)
             world = world._replace(spark=Spark(at, at, head.query_id), unsaid=world.unsaid or unsaid)
     return True, world._replace(version=world.version + 1, head=value, decided=decided, wire=wire)
+
+
+def _decided(before: str, now: str) -> str:
+    """A decision stands, but for a repair, which names other transactions for the rows of lost ones."""
+    return now if before != now and is_repair(before, now) else before
 
 
 def said(head: HeadValue) -> str:

@@ -24,6 +24,7 @@ from twophase.errors import (
     HeadFormatError,
     IdentityError,
     LostCommittableError,
+    ReplayMismatchError,
     SinkUnavailableError,
 )
 
@@ -58,7 +59,7 @@ class Processes:
         return self._nodes[node]
 
     def begin(self, make: Make) -> Process:
-        """A new process: ("driver", number), ("reset", number, abandon_lost), ("restore", number),
+        """A new process: ("driver", number), ("reset", number, abandon_lost), ("restore", number), ("repair", number),
         ("rescale", number, state partitions) or ("aborter", version, head, scope)."""
         if make not in self._roots:
             self._roots[make] = len(self._nodes)
@@ -77,9 +78,9 @@ class Processes:
         end = self._nodes[number].end
         return Process(process.make, 0, (), None, end) if end else Process(process.make, number)
 
-    def reason(self, process: Process, results: tuple[Any, ...]) -> str:
-        """Why following these results ended the process."""
-        return self._nodes[self._children[process.node, results]].reason
+    def reasons(self, make: Make) -> set[str]:
+        """The errors that have ended processes of this birth."""
+        return {node.reason for node in self._nodes if node.make == make and node.reason}
 
     def _add(self, make: Make, path: Path, steps: Steps, last: Any) -> None:
         number = len(self._nodes)
@@ -106,6 +107,7 @@ class Processes:
         kinds = {
             "aborter": runs.aborter,
             "driver": runs.run,
+            "repair": runs.repair,
             "rescale": runs.rescale,
             "reset": runs.reset,
             "restore": runs.restore,
@@ -140,5 +142,6 @@ def _end(error: Exception) -> str:
         LostCommittableError: "lost",
         HeadFormatError: "damaged",
         IdentityError: "stopped",
+        ReplayMismatchError: "other rows",
     }
     return next((name for kind, name in kinds.items() if isinstance(error, kind)), "failed")

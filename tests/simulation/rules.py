@@ -28,23 +28,23 @@ def check(world: World, config: Config) -> None:
         decided = [decided_transactions(record, name) for record in world.decided]
         past = frozenset[str]().union(*(decided_transactions(record, name) for record in world.past))
         _check_rows(name, sink, past.union(*decided))
-        if not past <= sink.committed and not world.vandalised:
-            raise Violation(f"a reset gave up what {name} was to show: {sorted(past - sink.committed)}")
+        if given_up := past - sink.committed - world.by_hand:
+            raise Violation(f"a reset gave up what {name} was to show: {sorted(given_up)}")
         for number, transactions in enumerate(decided):
             direct = is_direct(world.decided[number])
             missing = transactions - (sink.direct if direct else sink.committed)
             if missing and direct:
                 raise Violation(f"lost: head calls checkpoint {number} done, and no task committed {sorted(missing)}")
-            if missing and number <= max(committed, world.spark.committed):
+            if missing and number <= max(committed, world.spark.committed - config.behind):
                 raise Violation(f"head or Spark calls checkpoint {number} done, {name} does not show {sorted(missing)}")
-            ended = missing - sink.prepared - {text for text, _ in sink.committing}
-            if ended and not world.vandalised:
+            ended = missing - sink.prepared - {text for text, _ in sink.committing} - world.by_hand
+            if ended:
                 raise Violation(f"lost: {name} neither holds nor shows {sorted(ended)} of checkpoint {number}")
         if head is not None:
             _check_closed(name, sink, head.epoch, committed)
             _check_ended(name, sink, head.incarnation)
     for process in world.processes:
-        if process.status == "lost" and not world.vandalised:
+        if process.status == "lost" and not world.by_hand:
             raise Violation("a driver takes a committable for lost that is not")
         if process.status in ("stopped", "fenced") and len(world.processes) == 1:
             raise Violation(f"a driver that has never met another one is {process.status}")
@@ -65,6 +65,8 @@ def _check_rows(name: str, sink: Sink, decided: frozenset[str]) -> None:
     for task, times in _tasks(sink.committed).items():
         if times > 1:
             raise Violation(f"doubled: {name} shows (life, checkpoint, task) {task} {times} times")
+    if other := sink.committed & sink.drifted:
+        raise Violation(f"{name} shows other rows than were decided: {sorted(other)}")
     if FOREIGN not in sink.prepared:
         raise Violation(f"a transaction of somebody else was ended in {name}")
 
@@ -121,12 +123,13 @@ def _check_decisions(world: World) -> None:
 
 def check_end(world: World, config: Config) -> None:
     """Nobody lives any more. Where one has finished, or a sink may be removed, nothing of ours is left prepared."""
-    done = any(process.status == "done" and process.make[0] == "driver" for process in world.processes)
-    if done and world.spark.committed >= config.last:  # else it had finished a life that has ended
-        left = [text for sink in world.sinks for text in sink.prepared - {FOREIGN}]
-        if left and not world.vandalised:
-            raise Violation(f"finished, and left prepared: {left}")
     head = head_of(world.head)
+    done = any(process.status == "done" and process.make[0] == "driver" for process in world.processes)
+    said = min(head.committed, world.spark.committed) if head is not None else -1
+    if done and said >= config.last:  # else a life that has ended, or one that its successor was to bring to its end
+        left = [text for sink in world.sinks for text in sink.prepared - {FOREIGN}]
+        if left:
+            raise Violation(f"finished, and left prepared: {left}")
     spark = SparkState(world.spark.query, world.spark.planned, world.spark.committed)
     if head is not None and head.committed == head.completed and not may_be_under_way(head, spark):
         for name, sink in zip(config.names, world.sinks, strict=True):
@@ -137,7 +140,7 @@ def check_end(world: World, config: Config) -> None:
 
 def check_finished(world: World, status: str, config: Config) -> None:
     """A fresh driver has run alone: everything is visible once and nothing is left."""
-    if status == "lost" and world.vandalised:
+    if status == "lost" and world.by_hand:
         return
     if status != "done":
         raise Violation(f"a fresh driver alone ends as {status!r}")

@@ -12,7 +12,7 @@ from tests.simulation.world import Spark, head_of
 from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
 from twophase.messages import Begin, ReadHead, Seen
-from twophase.values import StartingPoint
+from twophase.values import CheckpointRecord, StartingPoint
 
 Steps = Generator[Any, Any, None]
 
@@ -60,6 +60,12 @@ def rescale(config: Config, number: int, state_partitions: int) -> Steps:
         raise RefusedError(str(error)) from error
 
 
+def repair(config: Config, number: int) -> Steps:
+    """`eos repair`."""
+    protocol, incarnation = config.coordinator.repair.repair, _incarnation(number)
+    yield from protocol(PIPELINE, config.names, config.preparing, f"m{number}.0", incarnation, config.retained)
+
+
 def reset(config: Config, number: int, abandon_lost: bool) -> Steps:
     """`eos reset`."""
     yield from config.coordinator.reset.reset(
@@ -88,10 +94,11 @@ def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
     if SOURCE not in owned.head.initial:
         began = StartingPoint({SPLIT: FIRST_OFFSET}, {})
         yield from owned.swap(protocol.transitions.SetPositions(SOURCE, began), "positions")
-    tries = config.tries
+    tries, waiting = config.tries, list[CheckpointRecord]()
     while True:
         spark: Spark = yield ReadSpark(incarnation)
         if spark.committed >= config.last:
+            yield from _finish(config, owned, waiting, 0)
             return
         batch = spark.planned if spark.planned > spark.committed else spark.planned + 1
         yield Plan(incarnation, batch)
@@ -100,14 +107,28 @@ def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
         ends = {SOURCE: {SPLIT: 10 * (batch + 1 - len(spark.rescales))}}
         begin = Begin(batch, ends, offsets_log(batch), at=0.0)
         try:
-            run_checkpoint = protocol.checkpoint.run_checkpoint
-            yield from run_checkpoint(owned, begin, config.names, config.retained, direct=direct)
+            if config.behind:
+                known = owned.head.completed
+                record = yield from protocol.checkpoint.decide(owned, begin, config.names)
+                waiting += [record] if record.checkpoint_id > known else []
+                yield from _finish(config, owned, waiting, config.behind)
+            else:
+                run_checkpoint = protocol.checkpoint.run_checkpoint
+                yield from run_checkpoint(owned, begin, config.names, config.retained, direct=direct)
         except ConnectorError as error:
             tries -= 1
             if not (error.retriable and tries):
                 raise
             continue
         yield MarkDone(incarnation, batch)
+
+
+def _finish(config: Config, owned: Any, waiting: list[CheckpointRecord], behind: int) -> Steps:
+    """What the threads of `twophase.backlog` do, at the latest possible moment: commit all but the newest `behind`."""
+    while len(waiting) > behind:
+        record = waiting.pop(0)
+        yield from config.coordinator.checkpoint.show(owned, record)
+        yield from config.coordinator.checkpoint.say(owned, record, config.retained)
 
 
 def aborter(config: Config, version: int, head: bytes, scope: Any) -> Steps:

@@ -21,6 +21,9 @@ RESTARTING = replace(small(Budget(switches=1, outages=1), checkpoints=1), restar
 AT_LEAST_ONCE = Config(sinks=1, budget=Budget(switches=1), direct=frozenset({0}))
 """A run of either mode, and another one that comes after it or takes over from it."""
 
+REPAIR = replace(small(Budget(vandals=1), drivers=1, checkpoints=1), repairs=1, evicts=True)
+"""A repair alone, of what somebody has rolled back by hand."""
+
 SCENARIOS: dict[str, tuple[Config, int]] = {
     # name: (what is covered, how many worlds there must be at least)
     "two drivers, two sinks, two tasks": (Config(budget=Budget(switches=1)), 20_000),
@@ -56,6 +59,35 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "a start from a savepoint": (replace(small(Budget(), drivers=1), restores=2, sinks=2), 5_000),
     "a start from a savepoint while a driver runs": (replace(small(Budget(switches=2), drivers=1), restores=1), 2_500),
     "a start from a savepoint, swaps lost or late": (replace(small(Budget(swaps=1), drivers=1), restores=1), 2_500),
+    "a driver goes on while others commit": (
+        replace(small(Budget(switches=1)), behind=1, evicts=True),
+        5_000,
+    ),
+    "a repair while others run": (replace(REPAIR, drivers=2, budget=Budget(switches=1, vandals=1)), 50_000),
+    "two repairs, and what they write is ended by hand": (
+        replace(REPAIR, repairs=2, budget=Budget(switches=1, vandals=2)),
+        15_000,
+    ),
+    "two repairs of sinks with logs": (
+        replace(REPAIR, repairs=2, evicts=False, budget=Budget(switches=1, vandals=1)),
+        10_000,
+    ),
+    "a repair, tasks run twice, commits that take their time": (
+        replace(REPAIR, budget=Budget(switches=1, retries=1, commits=1, vandals=1)),
+        7_500,
+    ),
+    "a repair whose swaps are lost or late": (
+        replace(REPAIR, budget=Budget(switches=1, swaps=1, vandals=1)),
+        10_000,
+    ),
+    "a repair whose job gets other rows": (
+        replace(REPAIR, tasks=2, budget=Budget(failures=1, drifts=1, vandals=1)),
+        1_000,
+    ),
+    "a repair of state, of sinks that are behind": (
+        replace(REPAIR, sinks=2, checkpoints=2, behind=1, stateful=True, budget=Budget(drifts=1, vandals=1)),
+        3_000,
+    ),
     "at-least-once, then exactly-once": (AT_LEAST_ONCE, 5_000),
     "exactly-once, then at-least-once": (replace(AT_LEAST_ONCE, direct=frozenset({1})), 5_000),
     "at-least-once, swaps lost or late": (replace(small(Budget(switches=1, swaps=1)), direct=frozenset({0, 1})), 5_000),
@@ -80,6 +112,15 @@ DEEP: dict[str, Config] = {
     "commits that take their time": small(Budget(switches=2, commits=1)),
     "two resets of two checkpoints": replace(small(Budget()), resets=2),
     "a rescale while others run": replace(small(Budget(switches=1)), rescales=1),
+    "two repairs while others run": replace(REPAIR, drivers=2, repairs=2, budget=Budget(switches=1, vandals=1)),
+    "two repairs of sinks that are behind": replace(
+        REPAIR, sinks=2, checkpoints=2, behind=1, repairs=2, budget=Budget(switches=1, vandals=1)
+    ),
+    "two repairs of a sink that is far behind": replace(
+        REPAIR, checkpoints=3, behind=2, repairs=2, budget=Budget(switches=1, vandals=2)
+    ),
+    "a repair in a rescale": replace(REPAIR, checkpoints=2, rescales=1, budget=Budget(switches=1, vandals=1)),
+    "a repair in a reset": replace(REPAIR, evicts=False, resets=1, budget=Budget(switches=1, vandals=1)),
     "a reset of two sinks while others run": replace(small(Budget(switches=2), checkpoints=1), sinks=2, resets=1),
     "two runs that restart": replace(small(Budget(switches=2, outages=1)), restarts=1),
     "a start from a savepoint among two drivers": replace(small(Budget(switches=2)), restores=1),

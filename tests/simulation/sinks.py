@@ -1,7 +1,9 @@
 """What a sink does: the calls of `twophase.participants.Committer`, cut into operations that a database does at once.
 
 Every function takes a sink and gives (result, sink). A result ("raise", how it ends) ends the process. `broken` names
-a rule that this sink does not keep.
+a rule that this sink does not keep. Of two kinds: one that `evicts`, as databases do, rolls back what is prepared under
+the permits that it deletes, and what a repair prepares there holds the witness of what is lost; the other one, as logs
+do, keeps what is prepared until it is told to abort it, and looks for that witness when it commits.
 """
 
 from __future__ import annotations
@@ -35,11 +37,15 @@ def claim(sink: Sink, incarnation: str, epoch: int, *, take_over: bool) -> tuple
     return None, sink._replace(claim=(incarnation, epoch))
 
 
-def revoke_older(sink: Sink, incarnation: str, epoch: int, broken: str) -> tuple[Any, Sink]:
+def revoke_older(sink: Sink, incarnation: str, epoch: int, broken: str, *, evicts: bool) -> tuple[Any, Sink]:
     """R3: delete the permits of older epochs; who holds one is ended."""
     if broken == "claim leaves permits":
         return None, sink
-    return None, _keep(sink, lambda scope: (scope.incarnation, scope.epoch) == (incarnation, epoch))
+
+    def stays(scope: Scope) -> bool:
+        return scope.incarnation == incarnation and scope.epoch >= epoch
+
+    return None, _keep(sink, stays, evicts=evicts)
 
 
 def permit(sink: Sink, scope: Scope, broken: str) -> tuple[Any, Sink]:
@@ -49,20 +55,25 @@ def permit(sink: Sink, scope: Scope, broken: str) -> tuple[Any, Sink]:
     return None, sink._replace(permits=sink.permits | {str(scope)})
 
 
-def revoke(sink: Sink, scope: Scope) -> tuple[Any, Sink]:
+def revoke(sink: Sink, scope: Scope, *, evicts: bool) -> tuple[Any, Sink]:
     """R9: delete the permits of a run and of earlier tries; who holds one is ended."""
 
     def stays(other: Scope) -> bool:
         same = (other.incarnation, other.epoch, other.checkpoint_id)
         return same != (scope.incarnation, scope.epoch, scope.checkpoint_id) or other.attempt > scope.attempt
 
-    return None, _keep(sink, stays)
+    return None, _keep(sink, stays, evicts=evicts)
 
 
-def _keep(sink: Sink, stays: Any) -> Sink:
+def _keep(sink: Sink, stays: Any, *, evicts: bool) -> Sink:
     permits = frozenset(text for text in sink.permits if stays(_scope(text)))
     gone = sink.permits - permits
-    return sink._replace(permits=permits, open=frozenset(t for t in sink.open if t.partition("/")[0] not in gone))
+
+    def kept(transactions: frozenset[str]) -> frozenset[str]:
+        return frozenset(t for t in transactions if t.partition("/")[0] not in gone)
+
+    prepared = kept(sink.prepared) if evicts else sink.prepared
+    return sink._replace(permits=permits, open=kept(sink.open), prepared=prepared)
 
 
 def _scope(text: str) -> Scope:
@@ -74,18 +85,48 @@ def _scope(text: str) -> Scope:
 def commit(sink: Sink, transaction: str, broken: str) -> tuple[Any, Sink]:
     """R7: commit, or let a locking read of the witness decide."""
     if transaction in sink.prepared:
-        return CommitOutcome.COMMITTED, sink._replace(
-            prepared=sink.prepared - {transaction},
-            committed=sink.committed | {transaction},
-            witnesses=sink.witnesses | {transaction},
-        )
+        return CommitOutcome.COMMITTED, committed(sink._replace(prepared=sink.prepared - {transaction}), transaction)
     if broken == "unknown is committed":
         return CommitOutcome.ALREADY_COMMITTED, sink
-    if any(transaction == text for text, _ in sink.committing) and broken != "plain read of the witness":
-        return CommitOutcome.RETRY_LATER, sink
+    return _by_witness(sink, transaction, broken), sink
+
+
+def committed(sink: Sink, transaction: str) -> Sink:
+    """It is visible, and so are the witnesses that it holds. Of a log, whose slot moves once, where nobody else was."""
+    mine = origin(sink, transaction)
+    if mine in sink.witnesses:
+        return sink
+    return sink._replace(committed=sink.committed | {transaction}, witnesses=sink.witnesses | {transaction, mine})
+
+
+def _by_witness(sink: Sink, transaction: str, broken: str) -> CommitOutcome:
+    under_way = {holds for text, _ in sink.committing for holds in (text, origin(sink, text))}
+    if transaction in under_way and not broken.startswith("plain read of the witness"):
+        return CommitOutcome.RETRY_LATER
     if broken == "silence is nothing there":
-        return CommitOutcome.LOST, sink
-    return (CommitOutcome.ALREADY_COMMITTED if transaction in sink.witnesses else CommitOutcome.LOST), sink
+        return CommitOutcome.LOST
+    if broken == "who holds a witness is waited for" and transaction in {origin(sink, each) for each in sink.prepared}:
+        return CommitOutcome.RETRY_LATER
+    return CommitOutcome.ALREADY_COMMITTED if transaction in sink.witnesses else CommitOutcome.LOST
+
+
+def lost(sink: Sink, transaction: str, broken: str) -> tuple[Any, Sink]:
+    """R7: what a repair asks."""
+    return transaction not in sink.prepared and _by_witness(sink, transaction, broken) is CommitOutcome.LOST, sink
+
+
+def origin(sink: Sink, transaction: str) -> str:
+    """The one whose rows these were first."""
+    return next((first for text, first in sink.instead if text == transaction), transaction)
+
+
+def is_hindered(sink: Sink, transaction: str) -> bool:
+    """Whether it cannot be prepared: the witness that it has to hold stands, or somebody else holds it."""
+    mine = origin(sink, transaction)
+    if mine == transaction:
+        return False
+    others = {*sink.prepared, *(text for text, _ in sink.committing)} - {transaction}
+    return mine in sink.witnesses or any(mine in (each, origin(sink, each)) for each in others)
 
 
 def prepared(sink: Sink) -> tuple[Any, Sink]:

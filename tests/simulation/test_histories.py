@@ -15,11 +15,13 @@ from tests.simulation.moves import Moves
 from tests.simulation.rules import check, check_end
 from tests.simulation.world import World, first_world
 
-MUCH = Budget(switches=99, swaps=20, retries=20, failures=4, commits=10, outages=5)
-CONFIG = Config(drivers=8, checkpoints=5, retained=2, tries=3, restarts=2, resets=3, budget=MUCH)
+MUCH = Budget(switches=99, swaps=20, retries=20, failures=4, commits=10, vandals=3, outages=5)
+CONFIG = Config(drivers=8, checkpoints=5, retained=2, tries=3, restarts=2, resets=3, repairs=3, budget=MUCH)
 
 _PLAIN = 0.9
 """How often a job goes the plain way."""
+_UNTIL_DECIDED = 60
+"""Steps after which a driver has decided another checkpoint, if it ever does."""
 _TROUBLE = ("lost answer", "late swap", "deliver", "straggler", "slow commit", "finish", "undo", "outage")
 
 seen: Counter[str] = Counter()
@@ -60,6 +62,18 @@ class Histories(RuleBasedStateMachine):
         for _ in range(steps):
             self._go_if(self._of("step")[:1], 0)
 
+    @rule(steps=st.integers(10, 60))
+    def something_is_lost_and_repaired(self, steps: int) -> None:
+        decisions = len(self.world.decided)
+        for _ in range(_UNTIL_DECIDED):
+            if len(self.world.decided) > decisions:
+                break
+            self._go_if(self._of("step")[:1], 0)
+        self._go_if(self._of("vandal"), 0)
+        self._go_if(self._of("repair"), 0)
+        for _ in range(steps):
+            self._go_if(self._of("step")[:1], 0)
+
     @rule()
     def dies(self) -> None:
         self._go_if(self._of("crash"), 0)
@@ -86,6 +100,8 @@ class Histories(RuleBasedStateMachine):
         seen["moves"] += 1
         seen["decisions"] += len(world.decided + world.past) - len(self.world.decided + self.world.past)
         seen["lives"] += world.sparks != self.world.sparks
+        same_length = len(world.decided) == len(self.world.decided) and world.sparks == self.world.sparks
+        seen["repaired"] += same_length and world.decided != self.world.decided
         self.world = world
         check(world, CONFIG)
 
@@ -100,3 +116,4 @@ def test_random_longer_histories() -> None:
     assert seen["moves"] > 1_500, "the histories were too short to show anything"
     assert seen["decisions"] > 10
     assert seen["lives"] > 0, "no reset was ever done"
+    assert seen["repaired"] > 0, "nothing was ever repaired"

@@ -44,6 +44,10 @@ def test_every_rule_holds_in_every_world(name: str) -> None:
         assert found.statuses["fenced"] > 0
     if config.resets:
         assert "reset" in found.kinds
+    if config.repairs:
+        assert "repair" in found.kinds
+    if config.budget.drifts:
+        assert found.statuses["other rows"] > 0
     if config.rescales:
         assert "rescale" in found.kinds
     for kind, moves in TROUBLE.items():

@@ -46,7 +46,7 @@ def follow(trace: Sequence[tuple[Any, ...]], config: Config) -> World:
     for label in trace:
         world = _go(moves, world, label)
     if isinstance(trace[-1][0], int):
-        world = _reach(moves, world, trace[-1][0], lambda _kind, _parts: False)
+        world = reach(moves, world, trace[-1][0], lambda _kind, _parts: False)
     check_end(_all_dead(world), config)
     finish(moves, world)
     return world
@@ -67,7 +67,7 @@ def _go(moves: Moves, world: World, label: tuple[Any, ...]) -> World:
     if what == "next":
         return _before_the_next_checkpoint(moves, world, index)
     wanted = _wanted(label, moves.config)
-    return _reach(moves, world, index, wanted) if wanted else world
+    return reach(moves, world, index, wanted) if wanted else world
 
 
 def _before_the_next_checkpoint(moves: Moves, world: World, index: int) -> World:
@@ -81,8 +81,8 @@ def _before_the_next_checkpoint(moves: Moves, world: World, index: int) -> World
     raise AssertionError("a process never ends")
 
 
-def _reach(moves: Moves, world: World, index: int, wanted: Wanted) -> World:
-    """The world after the first move of this process that is wanted, or at its end."""
+def reach(moves: Moves, world: World, index: int, wanted: Wanted) -> World:
+    """The world after the first move of this process that is wanted, or at its end. Raises Violation."""
     for _ in range(_STEPS):
         if index >= len(world.processes) or world.processes[index].status != "live":
             return world

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from tests.simulation.config import Budget, Config
 from twophase.codec import decode_head, decode_record
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId
-from twophase.values import CheckpointRecord
+from twophase.values import CheckpointRecord, origin
 
 FOREIGN = "foreign transaction of somebody else"
 
@@ -28,6 +29,8 @@ class Sink(NamedTuple):
     committed: frozenset[str] = frozenset()  # rows as a reader sees them; never forgotten
     witnesses: frozenset[str] = frozenset()  # pruned (R9)
     direct: frozenset[str] = frozenset()  # rows that tasks have committed themselves (at-least-once)
+    instead: frozenset[tuple[str, str]] = frozenset()  # written by a repair, and the lost one whose witness it holds
+    drifted: frozenset[str] = frozenset()  # written by a repair, with other rows than those that were decided
 
 
 class Spark(NamedTuple):
@@ -70,7 +73,7 @@ class World(NamedTuple):
     records: frozenset[str] = frozenset()
     spark: Spark = Spark()
     decided: tuple[str, ...] = ()  # name of the record that decided each checkpoint; remembered, whatever head says
-    vandalised: bool = False
+    by_hand: frozenset[str] = frozenset()  # transactions that somebody has rolled back
     past: tuple[str, ...] = ()  # the same, of lives that a reset has ended
     sparks: tuple[tuple[str, Spark], ...] = ()  # Spark's checkpoint folders of those lives, by incarnation
     claimer: str = ""  # the run whose claim of head came last
@@ -137,6 +140,14 @@ def record_of(name: str) -> CheckpointRecord:
 def is_direct(name: str) -> bool:
     """Whether tasks committed the rows of this decision themselves."""
     return bool(name) and record_of(name).direct
+
+
+@cache
+def is_repair(before: str, now: str) -> bool:
+    """Whether two decisions differ only in transactions that a repair has put in the place of others."""
+    one, other = record_of(before), record_of(now)
+    rows = [{n: [origin(c) for c in group] for n, group in each.committables.items()} for each in (one, other)]
+    return rows[0] == rows[1] and replace(one, scope=other.scope, committables=other.committables) == other
 
 
 @cache

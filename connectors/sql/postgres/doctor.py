@@ -23,7 +23,7 @@ Ahead = Callable[[Session], Iterator[Finding]]
 
 _OLDEST: Final = 130000
 _TWO_PHASE: Final = frozenset({"prepared transactions", "PREPARE TRANSACTION"})  # checks that a log does not need
-_DRIVER: Final = 2  # connections: one on which it commits, and one for what a start asks
+_DRIVER: Final = 3  # connections: one on which it commits, one for what a start asks, and one that asks about others
 _SETTINGS: Final = "in postgresql.conf, or by ALTER SYSTEM; then restart the server"
 
 
@@ -103,6 +103,9 @@ def _session(session: Session) -> Iterator[Finding]:
     kept = _setting(session, "synchronous_commit") == "on" and _setting(session, "lock_timeout") == "3s"
     same = len({session.execute("SELECT pg_backend_pid()")[0][0] for _ in range(5)}) == 1
     remedy = "a pooler does not keep sessions: give the server's own address, or a pool in session mode"
+    followed = _setting(session, "track_activities")
+    activities = "set track_activities = on: without it a connection that died in silence is noticed after ten minutes"
+    yield Finding("track_activities", followed == "on", followed, activities, fatal=False)
     yield Finding("session settings", kept and same, "kept" if kept and same else "lost between statements", remedy)
 
 

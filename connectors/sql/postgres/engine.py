@@ -7,18 +7,18 @@ open, and in autocommit, which COMMIT PREPARED needs, the statements are ours al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain
 from types import TracebackType
 from typing import Any, Final, Self
 
 import psycopg
-from sqlalchemy import Dialect, Engine, NullPool, create_engine
+from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 
-from connectors.sql.postgres.address import connect_arguments
 from connectors.sql.postgres.errors import ServerError, not_connected, rolled_back, server_error
+from connectors.sql.postgres.patience import PatientConnection
+from connectors.sql.postgres.serverside import WHO, ServerSide, engine_of
 
 _SETTINGS: Final = {
     "application_name": "eos",
@@ -56,22 +56,23 @@ class Session:
         self.for_update = "FOR UPDATE"
         self.utc_now = "(clock_timestamp() AT TIME ZONE 'UTC')"
         try:
-            proxy = _engine(url).raw_connection()
+            proxy = engine_of(url).raw_connection()
         except DBAPIError as error:
             raise not_connected(error.orig) from None  # SQLAlchemy's own error would show its arguments
         except (psycopg.Error, OSError) as error:
             raise not_connected(error) from None
         connection = proxy.driver_connection
-        assert isinstance(connection, psycopg.Connection)
+        assert isinstance(connection, PatientConnection)
         proxy.detach()  # the pool must not see it again
-        self.driver: psycopg.Connection[Any] = connection
+        self.driver: PatientConnection = connection
         settings = {**_SETTINGS, "lock_timeout": f"{lock_wait_s}s"}
         try:
             calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
-            self.execute(f"SELECT {calls}", *chain.from_iterable(settings.items()))
+            ((*_, backend, began),) = self.execute(f"SELECT {calls}, {WHO}", *chain(*settings.items()))
         except ServerError:
             self.close()
             raise
+        connection.aside = ServerSide(url, backend, began)
 
     def __enter__(self) -> Self:
         return self
@@ -117,12 +118,3 @@ class Session:
 def quote(name: str) -> str:
     """An identifier in quotes, for a format string."""
     return '"' + name.replace('"', '""').replace("%", "%%") + '"'
-
-
-@lru_cache(maxsize=16)
-def _engine(url: str) -> Engine:
-    """One engine for each URL and process: its first connection asks the server half a dozen questions."""
-    parsed, arguments = connect_arguments(url)
-    return create_engine(
-        parsed, connect_args=arguments, poolclass=NullPool, pool_reset_on_return=None, hide_parameters=True
-    )

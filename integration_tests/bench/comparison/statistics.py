@@ -26,10 +26,11 @@ def medians(results: Iterable[Result]) -> dict[str, dict[str, float]]:
     }
 
 
-def ratios(results: Sequence[Result], name: str, base: str) -> dict[str, float]:
+def ratios(results: Sequence[Result], name: str, base: str, base_name: str = "") -> dict[str, float]:
     """By system, the median of its value divided by that of `base` in the same round: a shared machine is faster at one
-    time than at another. Systems without such a round are left out."""
-    bases = {result.round: result.values[name] for result in results if result.system == base and name in result.values}
+    time than at another. `base_name`: another value of the base. Systems without such a round are left out."""
+    of = base_name or name
+    bases = {result.round: result.values[of] for result in results if result.system == base and of in result.values}
     found: dict[str, list[float]] = defaultdict(list)
     for result in results:
         if name in result.values and result.round in bases:

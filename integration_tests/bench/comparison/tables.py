@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from integration_tests.bench.comparison.goals import lines
 from integration_tests.bench.comparison.raw_limit import NAME as RAW
-from integration_tests.bench.comparison.results import COLD, LATENCY, WARM, Machine, Result
+from integration_tests.bench.comparison.results import COLD, LATENCY, Machine, Result
 from integration_tests.bench.comparison.statistics import medians, ratios
 from integration_tests.bench.comparison.work import System
 
 _NONE = ""
+_GOALS = "Of `eos, two-phase`: ratios within a round, and the median of these. What is reached is bold."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +37,29 @@ def page(systems: Mapping[str, System], machines: Sequence[Machine], results: Se
         parts += _throughput(systems, [result for result in results if result.rows == rows])
     waits = [result for result in results if result.kind == LATENCY]
     if waits:
-        parts += ["### Latency", "", _of(systems, waits, _LATENCY), ""]
+        parts += [f"### Latency, {_rounds(waits)}", "", _of(systems, waits, _LATENCY), ""]
+    head, *goals = lines(results) or [[]]
+    if goals:
+        parts += ["### Goals", "", _GOALS, "", table(head, goals), ""]
     return "\n".join([*parts, *_trouble(systems, results)]).strip()
 
 
 def _throughput(systems: Mapping[str, System], results: Sequence[Result]) -> list[str]:
     cold = [result for result in results if result.kind == COLD]
-    warm = [result for result in results if result.kind == WARM]
-    rounds = max((result.round for result in cold or warm), default=0)
-    # The same names in both, so that one row of a table can hold what either has found.
-    beside = ratios(cold, "rows_per_s_from_first_read", RAW)
-    more = [Result(name, COLD, 0, 0, {"of_raw": ratio}) for name, ratio in beside.items()]
+    # Of all kinds together, so that one row of a table can hold what each has found.
+    more = [
+        Result(system, COLD, 0, 0, {title: ratio})
+        for title, (name, of) in _OF_LIMIT.items()
+        for system, ratio in ratios(results, name, RAW, of).items()
+    ]
     (rows,) = {result.rows for result in results}
-    title = f"### {rows:,} records, {'one round' if rounds == 1 else f'median of {rounds} rounds'}"
-    return [title, "", _of(systems, [*cold, *warm, *more], _RATES), "", _of(systems, cold, _COSTS), ""]
+    title = f"### {rows:,} records, {_rounds(cold or results)}"
+    return [title, "", _of(systems, [*results, *more], _RATES), "", _of(systems, cold, _COSTS), ""]
+
+
+def _rounds(results: Sequence[Result]) -> str:
+    rounds = max(result.round for result in results)
+    return "one round" if rounds == 1 else f"median of {rounds} rounds"
 
 
 def _of(systems: Mapping[str, System], results: Sequence[Result], columns: Sequence[Column]) -> str:
@@ -69,12 +80,23 @@ def _column(title: str, name: str, digits: int = 0) -> Column:
     return Column(title, partial(_number, name, digits))
 
 
+_START, _FIRST_READ, _WARM = "rows_per_s_from_start", "rows_per_s_from_first_read", "rows_per_s_warm"
+_VISIBLE = "rows_per_s_first_to_all_visible"
+_OF_LIMIT = {  # what is divided, and what of the limit it is divided by
+    "of_limit_from_first_read": (_FIRST_READ, _FIRST_READ),
+    "of_limit_first_to_all_visible": (_VISIBLE, _VISIBLE),
+    "warm_of_limit_from_first_read": (_WARM, _FIRST_READ),
+    "warm_of_limit_first_to_all_visible": (_WARM, _VISIBLE),
+}
 _RATES = (
-    _column("rows/s from the process's start", "rows_per_s_from_start"),
-    _column("from the first record read", "rows_per_s_from_first_read"),
-    _column("of the limit", "of_raw", 2),
-    _column("from the first to all visible", "rows_per_s_first_to_all_visible"),
-    _column("warm", "rows_per_s_warm"),
+    _column("rows/s from the process's start", _START),
+    _column("from the first record read", _FIRST_READ),
+    _column("of the limit", "of_limit_from_first_read", 2),
+    _column("from the first to all visible", _VISIBLE),
+    _column("of the limit", "of_limit_first_to_all_visible", 2),
+    _column("warm", _WARM),
+    _column("of the limit from the first record read", "warm_of_limit_from_first_read", 2),
+    _column("of the limit from the first to all visible", "warm_of_limit_first_to_all_visible", 2),
 )
 _COSTS = (
     _column("CPU s of the start", "cpu_s_start", 1),

@@ -1,0 +1,100 @@
+"""Our connections as the server has them: what it does for each, asked by connections that live for one question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+import psycopg
+from sqlalchemy import Dialect, Engine, NullPool, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from connectors.sql.postgres.address import connect_arguments
+from connectors.sql.postgres.patience import Backend, PatientConnection
+
+WHO: Final = "pg_backend_pid(), pg_postmaster_start_time()"
+"""What a connection selects for ServerSide: a pooler tells libpq another process id than the server's."""
+
+_LOOK: Final = """\
+SELECT pid, state, wait_event FROM (SELECT) one LEFT JOIN pg_stat_activity ON pid = %s
+WHERE pg_postmaster_start_time() = %s"""
+_END: Final = "SELECT pg_terminate_backend(%s) WHERE pg_postmaster_start_time() = %s"
+
+_WORKING: Final = ("active", "fastpath function call")
+_WAITING: Final = ("ClientRead", "ClientWrite")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSide:
+    """See Aside."""
+
+    url: str  # a secret
+    backend: int
+    server_began: datetime  # after a restart, and of another server, numbers are of other connections
+
+    def look(self) -> Backend:
+        """See Aside."""
+        found = self._asked(_LOOK)
+        if found is None:
+            return Backend.UNKNOWN
+        backend, state, waits_for = found
+        if backend is None or str(state).startswith("idle"):
+            return Backend.IDLE  # or it has ended
+        if state not in _WORKING:  # the server keeps no account of it (track_activities)
+            return Backend.UNKNOWN
+        return Backend.WAITING if waits_for in _WAITING else Backend.WORKING
+
+    def end(self) -> None:
+        """See Aside. Any role may end its own connections."""
+        self._asked(_END)
+
+    def _asked(self, question: str) -> Sequence[Any] | None:
+        """The answer's first row; None where nobody answers, or another server."""
+        try:
+            proxy = engine_of(self.url).raw_connection()
+            try:
+                cursor = proxy.cursor()
+                cursor.execute(question, (self.backend, self.server_began))
+                row: Sequence[Any] | None = cursor.fetchone()
+                return row
+            finally:
+                proxy.close()
+        except (DBAPIError, psycopg.Error, OSError):
+            return None
+
+
+@lru_cache(maxsize=16)
+def engine_of(url: str) -> Engine:
+    """One for each URL and process, since its first connection asks the server half a dozen questions. It keeps none;
+    they are patient once they know who they are."""
+    parsed, arguments = connect_arguments(url)
+    engine = create_engine(
+        parsed, connect_args=arguments, poolclass=NullPool, pool_reset_on_return=None, hide_parameters=True
+    )
+    event.listen(engine, "do_connect", _connect)
+    return engine
+
+
+def attend(engine: Engine, url: str) -> None:
+    """Have the connections of somebody's engine be patient; and hold no lock for more than a minute where their process
+    is stopped in a transaction."""
+
+    def known(connection: PatientConnection, record: object) -> None:
+        del record
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {WHO}, set_config('idle_in_transaction_session_timeout', '60s', false)".encode())
+            ((backend, began, _),) = cursor.fetchall()
+        connection.commit()
+        connection.aside = ServerSide(url, backend, began)
+
+    event.listen(engine, "do_connect", _connect)
+    event.listen(engine, "connect", known)
+
+
+def _connect(dialect: Dialect, record: object, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Called by SQLAlchemy for each connection."""
+    del dialect, record
+    return PatientConnection.connect(*arguments, **options)

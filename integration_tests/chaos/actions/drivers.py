@@ -1,0 +1,120 @@
+"""A driver that is killed, stopped, or meets another one; and an administrator who ends by hand what it has decided."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from integration_tests.chaos.arena import Arena
+from integration_tests.chaos.effect import Effect, soon
+from integration_tests.chaos.plan import Fault
+from integration_tests.chaos.progress import PATIENCE_S, ChaosError, await_progress
+from integration_tests.harness import session
+from integration_tests.harness.pipeline_process import PipelineProcess
+
+_FENCED: Final = "fenced: "
+
+
+@contextmanager
+def killed(arena: Arena, _: Fault) -> Iterator[Effect]:
+    """SIGKILL to it and to all that it has started, as a container's end does."""
+    driver = _running(arena)
+    driver.kill()
+    yield Effect(driver.exit_code == -signal.SIGKILL)
+
+
+@contextmanager
+def stopped(arena: Arena, _: Fault) -> Iterator[Effect]:
+    """SIGSTOP to all of its processes, as a paused container has it."""
+    driver = _running(arena).pid
+    session.stop(driver)
+    try:
+        processes = session.members(driver)
+        yield Effect(bool(processes) and all(map(session.is_stopped, processes)))
+    finally:
+        session.go_on(driver)
+
+
+@contextmanager
+def superseded(arena: Arena, _: Fault) -> Iterator[Effect]:
+    """It wakes up when another one has gone on, and must end without having done anything."""
+    with arena.supervised.by_hand():
+        old = _running(arena)
+        session.stop(old.pid)
+        try:
+            arena.supervised.start()
+            await_progress(arena, "a second driver beside one that is stopped")
+        finally:
+            session.go_on(old.pid)
+        _await_fenced(arena, old)
+    yield Effect(True)
+
+
+@contextmanager
+def two_at_once(arena: Arena, _: Fault) -> Iterator[Effect]:
+    """Whichever of them claims first must end, and the other one go on."""
+    with arena.supervised.by_hand():
+        _running(arena).kill()
+        rivals = arena.supervised.start(), arena.supervised.start()
+        if not soon(lambda: any(each.exit_code is not None for each in rivals), PATIENCE_S):
+            message = f"two drivers run beside one another for {PATIENCE_S:g} s: see {rivals[0].log}, {rivals[1].log}"
+            raise ChaosError(message)
+        fenced, other = rivals if rivals[0].exit_code is not None else reversed(rivals)
+        arena.supervised.watch(other)
+        _await_fenced(arena, fenced)
+        await_progress(arena, "two drivers that were started at once")
+        if other.exit_code is not None:
+            message = f"of two drivers neither went on: see {rivals[0].log}, {rivals[1].log}"
+            raise ChaosError(message)
+    yield Effect(True)
+
+
+@contextmanager
+def rolled_back(arena: Arena, _: Fault) -> Iterator[Effect]:
+    """An administrator ends by hand what is decided: it must be told as lost, by name, and be repaired."""
+    kind = next(kind for kind, commit in arena.commits.items() if commit == "two-phase")
+    with arena.supervised.by_hand():
+        _running(arena).kill()
+        driver = arena.supervised.start(arm=["after-decide"])
+        driver.await_point("after-decide")
+        driver.kill()
+        head = arena.head()
+        if head is None:
+            raise ChaosError("head cannot be read, although nobody writes and the disk is well")
+        prepared = arena.tables[kind].prepared(head.incarnation)
+        arena.tables[kind].roll_back(head.incarnation)
+        _must_say(arena.supervised.start(), "eos repair", code=1)
+        _must_say(arena.supervised.start("repair", "--yes"), "", code=0)
+        arena.supervised.start()
+    yield Effect(bool(prepared))
+
+
+def _running(arena: Arena) -> PipelineProcess:
+    """The driver of this moment. There may be none for a while, since the one before was ended just now."""
+    if not soon(lambda: arena.supervised.current.exit_code is None, PATIENCE_S):
+        message = f"there is no driver for {PATIENCE_S:g} s: see {arena.supervised.current.log}"
+        raise ChaosError(message)
+    return arena.supervised.current
+
+
+def _await_fenced(arena: Arena, old: PipelineProcess) -> None:
+    """It must end by itself and say why. Whoever goes on may meet what is left of an earlier fault: it starts again."""
+
+    def has_ended() -> bool:
+        if old.exit_code is None and arena.supervised.current.exit_code is not None:
+            arena.supervised.start()
+        return old.exit_code is not None
+
+    if not soon(has_ended, PATIENCE_S):
+        message = f"a driver that was fenced still runs after {PATIENCE_S:g} s: see {old.log}"
+        raise ChaosError(message)
+    _must_say(old, _FENCED, code=1)
+
+
+def _must_say(process: PipelineProcess, words: str, *, code: int) -> None:
+    found = process.wait()
+    if found != code or words not in process.output():
+        message = f"it ended with {found} where {code} and {words!r} were to be expected: see {process.log}"
+        raise ChaosError(message)
