@@ -16,7 +16,7 @@ from sqlalchemy.schema import CreateTable
 
 from connectors.sql.statements import Connected, StatementError
 from twophase.errors import TargetError
-from twophase.ids import INCARNATION_LENGTH, TransactionId
+from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId
 from twophase.values import Committable, origin
 
 EMPTY: Final = "empty"
@@ -147,9 +147,16 @@ def has_witness(server: Connected, incarnation: str, sink: str, checkpoint_id: i
 
 
 def visible_witnesses(server: Connected, transactions: Iterable[TransactionId]) -> set[TransactionId]:
-    """Those that a plain read shows."""
-    statement = f"SELECT 1 FROM eos_witness WHERE {_WITNESS_KEY}"
-    return {each for each in transactions if server.execute(statement, *_witness(each))}
+    """Those that a plain read shows. A statement for each checkpoint, however many tasks it has."""
+    asked = set(transactions)
+    where = "incarnation = %s AND sink = %s AND checkpoint_id = %s"
+    statement = f"SELECT epoch, attempt, task, task_attempt FROM eos_witness WHERE {where}"
+    seen: set[TransactionId] = set()
+    for incarnation, sink, checkpoint_id in {_witness(each)[:3] for each in asked}:
+        for epoch, attempt, task, task_attempt in server.execute(statement, incarnation, sink, checkpoint_id):
+            scope = Scope(incarnation, int(epoch), checkpoint_id, int(attempt))
+            seen.add(TransactionId(scope, sink, int(task), int(task_attempt)))
+    return asked & seen
 
 
 def shown(server: Connected, committables: Sequence[Committable]) -> set[TransactionId]:

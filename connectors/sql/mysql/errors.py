@@ -28,6 +28,7 @@ PRIVILEGE_MISSING: Final = 1227
 _NO_SUCH_TABLE: Final = 1146
 _NO_DATABASE: Final = 1046
 XA_FAILED: Final = 1401  # XAER_RMERR: the server could not do it now
+DUPLICATE_XID: Final = 1440  # XAER_DUPID: there is a branch of this name
 UNKNOWN_XID: Final = 1397  # XAER_NOTA: does not exist, is attached elsewhere, or was committed already
 WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
 
@@ -122,7 +123,7 @@ _TARGET: Final = frozenset(
 )
 _LOGIN: Final = frozenset({1045, 1130, 1251, 1524, 1698, 1820, 1862, 2054, 2059, 3118, 3159})  # of _TARGET
 _ROLLED_BACK: Final = frozenset({1402, 1613, 1614})  # XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK
-_XA: Final = frozenset({1397, 1398, 1399, 1400, 1440}) | _ROLLED_BACK
+_XA: Final = frozenset({1397, 1398, 1399, 1400, DUPLICATE_XID}) | _ROLLED_BACK
 
 
 class ServerError(StatementError):

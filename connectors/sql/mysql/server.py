@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
+from connectors.sql import tables
 from connectors.sql.address import masked
-from connectors.sql.mysql import stragglers, xa
+from connectors.sql.mysql import forgotten, stragglers, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from connectors.sql.two_phase.server import Listed
@@ -22,6 +23,7 @@ class MySqlServer(Session):
     def __init__(self, url: str) -> None:
         """Connect. Raises ServerError. `url`: a secret."""
         super().__init__(url, lock_wait_s=_LOCK_WAIT_S)
+        self._url = url
 
     def prepared(self) -> Sequence[Listed]:
         """See Server."""
@@ -34,6 +36,17 @@ class MySqlServer(Session):
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         """See Server."""
         xa.rollback(self, transaction)
+
+    def unseen(self, committed: Sequence[TransactionId]) -> Collection[TransactionId]:
+        """See Server."""
+        if not self.dialect.is_mariadb:
+            return ()
+        return set(committed) - tables.visible_witnesses(self, committed)
+
+    def remind(self, transaction: TransactionId) -> None:
+        """See Server."""
+        if self.dialect.is_mariadb:
+            forgotten.remind(self._url, transaction)
 
     def end(self, name: str) -> int:
         """See Server."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -39,6 +39,13 @@ class PostgresServer(Session):
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         """See Server."""
         transactions.rollback(self, transaction)
+
+    def unseen(self, committed: Sequence[TransactionId]) -> Collection[TransactionId]:
+        """See Server."""
+        return ()
+
+    def remind(self, transaction: TransactionId) -> None:
+        """See Server."""
 
     def end(self, name: str) -> int:
         """See Server."""

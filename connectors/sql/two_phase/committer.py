@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from connectors.log.segments import is_of_log
@@ -11,15 +10,13 @@ from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.kept import Kept
 from connectors.sql.statements import StatementError
-from connectors.sql.two_phase import permits
-from connectors.sql.two_phase.server import Listed, Server
+from connectors.sql.two_phase import permits, undoing
+from connectors.sql.two_phase.server import Listed, Server, listed
 from twophase import faults
-from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.errors import IdentityError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, SinkState
-
-_ABORT_S: Final = 30.0
 
 
 class TwoPhaseCommitter:
@@ -79,7 +76,7 @@ class TwoPhaseCommitter:
                 if len(known) == 1 and len(committables) > 1:
                     faults.point("between-commits", checkpoint_id)
             unknown = [each.transaction for each, is_known in zip(committables, known, strict=True) if not is_known]
-            found = self._look_up(unknown)
+            found = self._look_up([*unknown, *self._unseen(committables, unknown)])
         return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
@@ -104,7 +101,7 @@ class TwoPhaseCommitter:
         """See Committer."""
         transactions = [each.transaction for each in prepared if each.transaction is not None]
         with self._kept.use(f"rolling back {len(transactions)} transactions") as server:
-            self._abort(server, transactions)
+            undoing.roll_back(server, self.name, transactions)
 
     def revoke(self, scope: Scope) -> None:
         """See Committer. Call it after the commits: what is still prepared under the permits is rolled back."""
@@ -139,6 +136,13 @@ class TwoPhaseCommitter:
             return False
         return True
 
+    def _unseen(
+        self, committables: Sequence[Committable], unknown: Collection[TransactionId]
+    ) -> Collection[TransactionId]:
+        """H24: of a server whose word is not enough, what it said it has committed and does not show."""
+        said = [each.transaction for each in committables if tables.EMPTY not in each.data]
+        return self._kept.open().unseen([each for each in said if each not in unknown])
+
     def _check_variant(self, committable: Committable) -> None:
         if is_of_log(committable):
             message = f"sink {self.name}: {committable.transaction} waits in the write-ahead log, and is decided"
@@ -154,16 +158,16 @@ class TwoPhaseCommitter:
         if not transactions:
             return {}
         server = self._kept.open()
-        listed = _listed(server)
+        still = listed(server)
         found = {
             each: CommitOutcome.RETRY_LATER  # still attached to its closing connection, or never reached by COMMIT
-            if each in listed
+            if each in still
             else self._by_witness(server, each)
             for each in transactions
         }
         if CommitOutcome.LOST in found.values():
-            listed = _listed(server)
-            found |= {each: CommitOutcome.RETRY_LATER for each in found if each in listed}
+            still = listed(server)
+            found |= {each: CommitOutcome.RETRY_LATER for each in found if each in still}
         return found
 
     def _by_witness(self, server: Server, transaction: TransactionId) -> CommitOutcome:
@@ -174,36 +178,9 @@ class TwoPhaseCommitter:
                 raise
             if _is_written_again(server, transaction):
                 return CommitOutcome.LOST
+            server.remind(transaction)
             return CommitOutcome.RETRY_LATER  # another commit of it is under way
         return CommitOutcome.ALREADY_COMMITTED if stands else CommitOutcome.LOST
-
-    def _abort(self, server: Server, transactions: Sequence[TransactionId]) -> None:
-        """H19: a rollback that answers "unknown" may have done nothing; the listing and the witness say when it is."""
-        deadline, left = time.monotonic() + _ABORT_S, transactions
-        while left:
-            for each in left:
-                permits.roll_back(server, each)
-            listed = _listed(server)
-            left = [each for each in left if each in listed or self._witnessed(server, each)]
-            if left and time.monotonic() > deadline:
-                message = f"sink {self.name}: {left[0]} is still prepared {_ABORT_S:g} s after the first rollback"
-                raise SinkUnavailableError(message, remedy="its connection may still be open: SHOW PROCESSLIST")
-            if left:
-                time.sleep(0.05)
-
-    def _witnessed(self, server: Server, transaction: TransactionId) -> bool:
-        try:
-            stands = tables.witness_stands(server, transaction)
-        except StatementError as error:
-            if error.lock_wait:
-                return True  # still under way
-            raise
-        if stands:
-            message = f"sink {self.name}: {transaction} is committed, so that it cannot be rolled back"
-            raise IdentityError(
-                message, remedy="somebody committed it by hand, or head was set back; restore head from a backup"
-            )
-        return False
 
     def _concerns(self, prepared: Prepared, incarnation: str) -> bool:
         found = prepared.transaction
@@ -226,7 +203,3 @@ def _is_instead_of(found: TransactionId, lost: TransactionId) -> bool:
 
 def _prepared(listed: Listed) -> Prepared:
     return Prepared(listed.transaction, listed.description)
-
-
-def _listed(server: Server) -> set[TransactionId]:
-    return {each.transaction for each in server.prepared() if each.transaction is not None}

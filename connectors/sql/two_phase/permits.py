@@ -18,7 +18,8 @@ from sqlalchemy import BigInteger, Integer
 from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from connectors.sql.two_phase.server import Server
+from connectors.sql.two_phase import undoing
+from connectors.sql.two_phase.server import Server, listed
 from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 
@@ -109,8 +110,7 @@ def _evict(server: Server, sink: str, incarnation: str, scope: Scope) -> bool:
     left = _prepared_under(server, sink, scope)
     if left and scope.incarnation != incarnation:
         raise _undecided(sink, left)
-    for transaction in left:
-        roll_back(server, transaction)
+    held = undoing.roll_back_once(server, sink, left)
     where = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
     try:
         server.execute(f"DELETE FROM eos_permit WHERE {where}", *permit_key(scope, sink_key(sink)))
@@ -119,7 +119,7 @@ def _evict(server: Server, sink: str, incarnation: str, scope: Scope) -> bool:
             raise
         server.end(holders(scope, sink_key(sink)))
         return False
-    return not _prepared_under(server, sink, scope)  # MariaDB: prepared while the DELETE waited
+    return not (held or _prepared_under(server, sink, scope))  # MariaDB: prepared while the DELETE waited
 
 
 def _until_done(deadline: float, sink: str, scope: Scope, attempt: Callable[[], bool]) -> None:
@@ -132,8 +132,8 @@ def _until_done(deadline: float, sink: str, scope: Scope, attempt: Callable[[], 
 
 
 def _undecided(sink: str, left: list[TransactionId]) -> IdentityError:
-    listed = ", ".join(str(each) for each in left)
-    message = f"sink {sink}: another life of this pipeline left {len(left)} transactions prepared: {listed}"
+    named = ", ".join(str(each) for each in left)
+    message = f"sink {sink}: another life of this pipeline left {len(left)} transactions prepared: {named}"
     remedy = (
         "start that copy once, from its own checkpoint location, so that it ends them; or, if its location is lost, "
         "end each by `eos transactions commit --force` or `rollback --force`; what was decided only that one knows"
@@ -142,14 +142,4 @@ def _undecided(sink: str, left: list[TransactionId]) -> IdentityError:
 
 
 def _prepared_under(server: Server, sink: str, scope: Scope) -> list[TransactionId]:
-    listed = (each.transaction for each in server.prepared())
-    return [each for each in listed if each and each.scope == scope and each.sink == sink_key(sink)]
-
-
-def roll_back(server: Server, transaction: TransactionId) -> None:
-    """Try once; whether it is gone, the listing says. Raises StatementError unless the branch is just not to be had."""
-    try:
-        server.roll_back_prepared(transaction)
-    except StatementError as error:
-        if not (error.in_doubt or error.rolled_back):
-            raise
+    return [each for each in listed(server) if each.scope == scope and each.sink == sink_key(sink)]

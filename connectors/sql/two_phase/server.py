@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +30,15 @@ class Server(Connected, Protocol):
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         """Roll one back. That it answers says nothing (H19): the listing and the witness do."""
 
+    def unseen(self, committed: Sequence[TransactionId]) -> Collection[TransactionId]:
+        """Those of one checkpoint that the server said it has committed, and does not show (H24).
+
+        None, without asking it, where its word holds.
+        """
+
+    def remind(self, transaction: TransactionId) -> None:
+        """Have it listed again, if the server holds it and has forgotten its name (H24). Else nothing is changed."""
+
     def end(self, name: str) -> int:
         """End the other connections that are marked with this name; returns how many."""
 
@@ -38,3 +47,8 @@ class Server(Connected, Protocol):
 
     def close(self) -> None:
         """Disconnect; what is prepared stays prepared. Never raises."""
+
+
+def listed(server: Server) -> set[TransactionId]:
+    """What is prepared there of this framework, of whichever pipeline."""
+    return {each.transaction for each in server.prepared() if each.transaction is not None}

@@ -1,0 +1,56 @@
+"""Rolling back what is prepared, until it is gone: what a server answers to a rollback says nothing (H19, H24)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from connectors.sql import tables
+from connectors.sql.statements import StatementError
+from connectors.sql.two_phase.server import Server, listed
+from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.ids import TransactionId
+
+_PATIENCE_S: Final = 30.0
+
+
+def roll_back(server: Server, sink: str, transactions: Sequence[TransactionId]) -> None:
+    """Roll back each of them; returns when they are gone. Raises StatementError, and IdentityError for one that is
+    committed. Blocks for half a minute at most, then raises SinkUnavailableError."""
+    deadline, left = time.monotonic() + _PATIENCE_S, transactions
+    while left:
+        left = roll_back_once(server, sink, left)
+        if left and time.monotonic() > deadline:
+            message = f"sink {sink}: {left[0]} is still prepared {_PATIENCE_S:g} s after the first rollback"
+            raise SinkUnavailableError(message, remedy="its connection may still be open: SHOW PROCESSLIST")
+        if left:
+            time.sleep(0.05)
+
+
+def roll_back_once(server: Server, sink: str, transactions: Sequence[TransactionId]) -> list[TransactionId]:
+    """Try each of them; returns those that are not gone. Raises StatementError, IdentityError."""
+    for each in transactions:
+        try:
+            server.roll_back_prepared(each)
+        except StatementError as error:
+            if not (error.in_doubt or error.rolled_back):
+                raise
+    still = listed(server) if transactions else set()
+    return [each for each in transactions if each in still or _is_held(server, sink, each)]
+
+
+def _is_held(server: Server, sink: str, transaction: TransactionId) -> bool:
+    try:
+        stands = tables.witness_stands(server, transaction)
+    except StatementError as error:
+        if not error.lock_wait:
+            raise
+        server.remind(transaction)
+        return True
+    if stands:
+        message = f"sink {sink}: {transaction} is committed, so that it cannot be rolled back"
+        raise IdentityError(
+            message, remedy="somebody committed it by hand, or head was set back; restore head from a backup"
+        )
+    return False
