@@ -11,12 +11,10 @@ from functools import partial
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.contracts import Source
 from connectors.spec import Spec
-from spark_jobs import progress as progress_of
 from spark_jobs.batch import SparkBatch
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.control import StopControl, StopRequestedError
@@ -26,6 +24,7 @@ from spark_jobs.history.model import SplitLag
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.pacing import Pacing
 from spark_jobs.pipeline import Pipeline
+from spark_jobs.progress import Progress, newest
 from spark_jobs.report import Listener
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.plan import Plan
@@ -170,13 +169,13 @@ class Epoch:
 
     def _lag(self) -> tuple[SplitLag, ...] | None:
         """What was there when the last batch was planned and is not completed."""
-        progress = self._tell_plan(self.query) if self.query is not None else None
-        return progress_of.lag(progress, self.driver.owned, time.time()) if progress is not None else None
+        found = self._tell_plan(self.query) if self.query is not None else None
+        return found.lag(self.driver.owned, time.time()) if found is not None else None
 
-    def _tell_plan(self, query: StreamingQuery) -> StreamingQueryProgress | None:
+    def _tell_plan(self, query: StreamingQuery) -> Progress | None:
         """Spark's progress, which is read once a batch; it has what the plan of the batch before took."""
-        progress, known = query.lastProgress, self._unplanned
-        if progress is not None and progress.batchId == known and (plan_s := progress_of.plan_s(progress)) is not None:
+        found = newest(query)
+        if found is not None and found.batch_id == self._unplanned and found.plan_s is not None:
             self._unplanned = None
-            self.listener.planned(progress.batchId, plan_s)
-        return progress
+            self.listener.planned(found.batch_id, found.plan_s)
+        return found

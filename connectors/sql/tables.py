@@ -169,14 +169,15 @@ def shown(server: Connected, committables: Sequence[Committable]) -> set[Transac
 
 
 def prune_witnesses(server: Connected, incarnation: str, sink: str, below: int) -> None:
-    """Delete the visible witnesses of checkpoints below `below`.
+    """Delete the visible witnesses of checkpoints below `below`. The caller has begun a transaction.
 
-    One by one, by the whole key: a range would also lock the record behind it, which may belong to a branch that is
-    prepared for the next checkpoint, and wait for that (measured on MySQL and MariaDB, READ COMMITTED).
+    One by one, by the whole key: a range, or several keys in one statement, would also lock the record behind them,
+    which may belong to a branch that is prepared for the next checkpoint, and wait for that (measured on MySQL and
+    MariaDB, READ COMMITTED). By a transaction, which is synced once, a hundred take 8 ms instead of 70.
     """
     key = "incarnation, sink, checkpoint_id, epoch, attempt, task, task_attempt"
     found = f"SELECT {key} FROM eos_witness WHERE incarnation = %s AND sink = %s AND checkpoint_id < %s"
-    for row in server.execute(found, incarnation, sink, below):
+    for row in server.execute(f"{found} ORDER BY {key}", incarnation, sink, below):
         server.execute(f"DELETE FROM eos_witness WHERE {_WITNESS_KEY}", *row)
 
 

@@ -9,7 +9,7 @@ from connectors.log.segments import is_of_log
 from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.kept import Kept
-from connectors.sql.statements import StatementError
+from connectors.sql.statements import StatementError, in_transaction
 from connectors.sql.two_phase import permits, undoing
 from connectors.sql.two_phase.server import Listed, Server, listed
 from twophase import faults
@@ -114,7 +114,7 @@ class TwoPhaseCommitter:
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Committer."""
-        with self._kept.use(f"pruning witnesses below checkpoint {below}") as server:
+        with self._kept.use(f"pruning witnesses below checkpoint {below}") as server, in_transaction(server):
             tables.prune_witnesses(server, incarnation, self._sink, below)
 
     def close(self) -> None:
