@@ -14,7 +14,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, P
 from integration_tests.mysql_support import EXACT
 from integration_tests.services import Services
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.in_turns]
 
 _RECORDS = 6 * CHECKPOINT_RECORDS
 

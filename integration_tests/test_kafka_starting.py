@@ -141,6 +141,7 @@ def later(services: Services) -> Iterator[list[str]]:
     topics.delete(services.kafka_bootstrap, made)
 
 
+@pytest.mark.in_turns
 @pytest.mark.timeout(600)
 def test_partitions_and_topics_made_while_it_runs(pipeline: Pipeline, services: Services, later: list[str]) -> None:
     """They are read from their first record, though the pipeline began at the end: also after a kill in between."""
@@ -181,6 +182,7 @@ def test_partitions_and_topics_made_while_it_runs(pipeline: Pipeline, services: 
     assert set(head.identities["incoming"]) == {grown, later[0]}
 
 
+@pytest.mark.in_turns
 @pytest.mark.timeout(600)
 def test_a_topic_of_a_pattern_that_is_gone(pipeline: Pipeline, services: Services, later: list[str]) -> None:
     """It stops the pipeline, which may have had records there; whoever narrows the pattern says that it need not."""
