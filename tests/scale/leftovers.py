@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ class CountedServer:
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         self.commit_prepared(transaction)
 
-    def unseen(self, committed: Sequence[TransactionId]) -> Sequence[TransactionId]:
+    def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         return ()
 
     def remind(self, transaction: TransactionId) -> None: ...

@@ -37,7 +37,7 @@ class MySqlServer(Session):
         """See Server."""
         xa.rollback(self, transaction)
 
-    def unseen(self, committed: Sequence[TransactionId]) -> Collection[TransactionId]:
+    def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         """See Server."""
         if not self.dialect.is_mariadb:
             return ()

@@ -40,7 +40,7 @@ class PostgresServer(Session):
         """See Server."""
         transactions.rollback(self, transaction)
 
-    def unseen(self, committed: Sequence[TransactionId]) -> Collection[TransactionId]:
+    def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         """See Server."""
         return ()
 

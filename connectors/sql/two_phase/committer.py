@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from connectors.log.segments import is_of_log
@@ -40,7 +40,7 @@ class TwoPhaseCommitter:
         with self._kept.use("comparing with head") as server:
             tables.ensure(server, permits.TABLES)
             claim = claims.read_claim(server, self._pipeline, self.name)
-            asked = [each.transaction for each in expected if tables.EMPTY not in each.data]
+            asked = [each.transaction for each in _with_rows(expected)]
             seen = tables.visible_witnesses(server, asked)
             return SinkState(
                 claim_incarnation=claim.incarnation if claim else None,
@@ -70,19 +70,20 @@ class TwoPhaseCommitter:
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         """See Committer."""
         with self._kept.use(f"committing checkpoint {checkpoint_id}"):
-            known: list[bool] = []
-            for committable in committables:
-                known.append(self._commit(committable))
-                if len(known) == 1 and len(committables) > 1:
+            asked, said = _with_rows(committables), set[TransactionId]()
+            for number, each in enumerate(asked):
+                if self._commit(each):
+                    said.add(each.transaction)
+                if number == 0 and len(asked) > 1:
                     faults.point("between-commits", checkpoint_id)
-            unknown = [each.transaction for each, is_known in zip(committables, known, strict=True) if not is_known]
-            found = self._look_up([*unknown, *self._unseen(committables, unknown)])
+            unknown = [each.transaction for each in asked if each.transaction not in said]
+            found = self._look_up([*unknown, *self._kept.open().unseen(said)])
         return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """See Committer."""
         with self._kept.use(f"asking what is lost of checkpoint {checkpoint_id}"):
-            asked = [each for each in committables if tables.EMPTY not in each.data]
+            asked = _with_rows(committables)
             for each in asked:
                 self._check_variant(each)
             found = self._look_up([each.transaction for each in asked])
@@ -122,9 +123,7 @@ class TwoPhaseCommitter:
         self._kept.close()
 
     def _commit(self, committable: Committable) -> bool:
-        """Whether it is committed; False: that is to be looked up."""
-        if tables.EMPTY in committable.data:
-            return True
+        """Whether the server says that it is committed; False: that is to be looked up."""
         self._check_variant(committable)
         try:
             self._kept.open().commit_prepared(committable.transaction)
@@ -135,13 +134,6 @@ class TwoPhaseCommitter:
                 raise
             return False
         return True
-
-    def _unseen(
-        self, committables: Sequence[Committable], unknown: Collection[TransactionId]
-    ) -> Collection[TransactionId]:
-        """H24: of a server whose word is not enough, what it said it has committed and does not show."""
-        said = [each.transaction for each in committables if tables.EMPTY not in each.data]
-        return self._kept.open().unseen([each for each in said if each not in unknown])
 
     def _check_variant(self, committable: Committable) -> None:
         if is_of_log(committable):
@@ -185,6 +177,11 @@ class TwoPhaseCommitter:
     def _concerns(self, prepared: Prepared, incarnation: str) -> bool:
         found = prepared.transaction
         return found is None or (found.scope.incarnation == incarnation and found.sink == self._sink)
+
+
+def _with_rows(committables: Sequence[Committable]) -> list[Committable]:
+    """Those that stand for a transaction."""
+    return [each for each in committables if tables.EMPTY not in each.data]
 
 
 def _is_written_again(server: Server, lost: TransactionId) -> bool:

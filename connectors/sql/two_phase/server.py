@@ -30,7 +30,7 @@ class Server(Connected, Protocol):
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         """Roll one back. That it answers says nothing (H19): the listing and the witness do."""
 
-    def unseen(self, committed: Sequence[TransactionId]) -> Collection[TransactionId]:
+    def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         """Those of one checkpoint that the server said it has committed, and does not show (H24).
 
         None, without asking it, where its word holds.
