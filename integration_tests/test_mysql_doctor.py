@@ -112,10 +112,10 @@ def test_without_the_privilege_to_recover_doctor_and_committer_say_which(databas
 
 @pytest.fixture
 def narrow(services: Services, database: str) -> Iterator[str]:
-    """The URL of a user who may open three connections."""
+    """The URL of a user who may open four connections."""
     name, schema = f"eos_{secrets.token_hex(5)}", make_url(database).database
     with Session(services.admin_database_url) as admin:
-        admin.execute(f"CREATE USER {name} IDENTIFIED BY 'only-for-this-test' WITH MAX_USER_CONNECTIONS 3")
+        admin.execute(f"CREATE USER {name} IDENTIFIED BY 'only-for-this-test' WITH MAX_USER_CONNECTIONS 4")
         admin.execute(f"GRANT ALL ON `{schema}`.* TO {name}")
     url = make_url(database).set(username=name, password="only-for-this-test")
     yield url.render_as_string(hide_password=False)
@@ -132,7 +132,7 @@ def test_connections_are_counted_against_what_a_run_needs(
     found = {each.check.removeprefix("w: "): each for each in MySqlSink("w", narrow, "rows_in").check(IDS, writers)}
     mine = found["max_user_connections"]
     assert (mine.ok, mine.fatal or mine.ok) == (ok, fatal or ok)
-    assert f"a run needs {writers + 2}" in mine.detail
+    assert f"a run needs {writers + 3}" in mine.detail
     assert found["max_connections"].ok == (writers < 10**6)
 
 

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
+from connectors.sql import tables
+from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
-from connectors.sql.mysql.forgotten import remind
 from connectors.sql.mysql.server import MySqlServer
-from connectors.sql.two_phase import permits, undoing
+from connectors.sql.two_phase import permits
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, numbers
 from integration_tests.mysql_support import clean_up as clean_up
 from twophase.ids import TransactionId
@@ -96,14 +97,48 @@ def test_h24_a_permit_is_closed_although_a_rollback_did_nothing(ids: Bench) -> N
     assert ids.query("SELECT COUNT(*) FROM eos_permit") == [(0,)]
 
 
-def test_h24_reminding_a_server_changes_nothing_where_it_has_forgotten_nothing(ids: Bench) -> None:
+def test_h24_a_rollback_that_did_nothing_and_a_driver_that_died_leave_nothing_locked(ids: Bench) -> None:
+    committable, session = half_closed(ids)
+    with MySqlServer(ids.url) as told:
+        told.roll_back_prepared(committable.transaction)
+    session.close()
+    ids.committer.claim(ids.incarnation, ids.epoch + 1)  # no permit is left then that would name it
+    ids.committer.abort(ids.prepared())
+    assert (ids.count(), ids.witnesses(), ids.prepared()) == (0, 0, [])
+    assert ids.query("SELECT id FROM rows_in FOR UPDATE") == []
+
+
+def test_h24_a_reminder_beside_a_witness_that_stands_is_no_alarm(ids: Bench) -> None:
+    committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+    while ids.committer.commit(0, [committable]) == [CommitOutcome.RETRY_LATER]:
+        pass
+    with Session(ids.url) as other:  # as a driver leaves it that reminds at the very moment when another one commits
+        xa.start(other, committable.transaction)
+        other.execute("INSERT IGNORE INTO eos_claim SELECT * FROM eos_claim LIMIT 1")
+        xa.prepare(other, committable.transaction)
+    ids.committer.abort([Prepared(committable.transaction, "")])
+    assert (ids.count(), ids.witnesses(), ids.prepared()) == (ROWS, 1, [])
+
+
+def test_h24_a_server_is_reminded_of_nothing_that_it_does_not_hold(ids: Bench) -> None:
     waiting = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
-    remind(ids.url, waiting.transaction)
-    assert [each.transaction for each in ids.prepared()] == [waiting.transaction]
     gone = TransactionId(waiting.transaction.scope, waiting.transaction.sink, 1, 77)
     with MySqlServer(ids.url) as server:
+        server.remind(waiting.transaction)
         server.remind(gone)
-        undoing.roll_back(server, ids.sink.name, [gone])
-    assert [each.transaction for each in ids.prepared()] == [waiting.transaction]
     claims = ids.query("SELECT pipeline, incarnation, epoch FROM eos_claim")
+    assert [each.transaction for each in ids.prepared()] == [waiting.transaction]
     assert (ids.count(), claims) == (0, [(PIPELINE, ids.incarnation, ids.epoch)])
+
+
+def test_r9_pruning_does_not_wait_for_a_driver_that_stands_still_amid_its_own(ids: Bench) -> None:
+    committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
+    while ids.committer.commit(0, [committable]) == [CommitOutcome.RETRY_LATER]:
+        pass
+    with Session(ids.url) as other:
+        other.execute("START TRANSACTION")
+        tables.prune_witnesses(other, ids.incarnation, committable.transaction.sink, 1)
+        ids.committer.prune(ids.incarnation, 1)
+    assert ids.witnesses() == 1
+    ids.committer.prune(ids.incarnation, 1)
+    assert ids.witnesses() == 0

@@ -146,16 +146,25 @@ def has_witness(server: Connected, incarnation: str, sink: str, checkpoint_id: i
     return bool(server.execute(statement, incarnation, sink, checkpoint_id))
 
 
+def witnesses(server: Connected, incarnation: str, sink: str, checkpoint_id: int | None = None) -> set[TransactionId]:
+    """Those of a sink, or of one checkpoint of it, that a plain read shows: sink_key(name)."""
+    statement = "SELECT checkpoint_id, epoch, attempt, task, task_attempt FROM eos_witness"
+    statement += " WHERE incarnation = %s AND sink = %s"
+    if checkpoint_id is None:
+        rows = server.execute(statement, incarnation, sink)
+    else:
+        rows = server.execute(f"{statement} AND checkpoint_id = %s", incarnation, sink, checkpoint_id)
+    return {
+        TransactionId(Scope(incarnation, int(epoch), int(number), int(attempt)), sink, int(task), int(task_attempt))
+        for number, epoch, attempt, task, task_attempt in rows
+    }
+
+
 def visible_witnesses(server: Connected, transactions: Iterable[TransactionId]) -> set[TransactionId]:
     """Those that a plain read shows. A statement for each checkpoint, however many tasks it has."""
-    asked = set(transactions)
-    where = "incarnation = %s AND sink = %s AND checkpoint_id = %s"
-    statement = f"SELECT epoch, attempt, task, task_attempt FROM eos_witness WHERE {where}"
-    seen: set[TransactionId] = set()
-    for incarnation, sink, checkpoint_id in {_witness(each)[:3] for each in asked}:
-        for epoch, attempt, task, task_attempt in server.execute(statement, incarnation, sink, checkpoint_id):
-            scope = Scope(incarnation, int(epoch), checkpoint_id, int(attempt))
-            seen.add(TransactionId(scope, sink, int(task), int(task_attempt)))
+    asked, seen = set(transactions), set[TransactionId]()
+    for of_checkpoint in {(each.scope.incarnation, each.sink, each.scope.checkpoint_id) for each in asked}:
+        seen |= witnesses(server, *of_checkpoint)
     return asked & seen
 
 

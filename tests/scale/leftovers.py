@@ -43,7 +43,7 @@ class CountedServer:
         self.asked += 1
         assert "FROM eos_witness" in statement
         if len(values) == 3:  # a checkpoint's
-            return [(1, 1, task, task) for task in self._committed]
+            return [(values[2], 1, 1, task, task) for task in self._committed]
         return [(1,)] if values[5] in self._committed else []
 
     def prepared(self) -> list[Listed]:
@@ -60,6 +60,9 @@ class CountedServer:
         self.commit_prepared(transaction)
 
     def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
+        return ()
+
+    def forgotten(self, *_: object) -> Collection[TransactionId]:
         return ()
 
     def remind(self, transaction: TransactionId) -> None: ...

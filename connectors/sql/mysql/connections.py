@@ -8,8 +8,8 @@ from typing import Final
 from connectors.contracts import Finding
 from connectors.sql.mysql.engine import Session
 
-_DRIVER: Final = 2
-"""One on which it commits, and one for what a start asks."""
+_DRIVER: Final = 3
+"""One on which it commits, one for permits while it does or for what a start asks, and one to remind MariaDB (H24)."""
 
 
 def headroom(session: Session, writers: int | None) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from connectors.sql import tables
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import DUPLICATE_KEY, DUPLICATE_XID, ServerError
@@ -18,21 +19,43 @@ from twophase.ids import TransactionId
 _LOCK_WAIT_S: Final = 1
 
 
-def remind(url: str, transaction: TransactionId) -> None:
-    """Have the server list the branch again, without a restart. Harmless if it holds none. Raises ServerError.
+def found(session: Session, incarnation: str, sink: str, checkpoint_id: int | None) -> set[TransactionId]:
+    """See Server.forgotten. Their witnesses are read uncommitted, first of all: what is committed since then is shown
+    by the last read, what is prepared since then is listed. Raises ServerError."""
+    session.execute("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")  # of the next statement
+    written = tables.witnesses(session, incarnation, sink, checkpoint_id)
+    listed = {each.transaction for each in xa.recover(session)}
+    return written - listed - tables.witnesses(session, incarnation, sink, checkpoint_id)
+
+
+def remind(session: Session, url: str, transaction: TransactionId) -> None:
+    """Have the server list the branch again, without a restart. Nothing is changed if it holds none, or cannot be asked
+    now. Raises ServerError.
 
     A second branch of the same name is prepared. It is one that writes, or else the server would take the name for one
     to be rolled back; and nothing of what it writes reaches InnoDB, so that the name leads to the first one alone.
+    `session`: another connection, on which locks are waited for no longer than here.
     """
-    with Session(url, lock_wait_s=_LOCK_WAIT_S) as session:
+    with Session(url, lock_wait_s=_LOCK_WAIT_S) as second:
         try:
-            xa.start(session, transaction)
+            xa.start(second, transaction)
+            held = _is_held(session, transaction)  # still, now that nobody else can end it by its name
+            second.execute("INSERT IGNORE INTO eos_claim SELECT * FROM eos_claim LIMIT 1")
         except ServerError as error:
-            if error.number == DUPLICATE_XID:
-                return  # it is listed
+            if error.number == DUPLICATE_XID or error.lock_wait:
+                return  # it is listed, or somebody has the claim: whoever needs it asks again
             raise
-        session.execute("INSERT IGNORE INTO eos_claim SELECT * FROM eos_claim LIMIT 1")
-        if any(number == DUPLICATE_KEY for number, _ in session.warnings()):
-            xa.prepare(session, transaction)
+        if held and any(number == DUPLICATE_KEY for number, _ in second.warnings()):
+            xa.prepare(second, transaction)
         else:
-            xa.end_and_rollback(session, transaction)
+            xa.end_and_rollback(second, transaction)
+
+
+def _is_held(session: Session, transaction: TransactionId) -> bool:
+    try:
+        tables.witness_stands(session, transaction)
+    except ServerError as error:
+        if not error.lock_wait:
+            raise
+        return True
+    return False

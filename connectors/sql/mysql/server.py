@@ -43,10 +43,14 @@ class MySqlServer(Session):
             return ()
         return set(committed) - tables.visible_witnesses(self, committed)
 
+    def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
+        """See Server."""
+        return forgotten.found(self, incarnation, sink, checkpoint_id) if self.dialect.is_mariadb else ()
+
     def remind(self, transaction: TransactionId) -> None:
         """See Server."""
         if self.dialect.is_mariadb:
-            forgotten.remind(self._url, transaction)
+            forgotten.remind(self, self._url, transaction)
 
     def end(self, name: str) -> int:
         """See Server."""

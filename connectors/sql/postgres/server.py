@@ -44,6 +44,10 @@ class PostgresServer(Session):
         """See Server."""
         return ()
 
+    def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
+        """See Server."""
+        return ()
+
     def remind(self, transaction: TransactionId) -> None:
         """See Server."""
 

@@ -96,7 +96,10 @@ class TwoPhaseCommitter:
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """See Committer. Foreign: whatever is not of this framework."""
         with self._kept.use("listing prepared transactions") as server:
-            return [each for each in map(_prepared, server.prepared()) if self._concerns(each, incarnation)]
+            forgotten = server.forgotten(incarnation, self._sink, checkpoint_id)
+            listed = [each for each in map(_prepared, server.prepared()) if self._concerns(each, incarnation)]
+            known = {each.transaction for each in listed}
+            return [*listed, *(Prepared(each, f"{each} (not listed)") for each in forgotten if each not in known)]
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
         """See Committer."""
@@ -114,9 +117,14 @@ class TwoPhaseCommitter:
         """See Committer. Checkpoints are not counted here."""
 
     def prune(self, incarnation: str, below: int) -> None:
-        """See Committer."""
-        with self._kept.use(f"pruning witnesses below checkpoint {below}") as server, in_transaction(server):
-            tables.prune_witnesses(server, incarnation, self._sink, below)
+        """See Committer. Where another driver stands still amid its own, the next time does it."""
+        with self._kept.use(f"pruning witnesses below checkpoint {below}") as server:
+            try:
+                with in_transaction(server):
+                    tables.prune_witnesses(server, incarnation, self._sink, below)
+            except StatementError as error:
+                if not error.lock_wait:
+                    raise
 
     def close(self) -> None:
         """See Committer. The next call connects again."""
@@ -189,7 +197,9 @@ def _is_written_again(server: Server, lost: TransactionId) -> bool:
 
     It then holds the witness of the lost one, and could have that only because it is lost.
     """
-    return any(_is_instead_of(each.transaction, lost) for each in server.prepared() if each.transaction is not None)
+    scope = lost.scope
+    held = {*listed(server), *server.forgotten(scope.incarnation, lost.sink, scope.checkpoint_id)}
+    return any(_is_instead_of(each, lost) for each in held)
 
 
 def _is_instead_of(found: TransactionId, lost: TransactionId) -> bool:

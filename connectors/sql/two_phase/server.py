@@ -36,6 +36,12 @@ class Server(Connected, Protocol):
         None, without asking it, where its word holds.
         """
 
+    def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
+        """What the server holds of sink_key(name), or of one checkpoint of it, and does not list (H24).
+
+        And writers that are about to prepare: nothing else tells the two from one another.
+        """
+
     def remind(self, transaction: TransactionId) -> None:
         """Have it listed again, if the server holds it and has forgotten its name (H24). Else nothing is changed."""
 

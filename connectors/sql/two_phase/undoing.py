@@ -30,17 +30,23 @@ def roll_back(server: Server, sink: str, transactions: Sequence[TransactionId]) 
 
 def roll_back_once(server: Server, sink: str, transactions: Sequence[TransactionId]) -> list[TransactionId]:
     """Try each of them; returns those that are not gone. Raises StatementError, IdentityError."""
-    for each in transactions:
-        try:
-            server.roll_back_prepared(each)
-        except StatementError as error:
-            if not (error.in_doubt or error.rolled_back):
-                raise
+    known = {each for each in transactions if _roll_back(server, each)}
     still = listed(server) if transactions else set()
-    return [each for each in transactions if each in still or _is_held(server, sink, each)]
+    return [each for each in transactions if each in still or _is_held(server, sink, each, known=each in known)]
 
 
-def _is_held(server: Server, sink: str, transaction: TransactionId) -> bool:
+def _roll_back(server: Server, transaction: TransactionId) -> bool:
+    """Whether the server knew it."""
+    try:
+        server.roll_back_prepared(transaction)
+    except StatementError as error:
+        if not (error.in_doubt or error.rolled_back):
+            raise
+        return False
+    return True
+
+
+def _is_held(server: Server, sink: str, transaction: TransactionId, *, known: bool) -> bool:
     try:
         stands = tables.witness_stands(server, transaction)
     except StatementError as error:
@@ -48,7 +54,7 @@ def _is_held(server: Server, sink: str, transaction: TransactionId) -> bool:
             raise
         server.remind(transaction)
         return True
-    if stands:
+    if stands and not known:  # one that was known is gone: beside the witness it was a mere reminder (H24)
         message = f"sink {sink}: {transaction} is committed, so that it cannot be rolled back"
         raise IdentityError(
             message, remedy="somebody committed it by hand, or head was set back; restore head from a backup"

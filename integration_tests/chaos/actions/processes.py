@@ -6,16 +6,18 @@ import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Final
 
 import psutil
 
 from integration_tests.chaos.arena import Arena
 from integration_tests.chaos.effect import Action, Effect, soon
 from integration_tests.chaos.plan import Fault
-from integration_tests.chaos.progress import PATIENCE_S, ChaosError
 from integration_tests.harness import session
 
 Processes = Callable[[Arena], Sequence[psutil.Process]]
+
+_AWAITED_S: Final = 20.0  # a process that is to come: a driver that starts has its executors in ten
 
 
 def executors(arena: Arena) -> Sequence[psutil.Process]:
@@ -40,7 +42,7 @@ def killed(processes: Processes) -> Action:
     @contextmanager
     def action(arena: Arena, fault: Fault) -> Iterator[Effect]:
         process = _sent(arena, fault, processes, signal.SIGKILL)
-        yield Effect(soon(lambda: not session.lives(process)))
+        yield Effect(process is not None and soon(lambda: not session.lives(process)))
 
     return action
 
@@ -52,10 +54,11 @@ def stopped(processes: Processes) -> Action:
     def action(arena: Arena, fault: Fault) -> Iterator[Effect]:
         process = _sent(arena, fault, processes, signal.SIGSTOP)
         try:
-            yield Effect(session.is_stopped(process))
+            yield Effect(process is not None and session.is_stopped(process))
         finally:
             with suppress(psutil.NoSuchProcess):
-                process.resume()
+                if process is not None:
+                    process.resume()
 
     return action
 
@@ -73,9 +76,12 @@ def machine_lost(arena: Arena, fault: Fault) -> Iterator[Effect]:
         cluster.start_worker(number)
 
 
-def _sent(arena: Arena, fault: Fault, processes: Processes, number: signal.Signals) -> psutil.Process:
-    """One of those of this moment, which has got a signal. There may be none for a while, since the one before was
-    ended just now; one that ends meanwhile is not the one."""
+def _sent(arena: Arena, fault: Fault, processes: Processes, number: signal.Signals) -> psutil.Process | None:
+    """One of those of this moment, which has got a signal; one that ends meanwhile is not the one.
+
+    There may be none for a while, since the one before was ended just now; and none comes while the driver is stopped,
+    which goes on only when the fault after it is done: None.
+    """
     got: list[psutil.Process] = []
 
     def is_sent() -> bool:
@@ -86,7 +92,4 @@ def _sent(arena: Arena, fault: Fault, processes: Processes, number: signal.Signa
                 got.append(process)
         return bool(got)
 
-    if not soon(is_sent, PATIENCE_S):
-        message = f"{fault.kind}: there is no such process for {PATIENCE_S:g} s"
-        raise ChaosError(message)
-    return got[0]
+    return got[0] if soon(is_sent, _AWAITED_S) else None
