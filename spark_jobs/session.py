@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.spec import Spec
 from spark_jobs.class_archive import archive_options
 from spark_jobs.java import COMPILE_FAST, collector_options, logging_options
-from spark_jobs.local_dir import local_dir
+from spark_jobs.local_dir import local_settings
 from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
 from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches
 from spark_jobs.shipping import pack
@@ -55,7 +55,7 @@ def spark_session(
     os.environ["PYSPARK_PYTHON"] = worker_python(spec, os.environ)
     shipped = [] if is_local(master) else [str(pack(spec))]
     modules = [str(spec.folder), *shipped]
-    own = {} if runs else local_dir(master, os.environ)
+    own = {} if runs else local_settings(master, os.environ)
     near = LOOPBACK if is_loopback(master) else {}
     conf = {**DEFAULTS, **kept_batches(spec), **own, **more, **near, **spec.spark.conf, **REQUIRED}
     if not runs:

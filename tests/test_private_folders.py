@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from spark_jobs.held_folders import locked
 from spark_jobs.java import logging_options
-from spark_jobs.local_dir import local_dir
+from spark_jobs.local_dir import local_settings
 from twophase.local_head import LocalHead
 from wal.files import OsFiles
 from wal.private import make_private
@@ -48,16 +51,40 @@ def test_what_is_made_is_for_this_user_alone(tmp_path: Path, make: Callable[[Pat
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
-def test_rows_of_shuffles_lie_where_nobody_else_may_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    own = tmp_path / f"eos-{os.geteuid()}"
-    assert local_dir("local[2]", {}) == {"spark.local.dir": str(own)}
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files, whose path is as short as such a one's."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        yield Path(folder)
+
+
+def test_rows_of_shuffles_and_sockets_lie_where_nobody_else_may_look(temporary: Path) -> None:
+    own = temporary / f"eos-{os.geteuid()}"
+    sockets = {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(own)}
+    assert local_settings("local[2]", {}) == {"spark.local.dir": str(own), **sockets}
+    assert local_settings("local", {"SPARK_LOCAL_DIRS": "/x"}) == sockets
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
     own.chmod(0o755)  # as somebody may have made it before
-    (other,) = local_dir("local[2]", {}).values()
+    other = local_settings("local[2]", {})["spark.local.dir"]
     assert other != str(own)
     assert stat.S_IMODE(Path(other).stat().st_mode) == 0o700
-    assert local_dir("spark://host:7077", {}) == local_dir("local", {"SPARK_LOCAL_DIRS": "/x"}) == {}
+    assert local_settings("spark://host:7077", {}) == {}
+
+
+def test_where_a_sockets_path_would_be_too_long_there_are_none(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = temporary / ("x" * (60 - len(f"{temporary}//eos-{os.geteuid()}")))
+    fits.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(fits))
+    folder = local_settings("local", {})["spark.python.unix.domain.socket.dir"]
+    assert len(folder) == 60
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(f"{folder}/.{uuid.uuid4()}.sock")
+    (longer := Path(f"{fits}y")).mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(longer))
+    assert list(local_settings("local", {})) == ["spark.local.dir"]
 
 
 @pytest.mark.parametrize("make", [head, log, spark, make_private])
