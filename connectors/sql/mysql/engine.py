@@ -31,7 +31,6 @@ _SESSION: Final = {
     # NO_AUTO_VALUE_ON_ZERO: a 0 for an AUTO_INCREMENT column is a 0. Without NO_BACKSLASH_ESCAPES on purpose.
     "sql_mode": "STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO",
-    "max_error_count": 64,  # warnings are read
     "sql_notes": 1,  # rounding a decimal is only a note; it counts as a refusal here
 }
 

@@ -37,6 +37,7 @@ def remind(session: Session, url: str, transaction: TransactionId) -> None:
     `session`: another connection, on which locks are waited for no longer than here.
     """
     with Session(url, lock_wait_s=_LOCK_WAIT_S) as second:
+        second.execute("SET SESSION max_error_count = 64")  # the server may be set to keep no warning
         try:
             xa.start(second, transaction)
             held = _is_held(session, transaction)  # still, now that nobody else can end it by its name
