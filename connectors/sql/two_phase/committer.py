@@ -97,9 +97,9 @@ class TwoPhaseCommitter:
         """See Committer. Foreign: whatever is not of this framework."""
         with self._kept.use("listing prepared transactions") as server:
             forgotten = server.forgotten(incarnation, self._sink, checkpoint_id)
-            listed = [each for each in map(_prepared, server.prepared()) if self._concerns(each, incarnation)]
-            known = {each.transaction for each in listed}
-            return [*listed, *(Prepared(each, f"{each} (not listed)") for each in forgotten if each not in known)]
+            ours = [each for each in map(_prepared, server.prepared()) if self._concerns(each, incarnation)]
+            known = {each.transaction for each in ours}
+            return [*ours, *(Prepared(each, f"{each} (not listed)") for each in forgotten if each not in known)]
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
         """See Committer."""
