@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from twophase.errors import ConnectorError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 from twophase.participants import Prepared
-from twophase.values import Committable
+from twophase.values import CommitOutcome, Committable
 
 PIPELINE = "orders"
 
@@ -65,6 +66,17 @@ class Bench:
         for batch in batches:
             writer.write(batch)
         return writer.prepare()
+
+    def commit(self, *committables: Committable) -> list[CommitOutcome]:
+        """As the driver does: again while the answer is "retry later" (MariaDB, a connection still closing)."""
+        outcomes: dict[TransactionId, CommitOutcome] = {}
+        waiting = list(committables)
+        deadline = time.monotonic() + 10
+        while waiting and time.monotonic() < deadline:
+            answers = self.committer.commit(waiting[0].transaction.scope.checkpoint_id, waiting)
+            outcomes |= {c.transaction: a for c, a in zip(waiting, answers, strict=True)}
+            waiting = [c for c in waiting if outcomes[c.transaction] is CommitOutcome.RETRY_LATER]
+        return [outcomes[c.transaction] for c in committables]
 
     def query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Ask the server, on a connection of its own."""

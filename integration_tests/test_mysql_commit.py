@@ -17,6 +17,7 @@ from connectors.sql.mysql.server import MySqlServer, mysql_committer
 from connectors.sql.mysql.writer import MySqlWriter
 from connectors.sql.two_phase import permits
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from connectors.sql.two_phase.server import listed
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, incarnation, numbers
 from integration_tests.mysql_support import clean_up as clean_up
 from twophase.errors import (
@@ -35,18 +36,6 @@ ROWS = 1_000
 @pytest.fixture
 def ids(database: str) -> Bench:
     return bench(database, "id BIGINT NOT NULL", IDS)
-
-
-def committed(bench: Bench, *committables: Committable) -> list[CommitOutcome]:
-    """Commit as the driver does: again while the answer is "retry later" (MariaDB, a connection still closing)."""
-    outcomes: dict[TransactionId, CommitOutcome] = {}
-    waiting = list(committables)
-    deadline = time.monotonic() + 10
-    while waiting and time.monotonic() < deadline:
-        answers = bench.committer.commit(waiting[0].transaction.scope.checkpoint_id, waiting)
-        outcomes |= {c.transaction: a for c, a in zip(waiting, answers, strict=True)}
-        waiting = [c for c in waiting if outcomes[c.transaction] is CommitOutcome.RETRY_LATER]
-    return [outcomes[c.transaction] for c in committables]
 
 
 def write_in_child(url: str, transaction: TransactionId, answer: multiprocessing.Queue[Committable]) -> None:
@@ -68,13 +57,13 @@ def test_r5_r7_rows_prepared_by_one_process_become_visible_by_another(ids: Bench
     child.join()
 
     assert (ids.count(), committable.rows, len(ids.prepared())) == (0, ROWS, 1)
-    assert committed(ids, committable) == [CommitOutcome.COMMITTED]
+    assert ids.commit(committable) == [CommitOutcome.COMMITTED]
     assert (ids.count(), ids.witnesses(), ids.prepared()) == (ROWS, 1, [])
 
 
 def test_r7_a_second_commit_answers_that_the_first_one_landed(ids: Bench) -> None:
     committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
-    assert committed(ids, committable) == [CommitOutcome.COMMITTED]
+    assert ids.commit(committable) == [CommitOutcome.COMMITTED]
     for _ in range(2):
         again = mysql_committer("warehouse", ids.url, PIPELINE)
         assert again.commit(0, [committable]) == [CommitOutcome.ALREADY_COMMITTED]
@@ -98,7 +87,7 @@ def test_r8_abort_leaves_nothing_and_may_be_repeated(ids: Bench) -> None:
 
 def test_r8_abort_of_what_is_committed_is_refused_loudly(ids: Bench) -> None:
     committable = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
-    committed(ids, committable)
+    ids.commit(committable)
     with pytest.raises(IdentityError, match="committed"):
         ids.committer.abort([Prepared(committable.transaction, "")])
     assert ids.count() == ROWS
@@ -127,7 +116,7 @@ def test_r7_a_connection_that_the_server_has_cut_is_replaced_and_the_branch_is_l
     ids.query(f"KILL {thread}")
     outcomes = ids.committer.commit(0, [committable])
     assert outcomes == [CommitOutcome.RETRY_LATER]  # it is listed: this COMMIT never arrived
-    assert committed(ids, committable) == [CommitOutcome.COMMITTED]
+    assert ids.commit(committable) == [CommitOutcome.COMMITTED]
     assert ids.count() == ROWS
 
 
@@ -137,7 +126,7 @@ def test_r7_a_branch_rolled_back_by_hand_is_lost_and_nothing_else_is(ids: Bench)
     kept = ids.prepare(scope, 1, numbers(0, ROWS))
     time.sleep(0.2)
     ids.query(f"XA ROLLBACK {xa.literal(gone.transaction)}")
-    assert committed(ids, gone, kept) == [CommitOutcome.LOST, CommitOutcome.COMMITTED]
+    assert ids.commit(gone, kept) == [CommitOutcome.LOST, CommitOutcome.COMMITTED]
     assert ids.count() == ROWS
     assert ids.committer.inspect(ids.incarnation, [gone, kept]).missing == (gone.transaction,)
 
@@ -163,7 +152,7 @@ def test_h4_of_two_concurrent_commits_neither_takes_the_branch_for_lost(ids: Ben
         assert CommitOutcome.LOST not in pair
         assert CommitOutcome.COMMITTED in pair
     assert (ids.count(), ids.witnesses()) == (branches, branches)
-    assert set(committed(ids, *committables)) == {CommitOutcome.ALREADY_COMMITTED}
+    assert set(ids.commit(*committables)) == {CommitOutcome.ALREADY_COMMITTED}
     for each in ours:
         each.close()
 
@@ -175,10 +164,11 @@ def test_h4_a_commit_that_is_under_way_and_no_longer_listed_is_waited_for(ids: B
     with Session(ids.url) as other:
         other.execute("START TRANSACTION")
         tables.insert_witness(other, transaction, 0)
-        assert MySqlServer(ids.url).prepared() == []
+        with MySqlServer(ids.url) as server:
+            assert transaction not in listed(server)  # others may use the server, too
         assert ids.committer.commit(0, [committable]) == [CommitOutcome.RETRY_LATER]
         other.execute("COMMIT")
-    assert set(committed(ids, committable)) <= {CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED}
+    assert set(ids.commit(committable)) <= {CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED}
     assert (ids.witnesses(), ids.prepared()) == (1, [])
 
 
@@ -255,7 +245,7 @@ def test_r3_a_claim_ends_open_and_prepared_branches_of_older_epochs(ids: Bench) 
 
     ids.epoch = 2
     newer.permit(ids.scope(0))
-    assert committed(ids, ids.prepare(ids.scope(0), 0, numbers(0, ROWS))) == [CommitOutcome.COMMITTED]
+    assert ids.commit(ids.prepare(ids.scope(0), 0, numbers(0, ROWS))) == [CommitOutcome.COMMITTED]
     newer.close()
     assert ids.count() == ROWS
 
@@ -267,7 +257,7 @@ def test_r3_a_take_over_leaves_alone_what_another_incarnation_may_have_decided(i
         heir.claim(incarnation_of_heir, 1, take_over=True)
     assert [each.transaction for each in ids.prepared()] == [decided.transaction]
     assert ids.committer.inspect(ids.incarnation, ()).claim_incarnation == ids.incarnation
-    assert committed(ids, decided) == [CommitOutcome.COMMITTED]
+    assert ids.commit(decided) == [CommitOutcome.COMMITTED]
 
     heir.claim(incarnation_of_heir, 1, take_over=True)
     with pytest.raises(FencedError):
@@ -285,7 +275,7 @@ def test_r3_eviction_never_rolls_back_for_another_incarnation(ids: Bench) -> Non
     decided = ids.prepare(scope, 0, numbers(0, ROWS))
     with MySqlServer(ids.url) as session, pytest.raises(IdentityError, match="prepared"):
         permits.evict(session, "warehouse", incarnation(), [scope])
-    assert committed(ids, decided) == [CommitOutcome.COMMITTED]
+    assert ids.commit(decided) == [CommitOutcome.COMMITTED]
     assert ids.count() == ROWS
 
 
@@ -295,7 +285,7 @@ def test_r9_revoke_ends_what_was_not_accepted_and_keeps_what_was(ids: Bench) -> 
     ids.prepare(scope, 0, numbers(0, ROWS))
     loser = ids.prepare(again, 0, numbers(0, ROWS))
     winner = ids.prepare(again, 0, numbers(0, ROWS))
-    assert committed(ids, winner) == [CommitOutcome.COMMITTED]
+    assert ids.commit(winner) == [CommitOutcome.COMMITTED]
     ids.committer.revoke(again)
     assert ids.prepared() == []
     assert ids.count() == ROWS
@@ -307,13 +297,13 @@ def test_r9_revoke_ends_what_was_not_accepted_and_keeps_what_was(ids: Bench) -> 
 
 def test_r9_pruning_passes_by_what_is_prepared_for_the_next_checkpoint(ids: Bench) -> None:
     for checkpoint_id in range(3):
-        committed(ids, ids.prepare(ids.permitted(checkpoint_id), 0, numbers(0, ROWS)))
+        ids.commit(ids.prepare(ids.permitted(checkpoint_id), 0, numbers(0, ROWS)))
     following = ids.prepare(ids.permitted(3), 0, numbers(0, ROWS))
     started = time.monotonic()
     ids.committer.prune(ids.incarnation, below=3)
     assert time.monotonic() - started < 1
     assert ids.witnesses() == 0
-    assert committed(ids, following) == [CommitOutcome.COMMITTED]
+    assert ids.commit(following) == [CommitOutcome.COMMITTED]
     assert ids.committer.inspect(ids.incarnation, [following]).highest_witness == 3
     assert ids.count() == 4 * ROWS
 
@@ -321,7 +311,7 @@ def test_r9_pruning_passes_by_what_is_prepared_for_the_next_checkpoint(ids: Benc
 def test_a_writer_without_rows_prepares_nothing_and_counts_as_committed(ids: Bench) -> None:
     empty = ids.prepare(ids.permitted(), 0)
     assert (empty.rows, dict(empty.data), ids.prepared()) == (0, {"empty": "1"}, [])
-    assert committed(ids, empty) == [CommitOutcome.COMMITTED]
+    assert ids.commit(empty) == [CommitOutcome.COMMITTED]
     assert ids.committer.inspect(ids.incarnation, [empty]).missing == ()
 
 

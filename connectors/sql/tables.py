@@ -125,13 +125,18 @@ def insert_witness(server: Connected, transaction: TransactionId, rows: int) -> 
     server.execute(statement, *_witness(transaction), rows)
 
 
-def witness_stands(server: Connected, transaction: TransactionId) -> bool:
+def witness_stands(server: Connected, transaction: TransactionId) -> bool | None:
     """Locking read: whether the transaction was committed. Waits for a commit under way (R7, H4).
 
-    Raises StatementError 1205 (lock wait timeout) while the transaction is neither committed nor rolled back.
+    None: neither committed nor rolled back, for as long as the connection waits for a lock. Raises StatementError.
     """
     statement = f"SELECT 1 FROM eos_witness WHERE {_WITNESS_KEY} {server.for_share}"
-    return bool(server.execute(statement, *_witness(transaction)))
+    try:
+        return bool(server.execute(statement, *_witness(transaction)))
+    except StatementError as error:
+        if not error.lock_wait:
+            raise
+        return None
 
 
 def highest_witness(server: Connected, incarnation: str, sink: str) -> int:

@@ -40,23 +40,13 @@ def remind(session: Session, url: str, transaction: TransactionId) -> None:
         second.execute("SET SESSION max_error_count = 64")  # the server may be set to keep no warning
         try:
             xa.start(second, transaction)
-            held = _is_held(session, transaction)  # still, now that nobody else can end it by its name
+            stands = tables.witness_stands(session, transaction)  # now that nobody else can end it by its name
             second.execute("INSERT IGNORE INTO eos_claim SELECT * FROM eos_claim LIMIT 1")
         except ServerError as error:
             if error.number == DUPLICATE_XID or error.lock_wait:
                 return  # it is listed, or somebody has the claim: whoever needs it asks again
             raise
-        if held and any(number == DUPLICATE_KEY for number, _ in second.warnings()):
+        if stands is None and any(number == DUPLICATE_KEY for number, _ in second.warnings()):
             xa.prepare(second, transaction)
         else:
             xa.end_and_rollback(second, transaction)
-
-
-def _is_held(session: Session, transaction: TransactionId) -> bool:
-    try:
-        tables.witness_stands(session, transaction)
-    except ServerError as error:
-        if not error.lock_wait:
-            raise
-        return True
-    return False

@@ -171,11 +171,8 @@ class TwoPhaseCommitter:
         return found
 
     def _by_witness(self, server: Server, transaction: TransactionId) -> CommitOutcome:
-        try:
-            stands = tables.witness_stands(server, transaction)
-        except StatementError as error:
-            if not error.lock_wait:
-                raise
+        stands = tables.witness_stands(server, transaction)
+        if stands is None:
             if _is_written_again(server, transaction):
                 return CommitOutcome.LOST
             server.remind(transaction)

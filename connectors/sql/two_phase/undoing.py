@@ -47,11 +47,8 @@ def _roll_back(server: Server, transaction: TransactionId) -> bool:
 
 
 def _is_held(server: Server, sink: str, transaction: TransactionId, *, known: bool) -> bool:
-    try:
-        stands = tables.witness_stands(server, transaction)
-    except StatementError as error:
-        if not error.lock_wait:
-            raise
+    stands = tables.witness_stands(server, transaction)
+    if stands is None:
         server.remind(transaction)
         return True
     if stands and not known:  # one that was known is gone: beside the witness it was a mere reminder (H24)
