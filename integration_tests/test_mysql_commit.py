@@ -26,7 +26,7 @@ from twophase.errors import (
     PermitRevokedError,
     SinkUnavailableError,
 )
-from twophase.ids import TransactionId, sink_key
+from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable
 
@@ -295,17 +295,27 @@ def test_r9_revoke_ends_what_was_not_accepted_and_keeps_what_was(ids: Bench) -> 
     ids.committer.revoke(again)
 
 
-def test_r9_pruning_passes_by_what_is_prepared_for_the_next_checkpoint(ids: Bench) -> None:
+def test_r9_pruning_passes_by_what_is_prepared_beside_it(ids: Bench) -> None:
+    """The next checkpoint of this sink, and sinks whose witnesses stand before and behind it: in a table as small as
+    this one, too, of which a server would rather read all."""
+    others = [TransactionId(Scope(digit * INCARNATION_LENGTH, 1, 0, 0), sink_key("other"), 0, 0) for digit in "0f"]
     for checkpoint_id in range(3):
         ids.commit(ids.prepare(ids.permitted(checkpoint_id), 0, numbers(0, ROWS)))
     following = ids.prepare(ids.permitted(3), 0, numbers(0, ROWS))
-    started = time.monotonic()
-    ids.committer.prune(ids.incarnation, below=3)
-    assert time.monotonic() - started < 1
-    assert ids.witnesses() == 0
+    with MySqlServer(ids.url) as before, MySqlServer(ids.url) as behind:
+        for server, other in zip((before, behind), others, strict=True):
+            server.execute(server.begin)
+            tables.insert_witness(server, other, 1)
+        started = time.monotonic()
+        ids.committer.prune(ids.incarnation, below=3)
+        assert time.monotonic() - started < 1
+    assert ids.witnesses() == 1, "the newest of those below is where the range ends"
     assert ids.commit(following) == [CommitOutcome.COMMITTED]
     assert ids.committer.inspect(ids.incarnation, [following]).highest_witness == 3
-    assert ids.count() == 4 * ROWS
+    ids.committer.prune(ids.incarnation, below=3)
+    assert ids.witnesses() == 2, "what was kept, and the newest checkpoint's"
+    ids.committer.prune(ids.incarnation, below=4)
+    assert (ids.witnesses(), ids.count()) == (1, 4 * ROWS)
 
 
 def test_a_writer_without_rows_prepares_nothing_and_counts_as_committed(ids: Bench) -> None:

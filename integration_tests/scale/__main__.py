@@ -47,13 +47,15 @@ def workers(
     numbers: Annotated[list[int] | None, typer.Argument(help="worker processes, of one core each")] = None,
     records: Annotated[int, typer.Option(help="of a checkpoint")] = 100_000,
     checkpoints: Annotated[int, typer.Option(help="so many, the first two of which do not count")] = 8,
+    sockets: Annotated[bool, typer.Option("--sockets", help="of the file system, between Spark and Python")] = False,
     kind: Kind = "auto",
 ) -> None:
     """The same pipeline on standalone clusters of this machine: whether overhead grows with the workers."""
     services = obtain(kind)
     for number in numbers or [1, 2, 4]:
         with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder), workers=number) as cluster:
-            spark = {"master": cluster.master, "conf": cluster_conf(cluster)}
+            conf = {**cluster_conf(cluster), "spark.python.unix.domain.socket.enabled": str(sockets).lower()}
+            spark = {"master": cluster.master, "conf": conf}
             found = measure(services, Work(8, records, checkpoints), spark)
         print(json.dumps({"workers": number, **found.facts()}), flush=True)
 

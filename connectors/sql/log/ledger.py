@@ -103,7 +103,7 @@ class SqlLedger:
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Ledger."""
-        with self._using(f"pruning below checkpoint {below}") as store, in_transaction(store):
+        with self._using(f"pruning below checkpoint {below}") as store:
             tables.prune_witnesses(store, incarnation, self._sink, below)
 
     def close(self) -> None:

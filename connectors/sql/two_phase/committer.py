@@ -9,7 +9,7 @@ from connectors.log.segments import is_of_log
 from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.kept import Kept
-from connectors.sql.statements import StatementError, in_transaction
+from connectors.sql.statements import StatementError
 from connectors.sql.two_phase import permits, undoing
 from connectors.sql.two_phase.server import Listed, Server, listed
 from twophase import faults
@@ -120,8 +120,7 @@ class TwoPhaseCommitter:
         """See Committer. Where another driver stands still amid its own, the next time does it."""
         with self._kept.use(f"pruning witnesses below checkpoint {below}") as server:
             try:
-                with in_transaction(server):
-                    tables.prune_witnesses(server, incarnation, self._sink, below)
+                tables.prune_witnesses(server, incarnation, self._sink, below)
             except StatementError as error:
                 if not error.lock_wait:
                     raise
