@@ -21,6 +21,7 @@ from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.dead_letters import Ranges
 from spark_jobs.failures import translate
 from spark_jobs.history.model import SplitLag
+from spark_jobs.left_sockets import EVERY, forget_left_sockets
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.pacing import Pacing
 from spark_jobs.pipeline import Pipeline
@@ -132,6 +133,8 @@ class Epoch:
             with self.control.checkpoint(batch), self.pacing.checkpoint():
                 report = self._checkpoints.complete(batch)
                 self._keep_plan()
+                if checkpoint_id % EVERY == 0:
+                    forget_left_sockets(frame.sparkSession)
                 if not report.replayed:
                     self.pacing.took(report.records, report.duration_s)
                 self.tolerance.succeeded()

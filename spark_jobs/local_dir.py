@@ -12,6 +12,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +38,8 @@ def local_settings(master: str, environ: Mapping[str, str]) -> dict[str, str]:
 
 def _own() -> str:
     folder = Path(tempfile.gettempdir(), f"eos-{os.geteuid()}")
-    folder.mkdir(mode=PRIVATE, exist_ok=True)
+    with suppress(FileExistsError):  # whatever it is that somebody has put there
+        folder.mkdir(mode=PRIVATE)
     return str(folder) if _is_private(folder) else tempfile.mkdtemp(prefix="eos-")
 
 

@@ -72,6 +72,13 @@ def test_rows_of_shuffles_and_sockets_lie_where_nobody_else_may_look(temporary: 
     assert local_settings("spark://host:7077", {}) == {}
 
 
+def test_what_somebody_else_has_put_there_is_in_nobodys_way(temporary: Path) -> None:
+    (temporary / f"eos-{os.geteuid()}").symlink_to(temporary / "nowhere")
+    folder = Path(local_settings("local[2]", {})["spark.local.dir"])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not (temporary / "nowhere").exists()
+
+
 def test_where_a_sockets_path_would_be_too_long_there_are_none(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

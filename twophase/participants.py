@@ -98,10 +98,7 @@ class Committer(Protocol):
         """
 
     def prune(self, incarnation: str, below: int) -> None:
-        """Drop witnesses (and segments) of checkpoints below `below`; never above what head calls committed (R9).
-
-        Called once head says so, after each checkpoint. The newest of them may stay until a later call.
-        """
+        """Drop witnesses (and segments) of checkpoints below `below`; never above what head calls committed (R9)."""
 
     def close(self) -> None:
         """Let go of connections. Rolls nothing back that is prepared."""

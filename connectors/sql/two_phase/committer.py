@@ -117,13 +117,9 @@ class TwoPhaseCommitter:
         """See Committer. Checkpoints are not counted here."""
 
     def prune(self, incarnation: str, below: int) -> None:
-        """See Committer. Where another driver stands still amid its own, the next time does it."""
+        """See Committer."""
         with self._kept.use(f"pruning witnesses below checkpoint {below}") as server:
-            try:
-                tables.prune_witnesses(server, incarnation, self._sink, below)
-            except StatementError as error:
-                if not error.lock_wait:
-                    raise
+            tables.prune_witnesses(server, incarnation, self._sink, below)
 
     def close(self) -> None:
         """See Committer. The next call connects again."""
