@@ -41,7 +41,7 @@ def seed_of_run() -> int | None:
 
 
 def turn(names: Sequence[str], seed: int) -> set[str]:
-    """A quarter of the names, whatever their order."""
+    """An eighth of the names, whatever their order."""
     shuffled = sorted(names)
     random.Random(seed).shuffle(shuffled)
-    return set(shuffled[: (len(shuffled) + 3) // 4])
+    return set(shuffled[: (len(shuffled) + 7) // 8])
