@@ -15,7 +15,7 @@ _MEETINGS = 5
 _SCRIPT = f"""
 import json, os
 from pyspark.sql import SparkSession
-from spark_jobs.left_sockets import forget_left_sockets
+from spark_jobs import left_sockets
 from spark_jobs.local_dir import local_settings
 
 settings = local_settings("local[1]", os.environ)
@@ -33,9 +33,9 @@ def meet():
 
 meet()
 before = listed()
-forgotten = forget_left_sockets(spark)
+forgotten = left_sockets.forget(spark)
 meet()
-found = [before, forgotten, listed(), forget_left_sockets(spark), listed()]
+found = [before, forgotten, listed(), left_sockets.forget(spark), listed()]
 print(json.dumps(found))
 spark.stop()
 """

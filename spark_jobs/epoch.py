@@ -15,13 +15,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.contracts import Source
 from connectors.spec import Spec
+from spark_jobs import left_sockets
 from spark_jobs.batch import SparkBatch
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.dead_letters import Ranges
 from spark_jobs.failures import translate
 from spark_jobs.history.model import SplitLag
-from spark_jobs.left_sockets import EVERY, forget_left_sockets
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.pacing import Pacing
 from spark_jobs.pipeline import Pipeline
@@ -133,8 +133,8 @@ class Epoch:
             with self.control.checkpoint(batch), self.pacing.checkpoint():
                 report = self._checkpoints.complete(batch)
                 self._keep_plan()
-                if checkpoint_id % EVERY == 0:
-                    forget_left_sockets(frame.sparkSession)
+                if checkpoint_id % left_sockets.FORGOTTEN_EVERY == 0:
+                    left_sockets.forget(frame.sparkSession)
                 if not report.replayed:
                     self.pacing.took(report.records, report.duration_s)
                 self.tolerance.succeeded()

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-EVERY: Final = 100
+FORGOTTEN_EVERY: Final = 100
 """Checkpoints. A path takes a tenth of a millisecond, so that a greater number would be felt."""
 
 
-def forget_left_sockets(spark: SparkSession) -> int:
+def forget(spark: SparkSession) -> int:
     """Take the paths of files that are gone from the JVM's list; returns how many. Some milliseconds.
 
     The list is a private one, which Spark's own options open to it, and is locked by its class: so does the view of it
