@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import Final
 
 import sqlalchemy
 from sqlalchemy.exc import OperationalError
 
 from integration_tests.services import Services
 
-_LOCK_WAIT_TIMEOUT = 1205
+LOCK_WAIT_TIMEOUT: Final = 1205
 
 
 def create(services: Services, name: str) -> None:
@@ -27,7 +28,7 @@ def drop(services: Services, name: str) -> None:
         _execute(services.admin_database_url, "SET SESSION lock_wait_timeout = 10", f"DROP DATABASE `{name}`")
     except OperationalError as error:
         number = getattr(error.orig, "args", (0,))[0]
-        if number != _LOCK_WAIT_TIMEOUT:
+        if number != LOCK_WAIT_TIMEOUT:
             raise
         warnings.warn(f"database {name} stays: a transaction, perhaps a prepared one, still locks it", stacklevel=2)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
 
@@ -23,7 +24,9 @@ from integration_tests.chaos.arena import possible_kinds
 from integration_tests.chaos.clock import Clock
 from integration_tests.chaos.disk import PARTS, Disk
 from integration_tests.chaos.effect import soon
+from integration_tests.chaos.load import Load
 from integration_tests.chaos.plan import KINDS, VARIANTS, round_of
+from integration_tests.chaos.round import Outcome, problem_of
 from integration_tests.harness import session
 from integration_tests.harness.drain import Record
 from integration_tests.harness.link import Link
@@ -215,6 +218,39 @@ def test_a_clock_that_jumps_is_seen(tmp_path: Path) -> None:
         wall, monotonic = map(float, own.communicate("\n")[0].split())
     assert abs(wall + 3600 - time.time()) < 60
     assert abs(monotonic - time.monotonic()) < 60
+
+
+def test_java_goes_by_a_clock_that_jumps(tmp_path: Path) -> None:
+    clock = Clock(tmp_path)
+    if not clock.is_real:
+        pytest.skip(f"{Report.NOT_APPLICABLE}: there is no C compiler")
+    clock.jump(3600)
+    command = ["java", "-Xlog:gc=info:stdout:timemillis", "-version"]  # tells by a line with the time which one it uses
+    environment = {**os.environ, **clock.environment}
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert abs(int(told.removeprefix("[").partition("ms]")[0]) / 1000 - 3600 - time.time()) < 60
+
+
+@pytest.mark.parametrize(
+    ("surprises", "errors", "produced", "problem"),
+    [
+        ([], [], 300, ""),
+        ([], [], 299, "only 299 records were produced, where an idle machine takes 1,000"),
+        ([], ["no leader"], 1000, "the load was not taken: ['no leader']"),
+        (["it ended with 1", "and again"], ["no leader"], 0, "it ended with 1; and again"),
+    ],
+)
+def test_a_round_that_tells_nothing(surprises: list[str], errors: list[str], produced: int, problem: str) -> None:
+    load = Load("localhost:1", "never", 1, 1.0)
+    load.produced, load.errors = produced, errors
+    assert problem_of(surprises, load, expected=1000) == problem
+
+
+def test_what_is_left_or_wrong_breaks_a_round() -> None:
+    exact = Outcome(round_of(1, 0, 3), (), 10, 1.0, {}, {}, ())
+    assert exact.is_exact
+    assert not replace(exact, left=("a branch",)).is_exact
+    assert not replace(exact, problem="only 3 records were produced").is_exact
 
 
 def test_a_process_that_was_ended_or_stopped_is_seen() -> None:

@@ -12,6 +12,8 @@ from spark_jobs.history.store import History
 from twophase.local_head import LocalHead
 from twophase.status import read_status
 
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+
 _KILLED = 2
 _CHECKPOINTS = 6
 

@@ -10,6 +10,7 @@ from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.server import MySqlServer
 from connectors.sql.two_phase import permits
+from integration_tests.harness.oracle import SinkTable
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, numbers
 from integration_tests.mysql_support import clean_up as clean_up
 from twophase.ids import TransactionId
@@ -69,6 +70,15 @@ def test_h24_a_driver_that_was_told_so_and_died_leaves_its_successor_what_to_com
     committable = told(ids, MySqlServer.commit_prepared)
     ids.commit(committable)
     assert (ids.count(), ids.witnesses(), ids.prepared()) == (ROWS, 1, [])
+
+
+def test_h24_the_oracle_sees_what_no_list_names(ids: Bench) -> None:
+    table = SinkTable(ids.url, "rows_in")
+    assert not table.is_held()
+    committable = told(ids, MySqlServer.commit_prepared)
+    assert table.is_held() == is_mariadb(ids)
+    ids.commit(committable)
+    assert not table.is_held()
 
 
 def test_h24_what_is_said_to_be_rolled_back_and_is_not_is_rolled_back_after_all(ids: Bench) -> None:

@@ -13,7 +13,7 @@ from integration_tests.harness.command_line import CommandLine, Ended
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _OWN = ("eos_claim", "eos_permit", "eos_witness")
 

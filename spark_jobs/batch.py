@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ from spark_jobs.dead_letters import DeadLetters, Ranges
 from spark_jobs.deadline import ended_after
 from spark_jobs.failures import TOKEN, translate
 from spark_jobs.history.model import Acknowledgement
-from spark_jobs.query import job_group
+from spark_jobs.query import ends_held, job_group
 from spark_jobs.tolerance import Tolerance
 from spark_jobs.tries import Tries
 from spark_jobs.writing import WriteTask
@@ -58,6 +58,11 @@ class SparkBatch:
         most = self.letters.most if self.letters is not None else None
         may_meet = any(branch.meeting is not None for branch in self.flow.branches)
         self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.tolerance)
+
+    @property
+    def ends_held(self) -> Sequence[int]:
+        """See query.ends_held."""
+        return ends_held(self.frame)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """One Spark job for all sinks, and one for dead letters where there are any.

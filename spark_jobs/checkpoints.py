@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from spark_jobs.history.model import Acknowledgement, SplitLag
 from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.source_offset import SourceOffset
-from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.spark_log import LocalSparkLog, check_ends
+from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
 from twophase.messages import Begin
@@ -22,6 +23,10 @@ class NumberedBatch(Batch, Protocol):
     @property
     def checkpoint_id(self) -> int:
         """Spark's number of it."""
+
+    @property
+    def ends_held(self) -> Sequence[int] | None:
+        """See query.ends_held; None where nobody can say."""
 
     @property
     def acknowledgements(self) -> tuple[Acknowledgement, ...]:
@@ -47,7 +52,10 @@ class Checkpoints:
         query_id = self.log.query_id(incarnation)
         assert query_id is not None  # Spark writes it before the first batch
         self.driver.set_query(query_id)
+        faults.point("planned", number)
         offsets_log = self.log.offsets_log(incarnation, number)
+        if (held := batch.ends_held) is not None:
+            check_ends(offsets_log, held)
         self.log.sync_offsets(incarnation, number)
         plan = self.plan(offsets_log)
         ends, began = {s: p.ends for s, p in plan.items()}, {s: p.began for s, p in plan.items()}

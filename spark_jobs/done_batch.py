@@ -22,6 +22,7 @@ class DoneBatch:
     outcome: Sequence[bytes] | PrepareError  # encoded committables
     sinks: Sequence[str]  # their names
     acknowledgements: tuple[Acknowledgement, ...] = ()  # its tasks bring nothing but what they have prepared
+    ends_held: Sequence[int] | None = None  # Spark's writers are told nothing of the batch that they end
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """See twophase.effects.Batch. What tasks have done by now is done: they have prepared."""

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from functools import partial
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -64,6 +63,7 @@ class Epoch:
     _unplanned: int | None = None  # the newest checkpoint, until it is told what its plan took
     _decided_at_s: float = 0.0
     _is_kept: bool = False  # `plan`, beside the checkpoint
+    _planned: Mapping[str, SourceOffset] = field(default_factory=dict)  # of the batch under way, as head decides it
 
     def __post_init__(self) -> None:
         """One object for all batches."""
@@ -125,7 +125,7 @@ class Epoch:
             pipeline.stateful,
             self.spec.checkpoint.timeout_s,
             pipeline.letters,
-            partial(self._ranges, checkpoint_id),
+            self._ranges,
             self.tolerance,
             pipeline.chain,
         )
@@ -155,13 +155,13 @@ class Epoch:
             self._is_kept = True
 
     def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:
-        return planned(offsets_log, [source.name for source in self.spec.sources])
+        self._planned = planned(offsets_log, [source.name for source in self.spec.sources])
+        return self._planned
 
-    def _ranges(self, checkpoint_id: int) -> Ranges:
-        """What a checkpoint that is not yet decided reads."""
-        head = self.driver.owned
-        plan = self._plan(self.log.offsets_log(head.incarnation, checkpoint_id))
-        return {name: each.ranges(head.positions.get(name, {})) for name, each in plan.items()}
+    def _ranges(self) -> Ranges:
+        """What a checkpoint that is not yet decided reads. Spark's file is not read again: it may be another's now."""
+        positions = self.driver.owned.positions
+        return {name: each.ranges(positions.get(name, {})) for name, each in self._planned.items()}
 
     def _tell_lost(self, plan: Mapping[str, SourceOffset]) -> None:
         for source in self.sources:

@@ -59,6 +59,18 @@ def observed(frame: DataFrame, name: str) -> tuple[int | None, ...] | None:
     return tuple(None if counts.isNullAt(at) else int(counts.getLong(at)) for at in range(counts.size()))
 
 
+def ends_held(frame: DataFrame) -> list[int]:
+    """Java's `hashCode` of each source's offset at which this batch ends, as Spark has it in memory.
+
+    Not their text: 60 kB, of a thousand partitions, would take as long as 40 ms.
+    """
+    ends = _execution(frame).availableOffsets().values().iterator()
+    found = []
+    while ends.hasNext():
+        found.append(int(ends.next().hashCode()))
+    return found
+
+
 def query_of(frame: DataFrame) -> Query:
     """The query that this batch is of. Called once per run.
 

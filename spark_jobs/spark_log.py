@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.source_offset import SourceOffset
-from twophase.errors import IdentityError, SpecError
+from twophase.errors import IdentityError, PlanOverwrittenError, SpecError
 from twophase.values import SparkState
 from wal.durable import sync
 
@@ -189,6 +189,27 @@ def planned(offsets_log: str, sources: Sequence[str]) -> dict[str, SourceOffset]
         message = f"Spark's offsets log has version {version} and {len(lines)} sources ({names}); expected v1 and "
         raise IdentityError(message + ", ".join(sources), remedy="the sources of a pipeline cannot change; `eos reset`")
     return found
+
+
+def check_ends(offsets_log: str, held: Sequence[int]) -> None:
+    """Raise PlanOverwrittenError unless the batch that Spark runs ends where its file says (H25).
+
+    Args:
+        offsets_log: the content of `offsets/N`.
+        held: Java's `hashCode` of each source's offset, as Spark has it in memory.
+    """
+    _, _, *lines = offsets_log.splitlines()
+    if sorted(held) != sorted(_java_hash(line) for line in lines if line != "-"):
+        message = "another driver has written its own plan of this batch over Spark's"
+        raise PlanOverwrittenError(message, remedy="see that only one is started; the batch is read as it stands there")
+
+
+def _java_hash(text: str) -> int:
+    """`String.hashCode`."""
+    found = 0
+    for unit in memoryview(text.encode("utf-16-le")).cast("H"):
+        found = (31 * found + unit) & 0xFFFFFFFF
+    return found - (1 << 32) if found >> 31 else found
 
 
 def _state_partitions(offsets_log: str) -> int | None:

@@ -9,8 +9,8 @@ import pytest
 
 from spark_jobs import spark_log
 from spark_jobs.source_offset import SourceOffset
-from spark_jobs.spark_log import JobSparkLog, LocalSparkLog, planned
-from twophase.errors import IdentityError
+from spark_jobs.spark_log import JobSparkLog, LocalSparkLog, check_ends, planned
+from twophase.errors import IdentityError, PlanOverwrittenError
 from twophase.values import SparkState
 
 _OFFSETS = (
@@ -81,6 +81,15 @@ def test_sources_are_told_by_name_not_by_order() -> None:
 def test_ends_by_source() -> None:
     assert planned(_OFFSETS, ["orders"]) == {"orders": SourceOffset("orders", {"t/0": 7, "t/1": 0})}
     assert planned("v1\n{}\n-", ["orders"]) == {}
+
+
+def test_h25_a_plan_is_the_one_that_spark_runs() -> None:
+    by_java = {'{"source":"orders","ends":{"t/0":7}}': -685903540, "\U0001f600\u00e9": 54960102}
+    text, held = "\n".join(["v1", "{}", "-", *by_java]), list(by_java.values())[::-1]
+    check_ends(text, held)
+    for other in (held[:1], [*held, 0], [held[0], held[1] + 1], []):
+        with pytest.raises(PlanOverwrittenError, match="another driver"):
+            check_ends(text, other)
 
 
 @pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}", 'v1\n{}\n{"t/0": 7}', "v1\n{}\n{"])

@@ -70,13 +70,15 @@ _CURABLE = {
     "HeadError",
     "HeadUnknownError",
     "PermitRevokedError",
+    "PlanOverwrittenError",
     "PrepareError",
     "RowLockedError",
     "SinkUnavailableError",
     "SourceError",
 }
-"""An outage, a job that failed, a writer that came too late. Of the others time cures none: the spec, rights, a target
-or a topic that is missing, rows and records that are refused, what is lost, who is fenced, stores that do not fit."""
+"""An outage, a job that failed, a writer that came too late, a plan of two drivers. Of the others time cures none: the
+spec, rights, a target or a topic that is missing, rows and records that are refused, what is lost, who is fenced, what
+does not fit."""
 
 
 @pytest.mark.parametrize("name", sorted(set(errors.__all__) - {"ConnectorError", "SinkError"}))

@@ -21,6 +21,7 @@ ConnectorError
 ├── FencedError                   a newer epoch owns the pipeline (R1)
 ├── PermitRevokedError            a writer came too late: its try was aborted or its epoch ended (R5)
 ├── IdentityError                 the three stores do not tell one story (R2)
+├── PlanOverwrittenError          another driver has written its plan over Spark's of the same batch (H25)
 ├── ReplayMismatchError           a replayed batch is not the one that was decided (R4)
 ├── SavepointError                a savepoint cannot be taken, or is missing, damaged or of another format
 ├── HeadError                     the head register cannot be used
@@ -52,6 +53,7 @@ __all__ = [
     "LostCommittableError",
     "OffsetOutOfRangeError",
     "PermitRevokedError",
+    "PlanOverwrittenError",
     "PrepareError",
     "ReplayMismatchError",
     "RowLockedError",
@@ -187,6 +189,12 @@ class PermitRevokedError(ConnectorError):
 
 class IdentityError(ConnectorError):
     """Head, Spark's checkpoint and the sinks do not tell one story (R2)."""
+
+
+class PlanOverwrittenError(ConnectorError):
+    """Two drivers have planned one batch at once, and Spark's file has the other one's plan (H25)."""
+
+    retriable = True
 
 
 class ReplayMismatchError(ConnectorError):

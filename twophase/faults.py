@@ -8,6 +8,7 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 
 | point | where |
 | --- | --- |
+| `planned` | Spark has planned a batch, and nothing of it is read |
 | `reading` | a source task has read its first batch |
 | `writing` | a writer has sent its first batch to the sink |
 | `prepared` | a writer has prepared and not yet acknowledged |
@@ -36,6 +37,7 @@ from pathlib import Path
 from typing import Final
 
 POINTS: Final = (
+    "planned",
     "reading",
     "writing",
     "prepared",

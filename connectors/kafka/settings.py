@@ -36,10 +36,10 @@ SILENCE_MS: Final = 20_000
 """A connection on which nothing is answered for so long is made anew: within the time for which a reader is patient."""
 
 _TUNING: Final[Mapping[str, str | int]] = {
-    # A range is read as fast as it comes, so that much is fetched ahead; the second bounds the memory.
-    "queued.min.messages": 1_000_000,
+    # The client fetches on behind the end of a range, and what it has there is fetched again: as little ahead as keeps a
+    # reader busy, in fetches of a size (1 MiB) that a slow link delivers in time. The second bounds large records.
+    "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 32 * 1024,
-    "fetch.message.max.bytes": 8 * 1024 * 1024,
     # By default a broker holds back an empty answer for 500 ms, and the next range read over the connection waits for
     # it; and a full queue stops fetching for 1,000 ms. Both cost more than the reading.
     "fetch.wait.max.ms": 10,

@@ -24,11 +24,19 @@ _IN_PARTS = MappingProxyType({"max_records_per_checkpoint": 100_000})
 Make = Callable[[Place], Target]
 
 
+class AfterFirst(NamedTuple):
+    """From the first new rows visible to all of them."""
+
+    rows: int
+    seconds: float
+
+
 class Measured(NamedTuple):
     """Of one run."""
 
     seconds: float
     peak_rss_mb: float  # of the largest Python process
+    after_first: AfterFirst | None = None  # none where all became visible at once, or nobody looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +81,11 @@ class Pipeline:
             moved = 2 * rows + _FEW
             produce(rows + _FEW, rows)
             began_at = product.resume()
-            at = product.wait_for(moved)
+            first = product.wait_for(moved - rows + 1)
+            last = product.wait_for(moved)
         _check(made, moved)
-        return Measured(at - began_at, product.peak_rss_mb)
+        after_first = AfterFirst(moved - first.records, last.at - first.at) if first.records < moved else None
+        return Measured(last.at - began_at, product.peak_rss_mb, after_first)
 
 
 def _check(made: list[Target], records: int) -> None:

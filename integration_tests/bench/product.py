@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 import psutil
 
@@ -46,6 +47,13 @@ def spec(
             "sinks": [{"name": f"sink-{n}", "from": "records", **each} for n, each in enumerate(sinks)],
         }
     )
+
+
+class Seen(NamedTuple):
+    """A look at what is visible in every sink."""
+
+    at: float  # by the clock
+    records: int
 
 
 @dataclass(slots=True)
@@ -101,19 +109,19 @@ class Product:
         except psutil.NoSuchProcess:
             return []
 
-    def wait_for(self, records: int, timeout_s: float = 600) -> float:
-        """Block until so many records are visible in every sink; the time at which they were. Watches memory."""
+    def wait_for(self, records: int, timeout_s: float = 600) -> Seen:
+        """Block until so many records are visible in every sink, or more. Watches memory."""
         deadline = time.time() + timeout_s
         looked_at = 0.0
-        while self._visible() < records:
+        while (visible := self._visible()) < records:
             if self._process.poll() is not None or time.time() > deadline:
                 tail = (self.folder / "log").read_text()[-2000:]
-                raise RuntimeError(f"{self._visible()} of {records} records became visible, then this:\n{tail}")
+                raise RuntimeError(f"{visible} of {records} records became visible, then this:\n{tail}")
             if time.time() - looked_at > _MEMORY_EVERY_S:
                 looked_at = time.time()
                 self._measure_memory()
             time.sleep(_POLL_S)
-        return time.time()
+        return Seen(time.time(), visible)
 
     def pause(self) -> None:
         """Stop every process of the run, so that records pile up without being read."""

@@ -96,7 +96,9 @@ class Arena:
 
     def left(self) -> list[str]:
         """What the pipeline has left prepared, in whichever life, or in its log."""
-        return [*(_prepared(self.tables) - self.before), *map(str, files_in(self.location / "log"))]
+        prepared = [*(_prepared(self.tables) - self.before), *map(str, files_in(self.location / "log"))]
+        held = [table for table in self.tables.values() if isinstance(table, SinkTable) and table.is_held()]
+        return [*prepared, *(f"{table.name} is locked by what no list names" for table in held)]
 
 
 def possible_kinds(folder: Path) -> set[str]:

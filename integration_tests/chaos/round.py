@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from integration_tests.chaos import oracle
 from integration_tests.chaos.arena import Arena, Stack, arena
+from integration_tests.chaos.load import Load
 from integration_tests.chaos.nemesis import Done, attack
 from integration_tests.chaos.oracle import Count
 from integration_tests.chaos.plan import Round
@@ -89,12 +90,7 @@ def fight(stack: Stack, fought: Round, records_per_s: float, tell: Callable[[str
                 problem = f"the last driver ended with {code}: see {place.supervised.current.log}"
             else:
                 counts, left = _counted(place), tuple(place.left())
-            if place.supervised.surprises:
-                problem = "; ".join(place.supervised.surprises)
-            elif place.load.errors:
-                problem = f"the load was not taken: {place.load.errors[:3]}"
-            elif place.load.produced < _FEWEST * moved_s * records_per_s:
-                problem = f"only {place.load.produced:,} records were produced in {moved_s:.0f} s"
+            problem = problem_of(place.supervised.surprises, place.load, moved_s * records_per_s) or problem
         except (ChaosError, AssertionError) as error:  # as a process says that it does not do what is asked of it
             problem = str(error)
         return Outcome(
@@ -107,6 +103,20 @@ def fight(stack: Stack, fought: Round, records_per_s: float, tell: Callable[[str
             left,
             problem,
         )
+
+
+def problem_of(surprises: Sequence[str], load: Load, expected: float) -> str:
+    """Why a round tells nothing, however well its records came through; empty: it tells something.
+
+    `expected`: records, of an idle machine.
+    """
+    if surprises:
+        return "; ".join(surprises)
+    if load.errors:
+        return f"the load was not taken: {load.errors[:3]}"
+    if load.produced < _FEWEST * expected:
+        return f"only {load.produced:,} records were produced, where an idle machine takes {expected:,.0f}"
+    return ""
 
 
 def _so_far(place: Arena) -> str:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy
+from sqlalchemy.exc import OperationalError
 
+from integration_tests.databases import LOCK_WAIT_TIMEOUT
 from integration_tests.harness.workload import Row
 
 FORMAT_ID = 0x454F53
@@ -80,6 +82,18 @@ class SinkTable:
         """The same as `<gtrid>/<bqual>`, in order."""
         parts = ((_part(branch, 0), _part(branch, 1)) for branch in self.prepared(incarnation))
         return sorted(f"{gtrid.decode()}/{bqual.decode()}" for gtrid, bqual in parts)
+
+    def is_held(self) -> bool:
+        """Whether a transaction still holds the table, also one that the server does not list (H24). Waits 5 s."""
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("SET SESSION lock_wait_timeout = 5")
+            try:
+                connection.exec_driver_sql(f"LOCK TABLES `{self.name}` WRITE")  # until the connection is closed
+            except OperationalError as error:
+                if getattr(error.orig, "args", (0,))[0] != LOCK_WAIT_TIMEOUT:
+                    raise
+                return True
+        return False
 
     def roll_back(self, incarnation: str) -> None:
         """Clean up after a test that failed: what stays prepared keeps its locks, also against DROP."""

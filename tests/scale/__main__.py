@@ -23,7 +23,7 @@ def main(
     """Print what was measured, and at the end the slope of each growth. Exit code 1 if one is worse than linear."""
     growths: dict[str, list[tuple[float, float]]] = defaultdict(list)
     found = []
-    for line in chain(points(rounds), series(rounds), starts()):
+    for line in chain(points(rounds), series(rounds), starts(rounds)):
         print(json.dumps(line), flush=True)
         found.append(line)
         if "series" in line:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +60,7 @@ class ReportedBatch:
     names: list[str]
     acknowledged: pa.Table
     acknowledgements: tuple[Acknowledgement, ...] = ()
+    ends_held: Sequence[int] | None = None
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged:
         """As spark_jobs.batch does once Spark's job has ended."""

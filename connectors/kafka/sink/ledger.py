@@ -37,6 +37,7 @@ from wal.storage import Storage
 _CLAIM_S: Final = 10.0  # for the transaction of a claim
 _MOST_SLOTS: Final = 64  # that a spec can ask for
 _SHARE_OF_TIMEOUT: Final = 0.25  # after which a transaction is committed with as much as it has
+_LARGE_BYTES: Final = 64 * 1024 * 1024  # of a segment, for which no transaction waits
 
 _log: Final = logging.getLogger("eos.sink")
 
@@ -168,17 +169,20 @@ class KafkaLedger:
         for number in list(self._open):
             self._shut(number)
 
-    def _write(self, slot: _Slot, before: Marker, share: Share, batches: Iterator[pa.RecordBatch]) -> None:
+    def _write(self, slot: _Slot, before: Marker, share: Share, batches: Iterator[pa.RecordBatch | None]) -> None:
         """Whatever is raised here: the marker in Kafka tells what became of it."""
-        digest, rows, began = _digest(share.committables), before.rows, time.monotonic()
+        digest, rows, limit_s = _digest(share.committables), before.rows, self._place.transaction_timeout_s
+        began: float | None = None  # when the brokers heard of the transaction
         slot.producer.begin()
         for batch in batches:
-            slot.producer.produce(sender(batch), batch.num_rows, batch.nbytes)
-            rows += batch.num_rows
-            if time.monotonic() - began > self._place.transaction_timeout_s * _SHARE_OF_TIMEOUT:
+            if batch is not None:
+                began = began or time.monotonic()
+                slot.producer.produce(sender(batch), batch.num_rows, batch.nbytes)
+                rows += batch.num_rows
+            if began and (batch is None or time.monotonic() - began > limit_s * _SHARE_OF_TIMEOUT):
                 slot.commit(replace(before, begun=digest, rows=rows))
                 faults.point("part-applied", share.checkpoint_id)
-                began = time.monotonic()
+                began = None
                 slot.producer.begin()
         faults.point("applying", share.checkpoint_id)
         slot.commit(Marker(share.checkpoint_id, digest))
@@ -269,11 +273,13 @@ class KafkaLedger:
         return in_sink_words(f"sink {self._sink}, {doing}")
 
 
-def _batches(storage: Storage, share: Share, skip: int) -> Iterator[pa.RecordBatch]:
-    """The share's messages in their order, without the first `skip`, which are written already."""
-    for each in share.committables:
-        ref = segment_of(each)
-        for batch in read_segment(storage, ref) if ref is not None else ():
+def _batches(storage: Storage, share: Share, skip: int) -> Iterator[pa.RecordBatch | None]:
+    """The share's messages in their order, without the first `skip`, which are written already. None: the next ones
+    may take long to come, since a segment is fetched and verified whole before its first row is given out."""
+    for ref in filter(None, map(segment_of, share.committables)):
+        if ref.bytes > _LARGE_BYTES:
+            yield None
+        for batch in read_segment(storage, ref):
             passed = min(skip, batch.num_rows)
             skip -= passed
             yield from parts(batch.slice(passed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,7 +20,7 @@ from connectors.sql.sender import Sender
 from connectors.sql.statements import in_transaction
 from twophase.errors import BadRowError, TargetError
 
-_STAGE: Final = "eos_stage"
+_MERGED_AT_ONCE: Final = 50_000  # rows: a statement must end before we take the server for silent
 
 
 class MySqlStore(Session):
@@ -28,6 +29,8 @@ class MySqlStore(Session):
     def __init__(self, url: str) -> None:
         """Connect. Raises ServerError. `url`: a secret."""
         super().__init__(url, lock_wait_s=1)  # the driver waits between its calls, and longer each time
+        # As no table of the user is called: a temporary one hides it, and MariaDB would merge the rows into that.
+        self._stage = f"eos_stage_{secrets.token_hex(8)}"
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
         """See Store."""
@@ -90,16 +93,17 @@ class MySqlStore(Session):
     def _staged(self, target: str, batch: pa.RecordBatch) -> Iterator[str]:
         """The rows in a temporary table, whose columns are the target's. Making and dropping one commits nothing."""
         names = ", ".join(quote(name) for name in batch.schema.names)
-        self.execute(f"DROP TEMPORARY TABLE IF EXISTS {_STAGE}")
-        self.execute(f"CREATE TEMPORARY TABLE {_STAGE} SELECT {names} FROM {target} LIMIT 0")
-        self._load(_STAGE, [batch])
-        yield _STAGE
-        self.execute(f"DROP TEMPORARY TABLE {_STAGE}")
+        self.execute(f"DROP TEMPORARY TABLE IF EXISTS {self._stage}")
+        self.execute(f"CREATE TEMPORARY TABLE {self._stage} SELECT {names} FROM {target} LIMIT 0")
+        self._load(self._stage, [batch])
+        yield self._stage
+        self.execute(f"DROP TEMPORARY TABLE {self._stage}")
 
     def _delete(self, target: str, keys: pa.RecordBatch) -> None:
         same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in keys.schema.names)
-        with self._staged(target, keys) as stage:
-            self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
+        for some in _slices(keys):
+            with self._staged(target, some) as stage:
+                self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
 
     def _replace(self, target: str, rows: pa.RecordBatch) -> None:
         with replacing.unchecked(self):
@@ -108,8 +112,10 @@ class MySqlStore(Session):
     def _put(self, target: str, rows: pa.RecordBatch) -> None:
         names = ", ".join(quote(name) for name in rows.schema.names)
         sets = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in rows.schema.names)
-        with self._staged(target, rows) as stage:
-            self._checked(f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} ON DUPLICATE KEY UPDATE {sets}")
+        for some in _slices(rows):
+            with self._staged(target, some) as stage:
+                found = f"SELECT {names} FROM {stage}"
+                self._checked(f"INSERT INTO {target} ({names}) {found} ON DUPLICATE KEY UPDATE {sets}")
 
     def _held(self, table: str, key: Sequence[str]) -> Target:
         """The table as it is for the rest of the transaction: an index that is new since the start could make
@@ -127,3 +133,8 @@ class MySqlStore(Session):
             number, text = faults[0]
             message = f"the server has altered a row: {text} (error {number})"
             raise BadRowError(message, remedy="correct the row in a transform, or change the column")
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """One without rows is one slice: what is rehearsed."""
+    return (batch.slice(start, _MERGED_AT_ONCE) for start in range(0, max(batch.num_rows, 1), _MERGED_AT_ONCE))

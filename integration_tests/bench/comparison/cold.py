@@ -11,7 +11,7 @@ from integration_tests.bench.comparison.table import POLL_S, Table
 from integration_tests.bench.comparison.work import System, Work, table_statement
 
 _TIMEOUT_S = 600.0
-_TELLING_S = 1.0
+TELLING_S = 1.0
 """The parts of one checkpoint become visible within milliseconds of each other, which is no rate."""
 
 
@@ -33,7 +33,7 @@ def measure(system: System, work: Work, servers: Servers) -> Measured:
         "peak_rss_mb": meter.peak_rss_mb,
         "connections": float(meter.connections),
     }
-    if done_at - first_at > _TELLING_S:
+    if done_at - first_at > TELLING_S:
         values["rows_per_s_first_to_all_visible"] = (rows - first_rows) / (done_at - first_at)
     if read_at is not None and done_at > read_at:
         values["rows_per_s_from_first_read"] = rows / (done_at - read_at)

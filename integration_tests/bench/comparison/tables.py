@@ -81,12 +81,12 @@ def _column(title: str, name: str, digits: int = 0) -> Column:
 
 
 _START, _FIRST_READ, _WARM = "rows_per_s_from_start", "rows_per_s_from_first_read", "rows_per_s_warm"
-_VISIBLE = "rows_per_s_first_to_all_visible"
+_VISIBLE, _WARM_VISIBLE = "rows_per_s_first_to_all_visible", "rows_per_s_warm_first_to_all_visible"
 _OF_LIMIT = {  # what is divided, and what of the limit it is divided by
     "of_limit_from_first_read": (_FIRST_READ, _FIRST_READ),
     "of_limit_first_to_all_visible": (_VISIBLE, _VISIBLE),
     "warm_of_limit_from_first_read": (_WARM, _FIRST_READ),
-    "warm_of_limit_first_to_all_visible": (_WARM, _VISIBLE),
+    "warm_of_limit_first_to_all_visible": (_WARM_VISIBLE, _VISIBLE),
 }
 _RATES = (
     _column("rows/s from the process's start", _START),
@@ -94,9 +94,10 @@ _RATES = (
     _column("of the limit", "of_limit_from_first_read", 2),
     _column("from the first to all visible", _VISIBLE),
     _column("of the limit", "of_limit_first_to_all_visible", 2),
-    _column("warm", _WARM),
-    _column("of the limit from the first record read", "warm_of_limit_from_first_read", 2),
-    _column("of the limit from the first to all visible", "warm_of_limit_first_to_all_visible", 2),
+    _column("warm, from the first record read", _WARM),
+    _column("of the limit", "warm_of_limit_from_first_read", 2),
+    _column("warm, from the first to all visible", _WARM_VISIBLE),
+    _column("of the limit", "warm_of_limit_first_to_all_visible", 2),
 )
 _COSTS = (
     _column("CPU s of the start", "cpu_s_start", 1),

@@ -8,22 +8,28 @@ from functools import partial
 
 from integration_tests.bench.cases import Pipeline
 from integration_tests.bench.comparison import ours
+from integration_tests.bench.comparison.cold import TELLING_S
 from integration_tests.bench.comparison.meter import Meter, Servers
 from integration_tests.bench.comparison.results import Measured
-from integration_tests.bench.comparison.work import TABLE, System, table_statement
+from integration_tests.bench.comparison.work import RECORDS_AT_ONCE, TABLE, System, table_statement
 from integration_tests.bench.targets import Place, Target, count, execute
 
 
 def measure(system: System, place: Place, rows: int, servers: Servers) -> Measured:
-    """From when it may read new records, which are all there, to the last one visible. Raises RuntimeError."""
+    """From when it may read new records, which are all there, to the last one visible, and from the first one visible.
+    Raises RuntimeError."""
     if system.warm is None:
         raise ValueError(f"{system.name} has no warm case")
-    case = Pipeline((partial(_target, system),), checkpoint={"mode": system.warm.mode})
+    checkpoint = {"mode": system.warm.mode, "max_records_per_checkpoint": RECORDS_AT_ONCE}
+    case = Pipeline((partial(_target, system),), checkpoint=checkpoint)
     begun_at = time.time()
     with Meter(servers, os.getpid()) as meter:  # the pipeline's processes are children of this one
         measured = case.run(place, rows)
     disturbed = meter.used(begun_at, time.time()).disturbed
-    return Measured({"rows_per_s_warm": rows / measured.seconds}, disturbed)
+    values = {"rows_per_s_warm": rows / measured.seconds}
+    if measured.after_first is not None and measured.after_first.seconds > TELLING_S:
+        values["rows_per_s_warm_first_to_all_visible"] = measured.after_first.rows / measured.after_first.seconds
+    return Measured(values, disturbed)
 
 
 def _target(system: System, place: Place) -> Target:

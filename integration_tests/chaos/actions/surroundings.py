@@ -43,7 +43,8 @@ def clock_jumped(arena: Arena, fault: Fault) -> Iterator[Effect]:
     try:
         processes = [*session.members(arena.supervised.current.pid), *arena.stack.cluster.executors()]
         java = [each for each in processes if session.is_java(each)]
-        yield Effect(bool(java) and all(arena.clock.is_of(each.pid) for each in java if session.lives(each)))
+        pids = [arena.supervised.current.pid, *(each.pid for each in java if session.lives(each))]
+        yield Effect(bool(java) and all(map(arena.clock.is_of, pids)))
     finally:
         arena.clock.jump(0)
 
