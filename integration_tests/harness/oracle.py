@@ -84,11 +84,11 @@ class SinkTable:
         return sorted(f"{gtrid.decode()}/{bqual.decode()}" for gtrid, bqual in parts)
 
     def is_held(self) -> bool:
-        """Whether a transaction still holds the table, also one that the server does not list (H24). Waits 5 s."""
+        """Whether a transaction still locks a row, also one that the server does not list (H24). Waits 5 s."""
         with self._engine.connect() as connection:
-            connection.exec_driver_sql("SET SESSION lock_wait_timeout = 5")
+            connection.exec_driver_sql("SET SESSION innodb_lock_wait_timeout = 5")
             try:
-                connection.exec_driver_sql(f"LOCK TABLES `{self.name}` WRITE")  # until the connection is closed
+                connection.exec_driver_sql(f"SELECT COUNT(*) FROM `{self.name}` FOR UPDATE")
             except OperationalError as error:
                 if getattr(error.orig, "args", (0,))[0] != LOCK_WAIT_TIMEOUT:
                     raise
