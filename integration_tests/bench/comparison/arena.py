@@ -48,10 +48,12 @@ class Arena(AbstractContextManager["Arena"]):
 
     def warm(self, system: System, rows: int) -> Measured:
         """See `warm`."""
-        with (
-            tempfile.TemporaryDirectory(prefix="eos-bench-") as folder,
-            Place(self.services, _name(), Path(folder)) as place,
-        ):
+        with ExitStack() as held:
+
+            def place() -> Place:
+                folder = held.enter_context(tempfile.TemporaryDirectory(prefix="eos-bench-"))
+                return held.enter_context(Place(self.services, _name(), Path(folder)))
+
             return warm.measure(system, place, rows, self._servers)
 
     def latency(self, system: System, rows: int) -> Measured:

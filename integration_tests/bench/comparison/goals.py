@@ -91,14 +91,14 @@ _GOALS: Final = (
     Goal(_LIMIT, "from the first to all visible", _beside(RAW, _VISIBLE), _at_least(0.9), _LIMIT_ROWS),
     Goal(
         _LIMIT,
-        "warm, from the first record read",
+        "warm, in one checkpoint, from the first record read",
         _beside(RAW, _WARM, _FIRST_READ),
         _at_least(0.9),
         _LIMIT_ROWS,
     ),
     Goal(
         _LIMIT,
-        "warm, from the first to all visible",
+        "warm, in several, from the first to all visible",
         _beside(RAW, _WARM_VISIBLE, _VISIBLE),
         _at_least(0.9),
         _LIMIT_ROWS,

@@ -94,9 +94,9 @@ _RATES = (
     _column("of the limit", "of_limit_from_first_read", 2),
     _column("from the first to all visible", _VISIBLE),
     _column("of the limit", "of_limit_first_to_all_visible", 2),
-    _column("warm, from the first record read", _WARM),
+    _column("warm, in one checkpoint, from the first record read", _WARM),
     _column("of the limit", "warm_of_limit_from_first_read", 2),
-    _column("warm, from the first to all visible", _WARM_VISIBLE),
+    _column("warm, in several, from the first to all visible", _WARM_VISIBLE),
     _column("of the limit", "warm_of_limit_first_to_all_visible", 2),
 )
 _COSTS = (
