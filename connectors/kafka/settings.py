@@ -36,8 +36,8 @@ SILENCE_MS: Final = 20_000
 """A connection on which nothing is answered for so long is made anew: within the time for which a reader is patient."""
 
 _TUNING: Final[Mapping[str, str | int]] = {
-    # The client fetches on behind the end of a range, and what it has there is fetched again: as little ahead as keeps a
-    # reader busy, in fetches of a size (1 MiB) that a slow link delivers in time. The second bounds large records.
+    # The client goes on behind the end of a range, and what it has fetched there is fetched again by the next task: as
+    # little ahead as keeps a reader busy, 1 MiB at a time. The second bounds large records.
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 32 * 1024,
     # By default a broker holds back an empty answer for 500 ms, and the next range read over the connection waits for

@@ -98,6 +98,13 @@ _GOALS: Final = (
     ),
     Goal(
         _LIMIT,
+        "the same, the limit from its first to all visible",
+        _beside(RAW, _WARM, _VISIBLE),
+        _at_least(0.9),
+        _LIMIT_ROWS,
+    ),
+    Goal(
+        _LIMIT,
         "warm, in several, from the first to all visible",
         _beside(RAW, _WARM_VISIBLE, _VISIBLE),
         _at_least(0.9),
