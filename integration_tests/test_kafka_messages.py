@@ -16,8 +16,10 @@ import pytest
 from confluent_kafka import Producer
 
 from connectors.kafka.settings import Connection
+from connectors.kafka.sink import ledger
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.markers import Markers
+from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.place import LogPlace
 from integration_tests.conftest import TopicFactory
@@ -26,6 +28,7 @@ from integration_tests.services import Services
 from twophase.errors import BadRowError, IdentityError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
+from wal.segment import read_segment
 
 pytestmark = pytest.mark.any_server
 
@@ -34,13 +37,14 @@ _LIFE = "a" * 20
 
 @dataclass
 class Written:
-    """One checkpoint of one task, from rows to messages."""
+    """One checkpoint, from rows to messages: each task writes them all."""
 
     brokers: str
     topic: str
     markers: str
     folder: Path
     properties: Mapping[str, str] = field(default_factory=dict)
+    tasks: int = 1
 
     def __call__(self, layout: Callable[..., Layout], columns: Mapping[str, Any]) -> Sequence[Record]:
         """Write and commit; what a reader sees then."""
@@ -52,9 +56,12 @@ class Written:
         try:
             committer.claim(_LIFE, 1)
             committer.permit(scope)
-            writer = sink.writer(TransactionId(scope, sink_key("s"), 0, 0))
-            writer.write(batch)
-            assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
+            prepared = []
+            for task in range(self.tasks):
+                writer = sink.writer(TransactionId(scope, sink_key("s"), task, 0))
+                writer.write(batch)
+                prepared.append(writer.prepare())
+            assert committer.commit(0, prepared) == [CommitOutcome.COMMITTED] * self.tasks
         finally:
             committer.close()
         return drain(self.brokers, self.topic)
@@ -147,6 +154,29 @@ def test_more_than_a_producer_holds_at_once(write: Callable[..., Written]) -> No
     written = write({"queue.buffering.max.kbytes": "1024"})
     values = [b"x" * 1_000] * 20_000
     assert len(written(partial(Layout, written.topic, format="raw"), {"value": values})) == len(values)
+
+
+def test_no_transaction_is_open_while_a_large_segment_is_fetched(
+    write: Callable[..., Written], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker ends what takes longer than it may, and what is tried again takes as long."""
+    seen: list[str] = []
+
+    def noted(what: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any) -> Any:
+            seen.append(what)
+            return call(*arguments)
+
+        return wrapped
+
+    monkeypatch.setattr(ledger, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(ledger, "read_segment", noted("fetched", read_segment))
+    for what in ("produce", "commit"):
+        monkeypatch.setattr(TransactionalProducer, what, noted(what, getattr(TransactionalProducer, what)))
+    written = write()
+    written.tasks = 3
+    assert len(written(partial(Layout, written.topic, format="raw"), {"value": [b"a", b"b"]})) == 6
+    assert seen[seen.index("fetched") :] == ["fetched", "produce", "commit"] * 3
 
 
 @pytest.mark.timeout(120)

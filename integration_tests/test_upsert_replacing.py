@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 
 import pytest
 import sqlalchemy
 
-from connectors.sql.mysql import replacing
+from connectors.sql.mysql import replacing, store
 from connectors.sql.mysql.store import MySqlStore
 from connectors.sql.mysql.target import read_target
 from integration_tests.merging import LONG, Make, Merging
@@ -67,6 +68,33 @@ def test_a_column_that_is_not_written_keeps_its_value(make: Make) -> None:
     made.execute("UPDATE merged SET note = 9")
     made.checkpoint(1, [(1, 2, 0, 2, False)])
     assert made.rows() == [(1, 2, 9)]
+
+
+@MYSQL
+def test_a_table_that_is_called_as_the_one_in_which_rows_waited(make: Make) -> None:
+    """A temporary table hides one of its name; MariaDB merged into that, and the rows were gone with it."""
+    made = replace(make("k BIGINT PRIMARY KEY, v BIGINT, note BIGINT DEFAULT 7", KV, "k"), table="eos_stage")
+    checkpoints(made)
+
+
+@MYSQL
+def test_many_rows_are_merged_some_at_a_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement must end before its connection is given up: what is decided would never be applied."""
+    monkeypatch.setattr(store, "_MERGED_AT_ONCE", 2)
+    statements: list[str] = []
+    checked = MySqlStore._checked
+
+    def noted(self: MySqlStore, statement: str) -> None:
+        statements.append(statement.split()[0])
+        checked(self, statement)
+
+    made = make("k BIGINT PRIMARY KEY, v BIGINT, note BIGINT DEFAULT 7", KV, "k").start()
+    monkeypatch.setattr(MySqlStore, "_checked", noted)
+    made.checkpoint(0, [(k, k, 0, k, False) for k in range(7)])
+    assert statements == ["INSERT"] * 4
+    made.checkpoint(1, [*((k, 0, 0, 10 + k, True) for k in range(3)), *((k, 10 * k, 0, 10 + k, False) for k in (3, 8))])
+    assert statements[4:] == ["DELETE", "DELETE", "INSERT"]
+    assert made.rows("k, v") == [(3, 30), (4, 4), (5, 5), (6, 6), (8, 80)]
 
 
 @MYSQL
