@@ -84,7 +84,7 @@ def test_ends_by_source() -> None:
 
 
 def test_h25_a_plan_is_the_one_that_spark_runs() -> None:
-    by_java = {'{"source":"orders","ends":{"t/0":7}}': -685903540, "\U0001f600\u00e9": 54960102}
+    by_java = {'{"source":"orders","ends":{"t/0":7}}': -685903540, "\U0001f600\u00e9": 54960102, "\u2028": 8232}
     text, held = "\n".join(["v1", "{}", "-", *by_java]), list(by_java.values())[::-1]
     check_ends(text, held)
     for other in (held[:1], [*held, 0], [held[0], held[1] + 1], []):
