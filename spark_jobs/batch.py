@@ -20,7 +20,7 @@ from spark_jobs.dead_letters import DeadLetters, Ranges
 from spark_jobs.deadline import ended_after
 from spark_jobs.failures import TOKEN, translate
 from spark_jobs.history.model import Acknowledgement
-from spark_jobs.query import ends_held, job_group
+from spark_jobs.query import EndsHeld, job_group
 from spark_jobs.tolerance import Tolerance
 from spark_jobs.tries import Tries
 from spark_jobs.writing import WriteTask
@@ -47,6 +47,7 @@ class SparkBatch:
     ranges: Callable[[], Ranges] = dict  # what the batch reads, for `letters` and `chain`
     tolerance: Tolerance = field(default_factory=Tolerance)
     chain: Chain | None = None  # then the writers read for themselves, and not `frame`
+    ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
     _job_group: str = field(init=False)
     _cancelled: str = field(default="", init=False)  # why
@@ -61,8 +62,8 @@ class SparkBatch:
 
     @property
     def ends_held(self) -> Sequence[int]:
-        """See query.ends_held."""
-        return ends_held(self.frame)
+        """See NumberedBatch."""
+        return self.ends(self.frame)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """One Spark job for all sinks, and one for dead letters where there are any.

@@ -26,7 +26,7 @@ class NumberedBatch(Batch, Protocol):
 
     @property
     def ends_held(self) -> Sequence[int] | None:
-        """See query.ends_held; None where nobody can say."""
+        """See query.EndsHeld; None where nobody can say."""
 
     @property
     def acknowledgements(self) -> tuple[Acknowledgement, ...]:

@@ -25,6 +25,7 @@ from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.pacing import Pacing
 from spark_jobs.pipeline import Pipeline
 from spark_jobs.progress import Progress, newest
+from spark_jobs.query import EndsHeld
 from spark_jobs.report import Listener
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.plan import Plan
@@ -63,6 +64,7 @@ class Epoch:
     _unplanned: int | None = None  # the newest checkpoint, until it is told what its plan took
     _decided_at_s: float = 0.0
     _is_kept: bool = False  # `plan`, beside the checkpoint
+    _ends: EndsHeld = field(default_factory=EndsHeld)
     _planned: Mapping[str, SourceOffset] = field(default_factory=dict)  # of the batch under way, as head decides it
 
     def __post_init__(self) -> None:
@@ -128,6 +130,7 @@ class Epoch:
             self._ranges,
             self.tolerance,
             pipeline.chain,
+            self._ends,
         )
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():

@@ -19,7 +19,7 @@ from spark_jobs.columns import check_hashable
 from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.history.model import Ending, failure
 from spark_jobs.history.recorder import recorded
-from spark_jobs.query import Query, asked_to_stop, query_of, run_of
+from spark_jobs.query import EndsHeld, Query, asked_to_stop, query_of, run_of
 from spark_jobs.report import Listeners, LogListener
 from spark_jobs.shipping import ship
 from spark_jobs.sink_spec import load_sink_spec, masked
@@ -82,6 +82,7 @@ class _Run:
         self._spec = spec
         self._newest = -1  # that this run has completed; Spark replays a batch only as the first of a run
         self._asked_to_stop = asked_to_stop(frame)
+        self._ends = EndsHeld()
         self._in_batch = False
         self._stopped = False
         self._failed = False
@@ -110,7 +111,8 @@ class _Run:
         if checkpoint_id <= self._newest:
             message = f"batch {checkpoint_id} was written already in this run: its second frame would be left out"
             raise SpecError(message, remedy="call ExactlyOnce once for every batch; join two frames by unionByName")
-        batch = SparkBatch(frame, checkpoint_id, self._flow, self.query.stateful, self._spec.checkpoint.timeout_s)
+        timeout_s = self._spec.checkpoint.timeout_s
+        batch = SparkBatch(frame, checkpoint_id, self._flow, self.query.stateful, timeout_s, ends=self._ends)
         self._in_batch = True
         try:
             self._checkpoints.complete(batch)

@@ -59,16 +59,24 @@ def observed(frame: DataFrame, name: str) -> tuple[int | None, ...] | None:
     return tuple(None if counts.isNullAt(at) else int(counts.getLong(at)) for at in range(counts.size()))
 
 
-def ends_held(frame: DataFrame) -> list[int]:
-    """Java's `hashCode` of each source's offset at which this batch ends, as Spark has it in memory.
+class EndsHeld:
+    """Where the batches of one run of a query end, as Spark has it in memory: Java's `hashCode` of each source's offset.
 
-    Not their text: 60 kB, of a thousand partitions, would take as long as 40 ms.
+    Not their text: 60 kB, of a thousand partitions, would take as long as 40 ms. Called once a batch; Spark's own object
+    is looked up for the first one, which takes as long as all the rest.
     """
-    ends = _execution(frame).availableOffsets().values().iterator()
-    found = []
-    while ends.hasNext():
-        found.append(int(ends.next().hashCode()))
-    return found
+
+    def __init__(self) -> None:
+        self._execution: Any = None
+
+    def __call__(self, frame: DataFrame) -> list[int]:
+        """Of the batch that this frame is of."""
+        self._execution = self._execution or _execution(frame)
+        ends = self._execution.availableOffsets().values().iterator()
+        found = []
+        while ends.hasNext():
+            found.append(int(ends.next().hashCode()))
+        return found
 
 
 def query_of(frame: DataFrame) -> Query:
