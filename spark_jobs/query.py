@@ -60,10 +60,10 @@ def observed(frame: DataFrame, name: str) -> tuple[int | None, ...] | None:
 
 
 class EndsHeld:
-    """Where the batches of one run of a query end, as Spark has it in memory: Java's `hashCode` of each source's offset.
+    """Where the batches of one run of a query end, as Spark has it in memory: Java's `hashCode` of each offset.
 
-    Not their text: 60 kB, of a thousand partitions, would take as long as 40 ms. Called once a batch; Spark's own object
-    is looked up for the first one, which takes as long as all the rest.
+    Not their text: 60 kB, of a thousand partitions, would take 40 ms. Called once a batch; Spark's own object is looked
+    up for the first one, which takes longer than the rest.
     """
 
     def __init__(self) -> None:
