@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -207,7 +208,7 @@ def check_ends(offsets_log: str, held: Sequence[int]) -> None:
 def _java_hash(text: str) -> int:
     """`String.hashCode`."""
     found = 0
-    for unit in memoryview(text.encode("utf-16-le")).cast("H"):
+    for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le")):
         found = (31 * found + unit) & 0xFFFFFFFF
     return found - (1 << 32) if found >> 31 else found
 
