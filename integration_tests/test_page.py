@@ -27,7 +27,7 @@ from spark_jobs.presence import present
 from tests.history_values import completed
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from twophase.in_doubt import Doubt
-from twophase.requests import Answer
+from twophase.requests import Answer, Channel, Request
 
 pytestmark = pytest.mark.any_server
 
@@ -99,6 +99,16 @@ def shows(browser: Chrome, css: str, text: str = "") -> None:
 
 def main(browser: Chrome) -> str:
     return str(browser.find_element(By.TAG_NAME, "body").text)
+
+
+def the_request(channel: Channel) -> Request:
+    """The one that is pending: the page says "asked" before its request has arrived."""
+    until = time.monotonic() + 20
+    while not (pending := channel.pending()):
+        assert time.monotonic() < until, "no request arrived"
+        time.sleep(0.05)
+    (request,) = pending
+    return request
 
 
 def add(spec: Spec, numbers: range) -> None:
@@ -321,7 +331,7 @@ def test_buttons_ask_and_tell_the_answer(browser: Chrome, entry: str, spec: Spec
     with open_requests(spec) as channel:
         browser.find_element(By.CSS_SELECTOR, "[data-key=checkpoint]").click()
         shows(browser, ".note", "checkpoint: asked")
-        (asked,) = channel.pending()
+        asked = the_request(channel)
         channel.answer(asked, Answer(ok=True, message="checkpoint 120"))
         shows(browser, ".note", "checkpoint: checkpoint 120")
         browser.find_element(By.CSS_SELECTOR, "[data-key=stop]").click()
@@ -333,7 +343,7 @@ def test_buttons_ask_and_tell_the_answer(browser: Chrome, entry: str, spec: Spec
         browser.find_element(By.CSS_SELECTOR, "dialog input").click()
         browser.find_element(By.CSS_SELECTOR, "dialog button.primary").click()
         shows(browser, ".note", "stop: asked")
-        (asked,) = channel.pending()
+        asked = the_request(channel)
         assert (asked.kind, dict(asked.arguments)) == ("stop", {"now": "true"})
         channel.answer(asked, Answer(ok=False, message="not now"))
         shows(browser, ".note.bad", "stop: not now")
