@@ -23,16 +23,16 @@ image: ## build the product's image, and kill it beside Kafka and MySQL in conta
 demo: ## run the example job, kill it in the middle, restart it, and count (SERVICES=docker|native for real servers)
 	@scripts/demo
 
-chaos: ## faults of every kind against a pipeline under load, MINUTES=10 long (SEED=n LOG=file: taken up again; FAULTS RATE)
+chaos: ## faults of every kind against a pipeline under load, MINUTES=10 long (SEED=n LOG=file: taken up again; FAULTS RATE KIND)
 	@scripts/setup
 	@.venv/bin/python -m integration_tests.chaos run --minutes $(or $(MINUTES),10) --log $(or $(LOG),chaos.jsonl) \
-	  $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE))
+	  $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(RATE),--rate $(RATE)) $(if $(KIND),--kind $(KIND))
 
 soak: ## thousands of checkpoints at full speed: nothing may grow (CHECKPOINTS=5000, half an hour)
 	@scripts/setup
 	@.venv/bin/python -m integration_tests.soak --checkpoints $(or $(CHECKPOINTS),5000)
 
-bench: ## measure this project beside Flink, Debezium (EOS_PEERS=folder) and Spark alone, with tables and a picture (an hour)
+bench: ## measure this project beside Flink, Debezium (EOS_PEERS=folder) and Spark alone, with tables and a picture (an hour and a half)
 	@scripts/bench compare
 	@scripts/bench report
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from integration_tests.bench.comparison.plan import Plan
 from integration_tests.bench.comparison.results import COLD, read
 from integration_tests.bench.comparison.run import Patience, run
@@ -33,3 +35,15 @@ def test_a_run_is_measured_and_one_that_loses_records_fails(services: Services, 
     assert well.values["rows_per_s_from_start"] < well.values["rows_per_s_from_first_read"]
     assert well.values["peak_rss_mb"] > 0
     assert well.values["cpu_s_start"] > 0
+
+
+@pytest.mark.any_server
+@pytest.mark.in_turns
+def test_this_projects_own_run_is_measured(services: Services, tmp_path: Path) -> None:
+    own, out = systems()["eos-two-phase"], tmp_path / "bench.jsonl"
+    assert run(Plan([own], [COLD], [ROWS], 1, 1), services, out, Patience(retries=0, wait_quiet_s=0))
+    _, (found,) = read([out])
+    assert not found.error
+    assert 0 < found.values["s_start_to_first_read"] < found.values["s_start_to_all_visible"]
+    assert 0 < found.values["cpu_s_start_compiling"] < found.values["cpu_s_start"]
+    assert found.values["connections"] > 0

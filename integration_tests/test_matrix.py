@@ -1,7 +1,7 @@
 """`kill -9` at every point of a checkpoint's life, for every sink and variant, and for four of them at once.
 
-A run tries each sink and each point at least once, in pairs that a seed chooses, which the report's head names;
-`make matrix` tries all of them.
+A run tries each sink and each point at least once, in pairs that a seed chooses, which the report's head names; CI the four
+at once, and the others in turns; `make matrix` tries all of them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _marks(case: str) -> list[pytest.MarkDecorator]:
     """A second server of MySQL's kind tells something new of the log alone: test_kill_matrix has two-phase commit."""
-    return [] if case in {"mysql write-ahead-log", "mysql upsert"} else [pytest.mark.any_server]
+    marks = [] if case in {"mysql write-ahead-log", "mysql upsert"} else [pytest.mark.any_server]
+    return marks if case == "four sinks" else [*marks, pytest.mark.in_turns]
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ def test_a_short_soak_counts_every_record_and_says_what_grows(pytestconfig: pyte
     result = json.loads(done.stdout)
     assert (result["checkpoints"], result["records"]) == (_CHECKPOINTS, 200 * _CHECKPOINTS), result
     assert "rows and ids" not in result["verdict"], result
-    samples = [json.loads(line) for line in log.read_text().splitlines()]
+    *samples, last = (json.loads(line) for line in log.read_text().splitlines())
+    assert last == result
     assert len(samples) == result["samples"]
     assert samples[-1] == result["end"]
     assert all(value > 0 for value in result["end"].values()), result

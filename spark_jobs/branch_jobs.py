@@ -66,8 +66,17 @@ def written(rows: DataFrame, by: Sequence[str] | None, task: ArrowTask) -> DataF
 
 
 def _hashed(branch: Branch, rows: DataFrame) -> DataFrame:
-    hashes = {f"{HASH_COLUMN}{n}": functions.xxhash64(*map(_column, names)) for n, names in enumerate(branch.hashes)}
-    return rows.withColumns(hashes)
+    return rows.withColumns({f"{HASH_COLUMN}{n}": row_hash(names) for n, names in enumerate(branch.hashes)})
+
+
+def row_hash(names: Sequence[str]) -> Column:
+    """What a row is known by (R4): a hash of these columns' values.
+
+    Spark passes over a NULL, so that one that moved to another column would not be seen: each column also says whether
+    it has one. What is nested in a column says nothing of that kind.
+    """
+    columns = map(_column, names)
+    return functions.xxhash64(*(part for column in columns for part in (column, column.isNull())))
 
 
 def _column(name: str) -> Column:

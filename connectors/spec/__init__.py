@@ -7,6 +7,7 @@ Imports neither Spark nor a database nor pyarrow, so that `eos validate` answers
 
 from __future__ import annotations
 
+from connectors.spec.code import code_of
 from connectors.spec.exposure import Exposure, exposures
 from connectors.spec.guarantees import Guarantee, guarantees, promise
 from connectors.spec.json_schema import json_schema
@@ -33,6 +34,7 @@ __all__ = [
     "SqliteEntry",
     "TransformStep",
     "Url",
+    "code_of",
     "exposures",
     "guarantees",
     "json_schema",

@@ -15,7 +15,7 @@ Measures this project beside what a user would take instead, on one machine and 
 into MySQL, the same records into the same table. Services are started where needed, and left running."""
 _EXAMPLES = """\
 Examples:
-  scripts/bench compare                                   all systems, a million records, three rounds, and latency
+  scripts/bench compare                                   all systems, one and three million records, three rounds, and latency
   scripts/bench compare --rows 100000 --runs 1 --kinds cold --systems raw eos-two-phase
                                                           a first look, in a minute
   scripts/bench compare --rows 3000000 --kinds cold warm --systems raw eos-two-phase flink-xa --out big.jsonl
@@ -50,7 +50,7 @@ def _compare(command: argparse.ArgumentParser) -> None:
     known = systems()
     names = "\n".join(f"  {system.name:16} {system.label}: {system.guarantee}" for system in known.values())
     _described(command, _COMPARE, f"Systems:\n{names}\n\n{_EXAMPLES}")
-    command.add_argument("--rows", type=_count, nargs="+", default=[1_000_000], help="records of a run; several sizes")
+    command.add_argument("--rows", type=_count, nargs="+", default=[1_000_000, 3_000_000], help="records of a run")
     command.add_argument("--runs", type=_count, default=3, help="rounds; every system once in each")
     command.add_argument("--latency-runs", type=_count, default=3, help="rounds of latency, over a minute a system")
     command.add_argument("--systems", nargs="+", choices=list(known), default=list(known), metavar="NAME")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 import signal
+import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -51,6 +53,7 @@ def run(
         _tell(f"not possible on this machine, and left out: {', '.join(sorted(missing))}")
     chosen_kinds = sorted(possible & set(only or KINDS))
     made_with = {"faults": faults, "rate": rate, "kinds": chosen_kinds, "server": str(services.database)}
+    revision = _revision()
     before = logs.read(log)
     if (other := logs.begun_otherwise(before, chosen, made_with)) is not None:
         message = f"{log} has rounds of seed {chosen} that were made with {other}: give the same, or another log"
@@ -63,10 +66,11 @@ def run(
             fought = round_of(chosen, number, faults, chosen_kinds)
             _tell(f"round {number}: {fought.count} faults; {dict(fought.variants)}")
             try:
-                mine.append({**fight(held, fought, rate, _tell).facts(), "made_with": made_with})
+                facts = fight(held, fought, rate, _tell).facts()
             except Exception as error:
-                logs.append(log, {**logs.broken(chosen, number, repr(error)), "made_with": made_with})
-                raise
+                _tell("".join(traceback.format_exception(error)))
+                facts = logs.broken(chosen, number, repr(error))
+            mine.append({**facts, "revision": revision, "made_with": made_with})
             logs.append(log, mine[-1])
             _tell(json.dumps(mine[-1]))
             if mine[-1]["verdict"] != "exactly once":
@@ -120,6 +124,12 @@ def kinds() -> None:
     for name, each in KINDS.items():
         lasts = f"{each.hold_s[0]:g} to {each.hold_s[1]:g} s" if each.hold_s[1] else "at once"
         print(f"{name:26} weight {each.weight:g}, {lasts:12} {', '.join(filter(None, each.targets))}")
+
+
+def _revision() -> str:
+    """Of the product, by git: with "-dirty" where files were changed since; empty outside of a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
 
 
 def _tell(text: str) -> None:

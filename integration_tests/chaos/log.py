@@ -13,6 +13,9 @@ from integration_tests.chaos.plan import KINDS
 
 Line = dict[str, Any]
 
+TOPIC: Final = "the topic"
+"""Among the places that are counted: what was produced. The others are sinks."""
+
 _FATES: Final = ("lost", "duplicated", "unexpected", "recovered", "out_of_order")
 
 
@@ -71,7 +74,7 @@ def summed(lines: Sequence[Line]) -> Line:
         "seeds": sorted({line["seed"] for line in lines}),
         "hours": round(sum(line["duration_s"] for line in lines) / 3600, 2),
         "records": sum(line["records"] for line in lines),
-        "ok": sum(line["counts"].get("the topic", {}).get("ok", 0) for line in lines),
+        "ok": sum(count["ok"] for line in lines for place, count in line["counts"].items() if place != TOPIC),
         **{fate: sum(count[fate] for count in counts) for fate in _FATES},
         "left": sum(len(line["left"]) for line in lines),
         "faults": faults.total(),

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from integration_tests.chaos import oracle
 from integration_tests.chaos.arena import Arena, Stack, arena
 from integration_tests.chaos.load import Load
+from integration_tests.chaos.log import TOPIC
 from integration_tests.chaos.nemesis import Done, attack
 from integration_tests.chaos.oracle import Count
 from integration_tests.chaos.plan import Round
@@ -156,7 +157,7 @@ def _ends(bootstrap: str, topic: str, partitions: int) -> dict[str, int]:
 def _counted(place: Arena) -> dict[str, Count]:
     bootstrap = place.stack.brokers.bootstrap
     topic = oracle.produced(drain(bootstrap, place.topic))
-    counts = {"the topic": oracle.of_source(topic, place.load.acknowledged)}
+    counts = {TOPIC: oracle.of_source(topic, place.load.acknowledged)}
     for kind, table in place.tables.items():
         rows = oracle.frame_of(table.execute(f"SELECT id, k, n, previous FROM {table.name}"))
         judge = oracle.of_merged if place.commits[kind] == "upsert" else oracle.of_rows

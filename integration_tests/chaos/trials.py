@@ -29,13 +29,15 @@ that nothing is left to chance."""
 
 _LOCK_WAIT_S: Final = 2
 _CHECKPOINTS: Final = 6
-_KILLED_IN: Final = 3
+KILLED_IN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What one kill and one start came to. The names are those of the trials of other systems, where they have them."""
 
+    server: str
+    records: int  # that were produced
     when: str
     identity: Identity
     primary_key: bool  # which would hide that rows come twice, and without which nobody waits for a prepared row
@@ -64,12 +66,13 @@ class Trial:
 
 def trials(services: Services, folder: Path) -> Iterator[Trial]:
     """All four, one after another."""
-    for when, point in POINTS.items():
+    for when in POINTS:
         for identity in get_args(Identity):
-            yield _trial(services, folder / secrets.token_hex(4), when, point, identity)
+            yield trial(services, folder / secrets.token_hex(4), when, identity)
 
 
-def _trial(services: Services, folder: Path, when: str, point: str, identity: Identity) -> Trial:
+def trial(services: Services, folder: Path, when: str, identity: Identity) -> Trial:
+    """One of them, in a database and with a topic of its own; `when`: one of POINTS."""
     name = f"eos_trial_{secrets.token_hex(4)}"
     folder.mkdir(parents=True)
     databases.create(services, name)
@@ -77,18 +80,18 @@ def _trial(services: Services, folder: Path, when: str, point: str, identity: Id
     url = f"{services.database_url.rstrip('/')}/{name}"
     try:
         with Pipeline(folder, services.kafka_bootstrap, name, url) as pipeline:
-            return _killed(pipeline, when, point, identity)
+            return _killed(pipeline, str(services.database), when, identity)
     finally:
         topics.delete(services.kafka_bootstrap, [name])
         databases.drop(services, name)
 
 
-def _killed(pipeline: Pipeline, when: str, point: str, identity: Identity) -> Trial:
+def _killed(pipeline: Pipeline, server: str, when: str, identity: Identity) -> Trial:
     pipeline.table.create()
     if keyed := when == "prepared":
         pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} ADD PRIMARY KEY (id)")
     pipeline.workload.produce(_CHECKPOINTS * CHECKPOINT_RECORDS)
-    stem = f"{point}@{_KILLED_IN}"
+    stem = f"{POINTS[when]}@{KILLED_IN}"
     process = pipeline.start(arm=[stem])
     process.await_point(stem)
     process.kill()
@@ -105,6 +108,8 @@ def _killed(pipeline: Pipeline, when: str, point: str, identity: Identity) -> Tr
     left = len(pipeline.table.prepared(life))
     pipeline.table.roll_back(life)
     return Trial(
+        server,
+        _CHECKPOINTS * CHECKPOINT_RECORDS,
         when,
         identity,
         keyed,

@@ -52,7 +52,7 @@ def main(
     kind: Annotated[
         str, typer.Option(help="where Kafka and MySQL come from: docker, native (MariaDB) or auto")
     ] = "auto",
-    log: Annotated[Path, typer.Option(help="a JSON line for each sample")] = Path("soak.jsonl"),
+    log: Annotated[Path, typer.Option(help="a JSON line for each sample, and what it came to")] = Path("soak.jsonl"),
 ) -> None:
     """See --help."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it has started is ended
@@ -71,6 +71,7 @@ def main(
     took_s = samples[-1].elapsed_s
     found = {
         "verdict": "flat" if not problems else "; ".join(problems),
+        "on": [str(services.kafka), str(services.database)],
         "checkpoints": samples[-1].checkpoints,
         "records": checkpoints * _RECORDS,
         "checkpoints_per_s": round(samples[-1].checkpoints / took_s, 2),
@@ -78,6 +79,8 @@ def main(
         "growth": growth,
         "end": samples[-1].facts(),
     }
+    with log.open("a") as lines:
+        lines.write(json.dumps(found) + "\n")
     print(json.dumps(found), flush=True)
     raise typer.Exit(1 if problems else 0)
 

@@ -14,6 +14,7 @@ from connectors.spec import (
     SinkEntry,
     Spec,
     TransformStep,
+    code_of,
     exposures,
     guarantees,
 )
@@ -26,7 +27,7 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
 
     Prints the plan (source, steps, sinks) and, sink by sink, the guarantee: what is promised, when rows can be seen,
     what the server must be like, and where the promise ends. Says which connections are not protected by TLS, and
-    which steps run code.
+    what of it runs code: steps, and settings of Spark's.
 
     A wrong spec gets every mistake at once, each with file, line, path, what is allowed and the nearest name.
 
@@ -42,9 +43,11 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
     promises = guarantees(loaded)
     if as_json:
         facts = {**_facts(loaded), "guarantees": [asdict(promise) for promise in promises]}
-        out.facts({"ok": True, **facts, "exposed": [asdict(each) for each in exposures(loaded)]})
+        out.facts(
+            {"ok": True, **facts, "exposed": [asdict(each) for each in exposures(loaded)], "code": code_of(loaded)}
+        )
     else:
-        out.show(_tree(loaded), *(_table(promise) for promise in promises), *_exposed(loaded))
+        out.show(_tree(loaded), *(_table(promise) for promise in promises), *_exposed(loaded), *_code(loaded))
 
 
 def _facts(spec: Spec) -> dict[str, object]:
@@ -102,7 +105,7 @@ def _source(source: KafkaEntry) -> str:
 
 def _step(step: TransformStep) -> str:
     if isinstance(step, PythonStep):
-        return f"python {step.python} from {', '.join(step.from_)}, whose code runs with the rights of this user"
+        return f"python {step.python} from {', '.join(step.from_)}"
     return f"sql {' '.join(step.sql.split())}"
 
 
@@ -118,6 +121,18 @@ def _exposed(spec: Spec) -> list[Table]:
     table = Table(title=out.text("What is not protected (docs/security.md)"), title_justify="left", show_header=False)
     for each in found:
         table.add_row(out.text(spec.mask(each.of), "bold"), out.text(each.what))
+    return [table]
+
+
+def _code(spec: Spec) -> list[Table]:
+    """Nothing where all of it is data."""
+    found = code_of(spec)
+    if not found:
+        return []
+    title = "What runs code, with the rights of this user (docs/security.md)"
+    table = Table(title=out.text(title), title_justify="left", show_header=False)
+    for each in found:
+        table.add_row(out.text(each))
     return [table]
 
 

@@ -130,6 +130,7 @@ class Moves:
             and operation[0] in ASKED
         ):
             yield "outage", (index, operation, "is not answered"), self._result(world.spend("outages"), index, AWAY)
+        yield from self._forget(world, index, operation)
         if operation[0] == "commit":
             yield from self._commit(world, index, operation)
             return
@@ -137,6 +138,21 @@ class Moves:
         if isinstance(action, messages.Swap):
             yield from self._trouble_with_swap(world, index, action, operation[2])
         yield "step", (index, operation, result), self._result(after, index, result)
+
+    def _forget(self, world: World, index: int, operation: tuple[object, ...]) -> Iterator[Move]:
+        """The sink, which does not take its server's word, looks next whether it was done."""
+        if not world.budget.forgets or operation[0] not in ("commit", "abort"):
+            return
+        kind, number, transaction = operation[:3]
+        assert isinstance(number, int)
+        assert isinstance(transaction, str)
+        if transaction not in world.sinks[number].prepared:
+            return
+        forgotten = sinks.forget(world.sinks[number], transaction)
+        after = world._replace(sinks=(*world.sinks[:number], forgotten, *world.sinks[number + 1 :])).spend("forgets")
+        if self.config.broken == "the server is believed":
+            after = self._result(after, index, CommitOutcome.COMMITTED if kind == "commit" else None)
+        yield "forgotten", (index, "is told that it is done:", kind, transaction), after
 
     def _commit(self, world: World, index: int, operation: tuple[object, ...]) -> Iterator[Move]:
         _, number, transaction, repeated = operation

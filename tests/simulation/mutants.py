@@ -10,7 +10,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.simulation.coordinator import Patch
-from tests.simulation.mutant import ABORTED, BEHIND, FAILING, ONE, RETRIES, SLOW, TOLERATED, TWO, VANDAL, Mutant
+from tests.simulation.mutant import (
+    ABORTED,
+    BEHIND,
+    FAILING,
+    FORGETFUL,
+    ONE,
+    RETRIES,
+    SLOW,
+    TOLERATED,
+    TWO,
+    VANDAL,
+    Mutant,
+)
 from tests.simulation.mutants_repair import REPAIR_MUTANTS
 from tests.simulation.mutants_rescale import RESCALE_MUTANTS
 from tests.simulation.mutants_start import START_MUTANTS
@@ -76,6 +88,12 @@ MUTANTS: dict[str, Mutant] = {
         ONE, "ends as 'lost'", broken="silence is nothing there"
     ),
     "the witness is read without a lock (H4)": Mutant(SLOW, "'lost'", broken="plain read of the witness"),
+    "OK is taken for committed where a server forgets (H24)": Mutant(
+        FORGETFUL, "finished, and sink0 shows", broken="the server is believed"
+    ),
+    "only what a server lists is rolled back where it forgets (H24)": Mutant(
+        FORGETFUL, "leaves", broken="only what is listed is ended"
+    ),
     "retry later is taken for committed": Mutant(
         SLOW, "finished, and sink0 shows", (Patch("commits", "        if not waiting:\n", "        if True:\n"),)
     ),

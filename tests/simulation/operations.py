@@ -109,7 +109,7 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
         case ("revoke", int(n), scope, evicts):
             return _at(world, n, sinks.revoke(world.sinks[n], scope, evicts=evicts))
         case ("list", int(n)):
-            return _at(world, n, sinks.prepared(world.sinks[n]))
+            return _at(world, n, sinks.prepared(world.sinks[n], broken))
         case ("lost", int(n), transaction):
             return _at(world, n, sinks.lost(world.sinks[n], transaction, broken))
         case ("commit", int(n), transaction, _):

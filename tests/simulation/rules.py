@@ -37,7 +37,7 @@ def check(world: World, config: Config) -> None:
                 raise Violation(f"lost: head calls checkpoint {number} done, and no task committed {sorted(missing)}")
             if missing and number <= max(committed, world.spark.committed - config.behind):
                 raise Violation(f"head or Spark calls checkpoint {number} done, {name} does not show {sorted(missing)}")
-            ended = missing - sink.prepared - {text for text, _ in sink.committing} - world.by_hand
+            ended = missing - sink.held - {text for text, _ in sink.committing} - world.by_hand
             if ended:
                 raise Violation(f"lost: {name} neither holds nor shows {sorted(ended)} of checkpoint {number}")
         if head is not None:
@@ -79,7 +79,7 @@ def _tasks(transactions: frozenset[str]) -> Counter[tuple[str, int, int]]:
 
 def _check_closed(name: str, sink: Sink, epoch: int, committed: int) -> None:
     """R9: what this epoch calls committed it has closed: no permit, nothing open, nothing prepared."""
-    for text in (sink.prepared - {FOREIGN}) | sink.permits | sink.open:
+    for text in sink.left:
         scope = _scope(text)
         if scope[0] == epoch and scope[1] <= committed:
             raise Violation(f"{name} still holds {text}, and head calls checkpoint {scope[1]} committed")
@@ -87,7 +87,7 @@ def _check_closed(name: str, sink: Sink, epoch: int, committed: int) -> None:
 
 def _check_ended(name: str, sink: Sink, incarnation: str) -> None:
     """R2: of a life that a reset has ended nothing is left that could still become visible or hold a lock."""
-    left = [t for t in (sink.prepared - {FOREIGN}) | sink.permits | sink.open if not t.startswith(incarnation)]
+    left = [t for t in sink.left if not t.startswith(incarnation)]
     if left:
         raise Violation(f"a reset left {sorted(left)} in {name}")
 
@@ -127,15 +127,14 @@ def check_end(world: World, config: Config) -> None:
     done = any(process.status == "done" and process.make[0] == "driver" for process in world.processes)
     said = min(head.committed, world.spark.committed) if head is not None else -1
     if done and said >= config.last:  # else a life that has ended, or one that its successor was to bring to its end
-        left = [text for sink in world.sinks for text in sink.prepared - {FOREIGN}]
+        left = [text for sink in world.sinks for text in sink.held - {FOREIGN}]
         if left:
             raise Violation(f"finished, and left prepared: {left}")
     spark = SparkState(world.spark.query, world.spark.planned, world.spark.committed)
     if head is not None and head.committed == head.completed and not may_be_under_way(head, spark):
         for name, sink in zip(config.names, world.sinks, strict=True):
-            held = (sink.prepared - {FOREIGN}) | sink.permits | sink.open
-            if held:
-                raise Violation(f"{name} may be taken out of the spec, and holds {sorted(held)}")
+            if sink.left:
+                raise Violation(f"{name} may be taken out of the spec, and holds {sorted(sink.left)}")
 
 
 def check_finished(world: World, status: str, config: Config) -> None:
@@ -161,5 +160,5 @@ def check_finished(world: World, status: str, config: Config) -> None:
         written = {(n, t) for _, n, t in _tasks(sink.direct)}
         if not written >= {(n, t) for n in direct for t in range(config.tasks)}:
             raise Violation(f"lost: finished, and of {direct} {name} shows {sorted(written)}")
-        if sink.prepared != {FOREIGN} or sink.permits or sink.open:
-            raise Violation(f"a fresh driver alone leaves {sorted(sink.prepared | sink.permits | sink.open)} in {name}")
+        if sink.left:
+            raise Violation(f"a fresh driver alone leaves {sorted(sink.left)} in {name}")

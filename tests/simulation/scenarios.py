@@ -18,6 +18,9 @@ WAKING = Config(sinks=1, tasks=1, budget=Budget(switches=1, swaps=1), without=fr
 RESTARTING = replace(small(Budget(switches=1, outages=1), checkpoints=1), restarts=1)
 """One run is superseded by another and then loses its sink: it must not take the pipeline back."""
 
+FORGETFUL = Config(sinks=1, tasks=1, drivers=1, tries=2, budget=Budget(forgets=1, failures=1, retries=1))
+"""A server answers OK to a commit or a rollback, and does nothing."""
+
 AT_LEAST_ONCE = Config(sinks=1, budget=Budget(switches=1), direct=frozenset({0}))
 """A run of either mode, and another one that comes after it or takes over from it."""
 
@@ -43,6 +46,10 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         2_500,
     ),
     "commits that take their time": (small(Budget(switches=1, commits=1)), 10_000),
+    "a server that forgets": (FORGETFUL, 1_000),
+    "a server that forgets, while drivers take over": (small(Budget(switches=1, forgets=1)), 5_000),
+    "a server that forgets, and a reset": (replace(small(Budget(forgets=1), drivers=1), resets=1), 1_000),
+    "a server that forgets, and a repair": (replace(REPAIR, budget=Budget(forgets=1, vandals=1)), 1_000),
     "transactions ended by hand": (small(Budget(switches=1, vandals=1)), 10_000),
     "a reset of two sinks": (replace(small(Budget(), checkpoints=1), sinks=2, resets=1), 8_000),
     "a reset while others run": (replace(small(Budget(switches=1), checkpoints=1), resets=1), 50_000),

@@ -72,8 +72,10 @@ def _keep(sink: Sink, stays: Any, *, evicts: bool) -> Sink:
     def kept(transactions: frozenset[str]) -> frozenset[str]:
         return frozenset(t for t in transactions if t.partition("/")[0] not in gone)
 
-    prepared = kept(sink.prepared) if evicts else sink.prepared
-    return sink._replace(permits=permits, open=kept(sink.open), prepared=prepared)
+    kept_open = sink._replace(permits=permits, open=kept(sink.open))
+    if not evicts:
+        return kept_open
+    return kept_open._replace(prepared=kept(sink.prepared), forgotten=kept(sink.forgotten))
 
 
 def _scope(text: str) -> Scope:
@@ -84,8 +86,8 @@ def _scope(text: str) -> Scope:
 
 def commit(sink: Sink, transaction: str, broken: str) -> tuple[Any, Sink]:
     """R7: commit, or let a locking read of the witness decide."""
-    if transaction in sink.prepared:
-        return CommitOutcome.COMMITTED, committed(sink._replace(prepared=sink.prepared - {transaction}), transaction)
+    if transaction in sink.held:
+        return CommitOutcome.COMMITTED, committed(_without(sink, transaction), transaction)
     if broken == "unknown is committed":
         return CommitOutcome.ALREADY_COMMITTED, sink
     return _by_witness(sink, transaction, broken), sink
@@ -112,7 +114,7 @@ def _by_witness(sink: Sink, transaction: str, broken: str) -> CommitOutcome:
 
 def lost(sink: Sink, transaction: str, broken: str) -> tuple[Any, Sink]:
     """R7: what a repair asks."""
-    return transaction not in sink.prepared and _by_witness(sink, transaction, broken) is CommitOutcome.LOST, sink
+    return transaction not in sink.held and _by_witness(sink, transaction, broken) is CommitOutcome.LOST, sink
 
 
 def origin(sink: Sink, transaction: str) -> str:
@@ -125,18 +127,29 @@ def is_hindered(sink: Sink, transaction: str) -> bool:
     mine = origin(sink, transaction)
     if mine == transaction:
         return False
-    others = {*sink.prepared, *(text for text, _ in sink.committing)} - {transaction}
+    others = {*sink.held, *(text for text, _ in sink.committing)} - {transaction}
     return mine in sink.witnesses or any(mine in (each, origin(sink, each)) for each in others)
 
 
-def prepared(sink: Sink) -> tuple[Any, Sink]:
-    """R3, R9: list what is prepared."""
+def prepared(sink: Sink, broken: str) -> tuple[Any, Sink]:
+    """R3, R9: list what is prepared. What the server has forgotten is found by its witness, and listed again (H24)."""
+    if broken != "only what is listed is ended":
+        sink = sink._replace(prepared=sink.held, forgotten=frozenset())
     return tuple(sorted(sink.prepared)), sink
 
 
 def abort(sink: Sink, transaction: str) -> tuple[Any, Sink]:
     """Roll one transaction back."""
-    return None, sink._replace(prepared=sink.prepared - {transaction})
+    return None, _without(sink, transaction)
+
+
+def forget(sink: Sink, transaction: str) -> Sink:
+    """H24: the server is asked to end it, answers OK, strikes it from its list, and does nothing."""
+    return sink._replace(prepared=sink.prepared - {transaction}, forgotten=sink.forgotten | {transaction})
+
+
+def _without(sink: Sink, transaction: str) -> Sink:
+    return sink._replace(prepared=sink.prepared - {transaction}, forgotten=sink.forgotten - {transaction})
 
 
 def prune(sink: Sink, incarnation: str, below: int) -> tuple[Any, Sink]:

@@ -15,14 +15,14 @@ from tests.simulation.moves import Moves
 from tests.simulation.rules import check, check_end
 from tests.simulation.world import World, first_world
 
-MUCH = Budget(switches=99, swaps=20, retries=20, failures=4, commits=10, vandals=3, outages=5)
+MUCH = Budget(switches=99, swaps=20, retries=20, failures=4, commits=10, vandals=3, forgets=5, outages=5)
 CONFIG = Config(drivers=8, checkpoints=5, retained=2, tries=3, restarts=2, resets=3, repairs=3, budget=MUCH)
 
 _PLAIN = 0.9
 """How often a job goes the plain way."""
 _UNTIL_DECIDED = 60
 """Steps after which a driver has decided another checkpoint, if it ever does."""
-_TROUBLE = ("lost answer", "late swap", "deliver", "straggler", "slow commit", "finish", "undo", "outage")
+_TROUBLE = ("lost answer", "late swap", "deliver", "straggler", "slow commit", "finish", "undo", "outage", "forgotten")
 
 seen: Counter[str] = Counter()
 """Over all histories: how much has happened at all."""

@@ -16,6 +16,7 @@ TROUBLE = {
     "commits": {"slow commit", "finish", "undo"},
     "aborters": {"aborter"},
     "vandals": {"vandal"},
+    "forgets": {"forgotten"},
     "outages": {"outage"},
 }
 """By budget: the moves that must have been seen, so that an exploration that skips them cannot pass."""

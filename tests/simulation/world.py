@@ -26,11 +26,22 @@ class Sink(NamedTuple):
     open: frozenset[str] = frozenset()  # attempts that hold their permit and have not prepared
     prepared: frozenset[str] = frozenset({FOREIGN})
     committing: frozenset[tuple[str, int]] = frozenset()  # by which process: not listed, not visible, not undone
+    forgotten: frozenset[str] = frozenset()  # prepared, with their locks, and in no list (H24)
     committed: frozenset[str] = frozenset()  # rows as a reader sees them; never forgotten
     witnesses: frozenset[str] = frozenset()  # pruned (R9)
     direct: frozenset[str] = frozenset()  # rows that tasks have committed themselves (at-least-once)
     instead: frozenset[tuple[str, str]] = frozenset()  # written by a repair, and the lost one whose witness it holds
     drifted: frozenset[str] = frozenset()  # written by a repair, with other rows than those that were decided
+
+    @property
+    def held(self) -> frozenset[str]:
+        """What is prepared, whether the sink lists it or not."""
+        return self.prepared | self.forgotten
+
+    @property
+    def left(self) -> frozenset[str]:
+        """What of ours is there that could still become visible, or keeps a lock."""
+        return (self.held - {FOREIGN}) | self.permits | self.open
 
 
 class Spark(NamedTuple):

@@ -38,9 +38,11 @@ def measure(system: System, work: Work, servers: Servers) -> Measured:
     if read_at is not None and done_at > read_at:
         values["rows_per_s_from_first_read"] = rows / (done_at - read_at)
         values["s_start_to_first_read"] = read_at - begun_at
-        values["cpu_s_start"] = meter.used(begun_at, read_at).cpu_s["system"]
-        taken = meter.used(read_at, done_at).cpu_s
-        values |= {f"cpu_s_per_million_{name}": cpu_s * 1e6 / rows for name, cpu_s in taken.items()}
+        start, taken = meter.used(begun_at, read_at), meter.used(read_at, done_at)
+        values["cpu_s_start"] = start.cpu_s["system"]
+        values |= {f"cpu_s_start_{name}": cpu_s for name, cpu_s in start.of_java.items()}
+        per_million = {**taken.cpu_s, **taken.of_java}
+        values |= {f"cpu_s_per_million_{name}": cpu_s * 1e6 / rows for name, cpu_s in per_million.items()}
     return Measured(values, meter.used(begun_at, done_at).disturbed)
 
 

@@ -14,6 +14,7 @@ from typing import Final, Self
 import numpy as np
 
 from integration_tests.bench.comparison import processes
+from integration_tests.bench.comparison.java_threads import JavaThreads
 from integration_tests.services import Services
 from integration_tests.services.containers import Containers
 
@@ -46,6 +47,7 @@ class Used:
     """CPU seconds of some time, by system, database, broker, harness and others."""
 
     cpu_s: Mapping[str, float]
+    of_java: Mapping[str, float]  # parts of the system's, by the groups of java_threads
     disturbed: bool  # others took over a tenth of the machine
 
 
@@ -59,6 +61,8 @@ class Meter:
         self._roots = {"system": {system}, "database": servers.database, "broker": servers.broker}
         self._at: list[float] = []
         self._seen: dict[str, list[float]] = defaultdict(list)  # CPU seconds at these times
+        self._of_java: dict[str, list[float]] = defaultdict(list)  # likewise
+        self._java = JavaThreads()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -76,14 +80,18 @@ class Meter:
 
     def used(self, begun_at: float, ended_at: float) -> Used:
         """Between two times, by the clock; between two looks it is taken for steady."""
-        cpu_s = {
-            name: float(np.subtract(*np.interp([ended_at, begun_at], self._at, seen)))
-            for name, seen in self._seen.items()
-        }
+
+        def between(series: Mapping[str, list[float]]) -> dict[str, float]:
+            return {
+                name: float(np.subtract(*np.interp([ended_at, begun_at], self._at, seen)))
+                for name, seen in series.items()
+            }
+
+        cpu_s = between(self._seen)
         machine = cpu_s.pop("machine")
         cpu_s["others"] = max(machine - sum(cpu_s.values()), 0.0)
         disturbed = cpu_s["others"] > _DISTURBED * (os.cpu_count() or 1) * (ended_at - begun_at)
-        return Used(cpu_s, disturbed)
+        return Used(cpu_s, between(self._of_java), disturbed)
 
     def _watch(self) -> None:
         while not self._over.wait(_EVERY_S):
@@ -100,6 +108,8 @@ class Meter:
         for name, cpu_s in now.items():  # of one that has ended, what was seen last
             self._seen[name].append(max([cpu_s, *self._seen[name][-1:]]))
         system = processes.tree(found, self._roots["system"])
+        for name, cpu_s in self._java.look(system).items():
+            self._of_java[name].append(cpu_s)
         self.connections = max(self.connections, processes.connections(system, self._port))
 
 

@@ -66,6 +66,24 @@ def all_processes() -> dict[int, Process]:
     return found
 
 
+def name(pid: int) -> str:
+    """Of its program; empty for one that has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    return ""
+
+
+def threads(pid: int) -> list[tuple[int, str, float]]:
+    """Of a process: id, the beginning of the name, CPU seconds. Those that end meanwhile are left out."""
+    found = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for folder in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                stat = (folder / "stat").read_text(errors="replace")
+                found.append((int(folder.name), stat[stat.index("(") + 1 : stat.rindex(")")], process(stat).cpu_s))
+    return found
+
+
 def connections(pids: Iterable[int], port: int) -> int:
     """Of these processes to a port, over IPv4 and IPv6."""
     wanted = {link for text in _sockets() for link in connected(text, port)}

@@ -102,6 +102,7 @@ _RATES = (
 _COSTS = (
     _column("CPU s of the start", "cpu_s_start", 1),
     _column("and per million records: the system", "cpu_s_per_million_system", 1),
+    _column("of that Java's compiling", "cpu_s_per_million_compiling", 1),
     _column("database", "cpu_s_per_million_database", 1),
     _column("broker", "cpu_s_per_million_broker", 1),
     _column("peak RSS of all processes, MiB", "peak_rss_mb"),
