@@ -1,7 +1,7 @@
 """`kill -9` at every point of a checkpoint's life, for every sink and variant, and for four of them at once.
 
-A run tries each sink and each point at least once, in pairs that a seed chooses, which the report's head names; CI the four
-at once, and the others in turns; `make matrix` tries all of them.
+A run tries each sink and each point at least once, in pairs that a seed chooses, which the report's head names; CI the
+four at once, and the others in turns; `make matrix` tries all of them.
 """
 
 from __future__ import annotations

@@ -22,6 +22,6 @@ _BRINGS_CODE: Final = re.compile(
 
 
 def code_of(spec: Spec) -> list[str]:
-    """What to review as code: steps with `python`, and settings of Spark's that bring some, in the order of the spec."""
+    """What is to be reviewed as code: steps with `python`, and settings of Spark's that bring some."""
     steps = [f"step {step.name}: {step.python}" for step in spec.transforms if isinstance(step, PythonStep)]
     return steps + [f"spark.conf: {name}" for name in spec.spark.conf if _BRINGS_CODE.fullmatch(name)]

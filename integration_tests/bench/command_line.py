@@ -15,7 +15,7 @@ Measures this project beside what a user would take instead, on one machine and 
 into MySQL, the same records into the same table. Services are started where needed, and left running."""
 _EXAMPLES = """\
 Examples:
-  scripts/bench compare                                   all systems, one and three million records, three rounds, and latency
+  scripts/bench compare                                   all systems, 1 and 3 million records, three rounds, latency
   scripts/bench compare --rows 100000 --runs 1 --kinds cold --systems raw eos-two-phase
                                                           a first look, in a minute
   scripts/bench compare --rows 3000000 --kinds cold warm --systems raw eos-two-phase flink-xa --out big.jsonl

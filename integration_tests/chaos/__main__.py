@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -61,23 +60,28 @@ def run(
     number = logs.next_round(before, chosen)
     _tell(f"seed {chosen}, from round {number}; logs of the pipeline and its servers in {folder}")
     mine: list[logs.Line] = []
-    with stack(folder, services, postgres) as held:
-        while not mine or time.monotonic() < until_s:
-            fought = round_of(chosen, number, faults, chosen_kinds)
-            _tell(f"round {number}: {fought.count} faults; {dict(fought.variants)}")
-            try:
-                facts = fight(held, fought, rate, _tell).facts()
-            except Exception as error:
-                _tell("".join(traceback.format_exception(error)))
-                facts = logs.broken(chosen, number, repr(error))
-            mine.append({**facts, "revision": revision, "made_with": made_with})
-            logs.append(log, mine[-1])
-            _tell(json.dumps(mine[-1]))
-            if mine[-1]["verdict"] != "exactly once":
-                break  # what is there is to be looked at
-            number += 1
-    found = logs.summed(mine)
-    print(json.dumps(found), flush=True)
+
+    def keep(facts: logs.Line) -> None:
+        mine.append({**facts, "revision": revision, "made_with": made_with})
+        logs.append(log, mine[-1])
+
+    try:
+        with stack(folder, services, postgres) as held:
+            while not mine or time.monotonic() < until_s:
+                fought = round_of(chosen, number, faults, chosen_kinds)
+                _tell(f"round {number}: {fought.count} faults; {dict(fought.variants)}")
+                try:
+                    keep(fight(held, fought, rate, _tell).facts())
+                except Exception as error:
+                    keep(logs.broken(chosen, number, repr(error)))
+                    raise
+                _tell(json.dumps(mine[-1]))
+                if mine[-1]["verdict"] != "exactly once":
+                    break  # what is there is to be looked at
+                number += 1
+    finally:  # also of a run that somebody has ended
+        found = logs.summed(mine)
+        print(json.dumps(found), flush=True)
     raise typer.Exit(0 if found["verdict"] == "exactly once" else 1)
 
 

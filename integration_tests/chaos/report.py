@@ -90,9 +90,9 @@ def _of_runs(lines: Sequence[Line]) -> str:
     recovery = found["recovery_s"]
     totals = [
         f"**{found['verdict']}**: {found['faults']:,} faults in {found['rounds']} rounds of {found['hours']:g} hours, "
-        f"{found['records']:,} records, {found['ok']:,} rows and messages of them as they must be; lost {found['lost']}, duplicated {found['duplicated']}, unexpected "
-        f"{found['unexpected']}, recovered {found['recovered']}, out of order {found['out_of_order']}, left prepared "
-        f"{found['left']}. "
+        f"{found['records']:,} records, {found['ok']:,} rows and messages of them as they must be; "
+        f"lost {found['lost']}, duplicated {found['duplicated']}, unexpected {found['unexpected']}, "
+        f"recovered {found['recovered']}, out of order {found['out_of_order']}, left prepared {found['left']}. "
         f"{sum(found['without_effect'].values())} more did nothing, and are not counted.",
         "",
         f"Recovered, from the end of a fault to the next checkpoint that is committed everywhere: half of them within "
