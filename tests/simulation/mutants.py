@@ -89,7 +89,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "the witness is read without a lock (H4)": Mutant(SLOW, "'lost'", broken="plain read of the witness"),
     "OK is taken for committed where a server forgets (H24)": Mutant(
-        FORGETFUL, "finished, and sink0 shows", broken="the server is believed"
+        FORGETFUL, "lost", broken="the server is believed"
     ),
     "only what a server lists is rolled back where it forgets (H24)": Mutant(
         FORGETFUL, "leaves", broken="only what is listed is ended"
