@@ -63,13 +63,15 @@ def _rounds(results: Sequence[Result]) -> str:
 
 
 def _of(systems: Mapping[str, System], results: Sequence[Result], columns: Sequence[Column]) -> str:
+    """Without a column that nobody has a value for."""
     found = medians(results)
+    measured = [column for column in columns if any(map(column.shown, found.values()))]
     rows = [
-        [system.label, system.guarantee, *(column.shown(found[name]) for column in columns)]
+        [system.label, system.guarantee, *(column.shown(found[name]) for column in measured)]
         for name, system in systems.items()
         if name in found
     ]
-    return table(["system", "guarantee", *(column.title for column in columns)], rows)
+    return table(["system", "guarantee", *(column.title for column in measured)], rows)
 
 
 def _number(name: str, digits: int, values: Mapping[str, float]) -> str:
