@@ -17,6 +17,7 @@ from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
 from spark_jobs.history.store import History
 from twophase.codec import decode_head
+from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -44,9 +45,7 @@ def test_killed_at_every_point(jobs: Jobs, database: str, tmp_path: Path, job: s
     verdict = compare(expected, table.rows())
     assert verdict.exact, str(verdict)
     assert verdict.in_sink == FILES * ROWS
-    read = LocalHead(tmp_path / "checkpoints" / "copy-files").read()
-    assert read is not None
-    head = decode_head(read.value)
+    head = _head(tmp_path)
     assert (head.epoch, head.committed) == (epochs, FILES - 1)
     assert table.prepared(head.incarnation) == []
     if job == "copy_files.py":  # one process for all of its batches keeps a history
@@ -54,6 +53,42 @@ def test_killed_at_every_point(jobs: Jobs, database: str, tmp_path: Path, job: s
         assert (history.totals().checkpoints, history.totals().rows) == (FILES, FILES * ROWS)
         assert [run.ended for run in history.runs()] == ["stopped", None, None, None, None]
         assert all(each.is_committed for each in history.checkpoints())
+
+
+@pytest.mark.timeout(600)
+def test_h5_a_fenced_job_that_fails_leaves_its_successor_alone(jobs: Jobs, database: str, tmp_path: Path) -> None:
+    """As a format: Spark has it abort a batch of which it has done no task, and its successor has prepared that one."""
+    table = SinkTable(database, "records")
+    table.create()
+    expected = write_files(tmp_path / "files")
+    job = EXAMPLES / "files_to_table.py", str(tmp_path / "files")
+    fenced = jobs.start(*job, arm=["writing@1"])
+    fenced.await_point("writing@1")
+    successor = jobs.start(*job, arm=["before-decide@1"])
+    successor.await_point("before-decide@1")
+    fenced.release("writing@1")
+    assert fenced.wait() != 0
+    successor.release("before-decide@1")
+    successor.succeed()
+    verdict = compare(expected, table.rows())
+    assert verdict.exact, str(verdict)
+    assert verdict.in_sink == FILES * ROWS
+    assert _head(tmp_path).epoch == 2 + (FILES - 1)
+
+
+@pytest.mark.timeout(300)
+def test_what_a_failed_batch_has_prepared_is_rolled_back_at_once(jobs: Jobs, database: str, tmp_path: Path) -> None:
+    """As a format: its task has prepared and could not say so. Nothing stays locked until the next start."""
+    table = SinkTable(database, "records")
+    table.create()
+    write_files(tmp_path / "files")
+    process = jobs.start(EXAMPLES / "files_to_table.py", str(tmp_path / "files"), arm=["prepared@1 raise"])
+    assert process.wait() != 0
+    assert "fault injected at prepared@1" in process.output()
+    head = _head(tmp_path)
+    assert (head.epoch, head.committed) == (3, 0)  # a batch that was written, one that was planned, and the abort
+    assert table.prepared(head.incarnation) == []
+    assert not table.is_held()
 
 
 @pytest.mark.timeout(900)
@@ -134,3 +169,9 @@ def test_what_would_be_left_out_is_refused(jobs: Jobs, database: str, tmp_path: 
     assert said in process.output()
     verdict = compare(expected, table.rows())
     assert verdict.exact, str(verdict)
+
+
+def _head(folder: Path) -> HeadValue:
+    read = LocalHead(folder / "checkpoints" / "copy-files").read()
+    assert read is not None
+    return decode_head(read.value)

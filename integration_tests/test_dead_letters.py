@@ -19,6 +19,7 @@ from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.letters import Letter
+from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.drain import drain
@@ -244,6 +245,36 @@ def test_rows_that_sinks_refuse(pipeline: Pipeline, bad: BadRecords, services: S
     assert refused["warehouse"] == long
     assert refused["narrow"] == large
     assert refused[""] == Counter([b"key 0", b"key 1"])
+    assert pipeline.prepared() == []
+
+
+@pytest.mark.timeout(600)
+def test_what_goes_between_the_two_readers_is_missed_in_a_second_try_too(
+    pipeline: Pipeline, bad: BadRecords, services: Services
+) -> None:
+    """Retention takes half of what was put aside. All tasks that read had counted in the first try already, whose rows
+    one of those refused that write."""
+    letters = SinkTable(pipeline.table.url, "letters")
+    (warehouse,) = pipeline.spec["sinks"]
+    pipeline.spec["dead_letter"] = {
+        **{name: warehouse[name] for name in ("connector", "url", "commit")},
+        "table": "letters",
+        "create": "if-missing",
+    }
+    pipeline.spec["restart"] = {"strategy": "none"}
+    pipeline.source["join_below"] = 0
+    pipeline.source["fail_on_data_loss"] = False
+    pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} MODIFY word VARCHAR(12), ADD PRIMARY KEY (id)")
+    pipeline.workload.produce(20)
+    pipeline.workload.produce_words("is much too long")
+    bad.produce(10)
+    last = max(offset for partition, offset, *_ in bad.expected if partition == 0)
+    process = pipeline.start(arm=["dead-letters"])
+    process.await_point("dead-letters")
+    topics.delete_records(services.kafka_bootstrap, {f"{pipeline.workload.topic}/0": last + 1})
+    process.release("dead-letters")
+    process.fail("is written again, without the rows", "10 records were put aside, and 5 were found again")
+    assert (pipeline.table.count(), letters.count()) == (0, 0)
     assert pipeline.prepared() == []
 
 

@@ -5,8 +5,9 @@ See `spark_jobs.formats`, which registers it in a session.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
@@ -36,6 +37,8 @@ class EosSink(DataSource):
     Raises SpecError that names the option.
     """
 
+    run: ClassVar[str] = ""  # see eos_sink; empty: not known, and what only this run may do is left to the next start
+
     @classmethod
     def name(cls) -> str:
         """See DataSource."""
@@ -53,7 +56,20 @@ class EosSink(DataSource):
         if spec.checkpoint.at_least_once:
             message = f"{given['spec']}: checkpoint.mode is at-least-once, and this format writes exactly-once"
             raise SpecError(message, remedy="set it to exactly-once, or use foreachBatch(ExactlyOnce(spec))")
-        return StreamWriter(spec, local_folder(given["checkpointlocation"]), partitioned_by, schema)
+        return StreamWriter(spec, local_folder(given["checkpointlocation"]), partitioned_by, schema, self.run)
+
+
+def eos_sink() -> type[EosSink]:
+    """The format for one session of Spark's. By `run`, random, those that plan and those that commit know one another.
+
+    Spark makes both of the class that was registered, and hands nothing on from one to the other where no task was
+    done. A class that no module has is pickled by value, with what it says.
+    """
+
+    class SessionSink(EosSink):
+        run = secrets.token_hex(8)
+
+    return SessionSink
 
 
 def _check_options(given: Mapping[str, str]) -> None:

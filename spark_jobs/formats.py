@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.eos_format import EosSink
+from spark_jobs.eos_format import eos_sink
 from spark_jobs.kafka_format import EosKafka
 from spark_jobs.shipping import ship
 
@@ -12,5 +12,5 @@ from spark_jobs.shipping import ship
 def register_formats(session: SparkSession) -> None:
     """`eos` to write and `eos_kafka` to read. On a cluster, the project is sent to the workers first."""
     ship(session)
-    for source in (EosKafka, EosSink):
+    for source in (EosKafka, eos_sink()):
         session.dataSource.register(source)

@@ -1,9 +1,10 @@
 """What Spark makes of the sink as a format, in three kinds of processes: planner, task, committer.
 
-Spark asks for the writer twice a batch, in two processes that share nothing: one plans the job and sends the writer to
-the tasks, the other commits. The planner takes the pipeline over, which is an epoch for each batch, and permits the
-tasks to prepare; what it holds, a version of head, travels with the writer to the tasks and back with what they
-prepared. Whoever commits goes on only if head is still at that version.
+Spark asks for the writer twice a batch, in two processes that share the format's class and nothing else: one plans the
+job and sends the writer to the tasks, the other commits. The planner takes the pipeline over, which is an epoch for
+each batch, and permits the tasks to prepare; what it holds, a version of head, travels with the writer to the tasks and
+back with what they prepared. Whoever commits goes on only if head is still at that version. An abort that no task tells
+a version goes on only if the last change of head was made in its own session, which the class names.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import pickle
 import secrets
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +32,7 @@ from spark_jobs.report import Listener
 from spark_jobs.sink_spec import digest_of, masked
 from spark_jobs.spark_log import JobSparkLog
 from spark_jobs.stopwatch import Stopwatch
+from spark_jobs.stored_head import read_head
 from spark_jobs.writing import Share, write_and_prepare
 from twophase.codec import encode_committable
 from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
@@ -70,12 +73,14 @@ class PlanningError(pickle.PickleError):
 class StreamWriter(DataSourceStreamArrowWriter):
     """In the planner and where batches are committed: made of options. In a task: made of a plan."""
 
-    def __init__(self, spec: Spec, folder: Path, partitioned_by: Set[str], schema: StructType) -> None:
-        """Touches no service. `folder`: Spark's checkpoint; `partitioned_by`: what the user says of the frame."""
+    def __init__(self, spec: Spec, folder: Path, partitioned_by: Set[str], schema: StructType, run: str) -> None:
+        """Touches no service. `folder`: Spark's checkpoint; `partitioned_by`: what the user says of the frame; `run`:
+        see eos_sink."""
         self._spec = spec
         self._folder = folder
         self._partitioned_by = partitioned_by
         self._schema = schema
+        self._run = run
         self._plan: _Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,7 +127,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._end(version, batchId, [one for each in written for one in each.committables or ()])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
-        """Roll back what tasks have prepared, and let none prepare any more.
+        """Roll back what tasks have prepared, and let none prepare any more; nothing if anybody has taken over (R1).
 
         Where this call is lost, as it may be, the next start does it (R3). So does a takeover, where no task was done
         that could say what to abort.
@@ -150,7 +155,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if query_id is None:  # Spark writes it before the first batch
                 message = f"Spark keeps this query's checkpoint elsewhere than in {self._folder}"
                 raise SpecError(message, remedy="write checkpointLocation as file:///…, on a disk of the driver's")
-            with driver_of(spec, sinks, log, session=_session()) as driver:
+            with driver_of(spec, sinks, log, session=self._session()) as driver:
                 driver.start()
                 driver.set_query(query_id)
                 sinks = [sink.open(schema) for sink in sinks]  # may change a table: nothing older is prepared now (R3)
@@ -164,17 +169,25 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _take_over(self, number: int) -> None:
         spec = self._spec
         log = JobSparkLog(self._folder)
-        with masked(spec), driver_of(spec, _sinks(spec), log, session=_session()) as driver:
-            if log.state("").newest_planned == number:  # else somebody has gone on
+        with masked(spec):
+            head = read_head(spec)
+            run = head.nonces[-1].partition(".")[0] if head is not None else ""
+            if not run or run != self._run or log.state("").newest_planned != number:
+                return  # whoever came after has rolled it back
+            session = f"{secrets.token_hex(8)}.0"  # of no run: a claim since then fences, of this session's, too
+            with driver_of(spec, _sinks(spec), log, session=session, follows=head) as driver, suppress(FencedError):
                 driver.start()
 
     def _end(self, version: int, number: int, outcome: Sequence[bytes] | PrepareError) -> None:
         spec = self._spec
         batch = DoneBatch(number, outcome, [entry.name for entry in spec.sinks])
         log = JobSparkLog(self._folder)
-        with masked(spec), driver_of(spec, _sinks(spec), log, session=_session()) as driver:
+        with masked(spec), driver_of(spec, _sinks(spec), log, session=self._session()) as driver:
             driver.take_up(version)
             Checkpoints(driver, log, Listener(), permitted=True).complete(batch)
+
+    def _session(self) -> str:
+        return f"{self._run}.{secrets.token_hex(8)}"
 
     def _check(self, sinks: Sequence[Sink]) -> None:
         for by in (sink.partition_by for sink in sinks if sink.partition_by is not None):
@@ -190,7 +203,3 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _sinks(spec: Spec) -> list[Sink]:
     return [build_sink(spec, entry) for entry in spec.sinks]
-
-
-def _session() -> str:
-    return f"{secrets.token_hex(8)}.0"

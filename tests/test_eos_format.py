@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from connectors.spec import Spec
 from spark_jobs import stream_writer, writing
-from spark_jobs.eos_format import EosSink
+from spark_jobs.eos_format import EosSink, eos_sink
+from spark_jobs.stored_head import read_head
 from spark_jobs.stream_writer import PlanningError, StreamWriter, Written
 from twophase.errors import FencedError, PrepareError, SpecError
+from twophase.head_value import HeadValue
 
 _SCHEMA = StructType([StructField("text", StringType()), StructField("id", LongType())])
 """In another order than the table's."""
@@ -51,6 +58,7 @@ class _Query:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
+        self.sink = eos_sink()
         self._monkeypatch = monkeypatch
         (folder / "spec.yaml").write_text(_SPEC)
         (folder / "spark" / "offsets").mkdir(parents=True)
@@ -61,9 +69,15 @@ class _Query:
 
     def writer(self, **changed: str) -> StreamWriter:
         options = {"spec": str(self.folder / "spec.yaml"), "checkpointLocation": f"file://{self.folder}/spark"}
-        made = EosSink({**options, **changed}).streamWriter(_SCHEMA, overwrite=False)
+        made = self.sink({**options, **changed}).streamWriter(_SCHEMA, overwrite=False)
         assert isinstance(made, StreamWriter)
         return made
+
+    def started_again(self) -> _Query:
+        """By another process, on the same checkpoint."""
+        other = copy.copy(self)
+        other.sink = eos_sink()
+        return other
 
     def plan(self, number: int) -> bytes:
         """What a task gets."""
@@ -152,6 +166,56 @@ def test_a_batch_of_which_no_task_was_done_is_taken_over(query: _Query) -> None:
         query.writer().commit([*late], 0)
     query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
     assert query.ids() == [1, 2]
+
+
+def test_h5_an_abort_that_comes_after_a_takeover_touches_nothing(query: _Query) -> None:
+    """No task was done, so that nothing says which version the batch was planned under (R1)."""
+    query.plan(0)
+    successor = query.started_again()
+    messages = successor.run(successor.plan(0), 0, [[1], [2]])
+    query.writer().abort([None, None], 0)
+    successor.writer().commit([*messages], 0)
+    assert query.ids() == [1, 2]
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_h5_an_abort_that_meets_a_takeover_touches_nothing(
+    query: _Query, monkeypatch: pytest.MonkeyPatch, is_own: bool
+) -> None:
+    """Which comes once the abort has seen head as its own planner left it; of another process, or of a query that the
+    same one has started again."""
+    query.plan(0)
+    successor = query if is_own else query.started_again()
+    messages: list[Written] = []
+
+    def read_and_wait(spec: Spec) -> HeadValue | None:
+        head = read_head(spec)
+        messages.extend(successor.run(successor.plan(0), 0, [[1], [2]]))
+        return head
+
+    monkeypatch.setattr(stream_writer, "read_head", read_and_wait)
+    query.writer().abort([None, None], 0)
+    successor.writer().commit([*messages], 0)
+    assert query.ids() == [1, 2]
+
+
+def test_who_does_not_know_who_has_planned_leaves_the_abort_to_the_next_start(query: _Query) -> None:
+    """A session whose format was not registered by `register_formats`."""
+    query.sink = EosSink
+    messages = query.run(query.plan(0), 0, [[1], [2]])
+    query.writer().abort([None, None], 0)
+    query.writer().commit([*messages], 0)
+    assert query.ids() == [1, 2]
+
+
+def test_the_processes_of_a_session_know_one_another_and_no_others() -> None:
+    """Spark pickles the class, which each of them loads."""
+    sink = eos_sink()
+    told = "import sys; from pyspark import cloudpickle; print(cloudpickle.load(sys.stdin.buffer).run)"
+    sent = cloudpickle.dumps(sink)  # type: ignore[no-untyped-call]
+    ended = subprocess.run([sys.executable, "-c", told], input=sent, capture_output=True, check=True)
+    assert ended.stdout.decode().strip() == sink.run
+    assert len({EosSink.run, sink.run, eos_sink().run}) == 3
 
 
 def test_acknowledgements_of_two_plans_decide_nothing(query: _Query) -> None:
