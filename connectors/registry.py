@@ -5,7 +5,7 @@ Imports a connector when it is first built, so that `eos validate` loads neither
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +18,7 @@ from twophase.errors import SpecError
 from twophase.requests import SHELF, Channel
 
 if TYPE_CHECKING:
-    from connectors.contracts import Sink, Source
+    from connectors.contracts import Finding, Sink, Source
     from twophase.head import HeadStore
 
 _SOURCES: Final = {"kafka": "connectors.kafka:KafkaSource"}
@@ -53,6 +53,16 @@ def open_head(spec: Spec) -> HeadStore:
     from connectors.sql.head import SqlHead
 
     return SqlHead(spec.checkpoint.head.reveal(), spec.pipeline)
+
+
+def check_head(spec: Spec) -> Sequence[Finding]:
+    """What `eos doctor` says of the database that `checkpoint.head` names. Of files there is nothing to say here."""
+    if spec.checkpoint.head is None:
+        return []
+    from connectors.sql import head_check
+
+    open_head(spec).close()  # opens nothing; a url that SQLAlchemy does not understand is told as by a run
+    return head_check.check_head("head", spec.checkpoint.head.reveal())
 
 
 @contextmanager

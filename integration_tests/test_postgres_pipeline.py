@@ -73,3 +73,19 @@ def test_doctor_and_a_row_that_the_table_refuses(pipeline: PostgresPipeline, tmp
     pipeline.shown.execute(f'ALTER TABLE "{TABLE}" ALTER COLUMN word TYPE VARCHAR(40)')
     pipeline.catch_up()
     pipeline.assert_exact(at_least=CHECKPOINT_RECORDS)
+
+
+@pytest.mark.timeout(300)
+def test_h15_a_key_of_a_partition_alone_that_repeats_is_a_bad_row_not_a_lock_wait(pipeline: PostgresPipeline) -> None:
+    """The index is no index of the table, and its two rows come to two tasks."""
+    pipeline.shown.execute(
+        f'CREATE TABLE "{TABLE}" (id BIGINT, word VARCHAR(40), payload VARCHAR(80)) PARTITION BY RANGE (id)'
+    )
+    pipeline.shown.execute(f'CREATE TABLE leaf PARTITION OF "{TABLE}" DEFAULT')
+    pipeline.shown.execute("CREATE UNIQUE INDEX of_leaf ON leaf (word)")
+    pipeline.workload.produce_words("key", "key")
+    pipeline.start().fail("error: sink warehouse", 'duplicate key value violates unique constraint "of_leaf"')
+    assert (pipeline.shown.count(), pipeline.prepared()) == (0, [])
+    pipeline.shown.execute("DROP INDEX of_leaf")
+    pipeline.catch_up()
+    assert pipeline.shown.count() == 2

@@ -123,7 +123,8 @@ class _ServerEntry(_KeyedEntry):
     def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
         """What the connector is built with. Contains the password, and the credentials of an object store."""
         log = None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)
-        return {**self._table(checkpoint), "url": self.url.reveal(), "log": log}
+        told = {"url": self.url.reveal(), "log": log, "timeout_s": checkpoint.timeout_s}
+        return {**self._table(checkpoint), **told}
 
 
 class MySqlEntry(_ServerEntry):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TypeVar
 
 from sqlalchemy import Table
 
@@ -14,6 +16,33 @@ from connectors.tls_options import Protection
 from twophase.errors import ConnectorError
 
 Check = Callable[[], Iterator[Finding]]
+_Session = TypeVar("_Session")
+
+
+def connected(
+    name: str,
+    where: Callable[[], str],
+    connect: Callable[[], AbstractContextManager[_Session]],
+    look: Callable[[_Session], Iterable[Finding]],
+) -> Sequence[Finding]:
+    """The findings of a connection, or why there is none.
+
+    Args:
+        name: what the server is for: a sink's, or `head`.
+        where: its address for people; raises SpecError for a url that cannot be read.
+        connect: raises SpecError, StatementError.
+        look: the findings.
+    """
+    try:
+        place = where()
+        opened = connect()
+    except ConnectorError as error:
+        return [Finding(f"{name}: url", False, error.message, error.remedy)]
+    except StatementError as error:
+        problem = error.connector_error(f"connecting to {place}")
+        return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
+    with opened as session:
+        return list(look(session))
 
 
 def run(sink: str, checks: Mapping[str, Check], *, leave_out: Collection[str] = ()) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ What a database says for itself stands in its own sink: see connectors.sql.serve
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.making import Maker
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.server import C, P, Server, T
-from connectors.sql.statements import translated
+from connectors.sql.statements import LET_GO_S, translated
 from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
@@ -31,6 +32,7 @@ from twophase.participants import Committer
 from twophase.values import Committable
 
 _log: Final = logging.getLogger("eos.sink")
+_LONGEST_S: Final = 2_000_000  # PostgreSQL counts milliseconds in 31 bits
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class ServerSink(Server[C, T, P]):
         create: at a start, the table where there is none.
         evolve: at a start, by columns of the rows that the table lacks.
         repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
+        timeout_s: how long a checkpoint may take, and a task wait for its next rows.
     """
 
     name: str
@@ -58,6 +61,7 @@ class ServerSink(Server[C, T, P]):
     create: bool = False
     evolve: bool = False
     repeats: bool = False
+    timeout_s: float = LET_GO_S
     plans: tuple[P, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -111,6 +115,11 @@ class ServerSink(Server[C, T, P]):
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None or self.repeats else self.log.slots
         return [*of_log, *self._doctor(compare, partial(self._ahead, schema), connections)]
+
+    @property
+    def _let_go_s(self) -> int:
+        """Of a task's connection, which does nothing while a step takes its time."""
+        return max(LET_GO_S, min(math.ceil(self.timeout_s), _LONGEST_S))
 
     def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[T, Fit[P]] | None]:
         """The columns that are written, and the table that takes them; None: a start is to make it.

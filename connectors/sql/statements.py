@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sqlalchemy import Dialect
 
 from twophase.errors import ConnectorError
+
+LET_GO_S: Final = 600
+"""So long a connection may do nothing: then the server ends it, and a stopped attempt keeps its locks no longer (H17).
+"""
 
 
 class StatementError(Exception):

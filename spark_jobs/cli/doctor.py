@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from connectors.contracts import Finding, Source
-from connectors.registry import build_sink, build_source
+from connectors.registry import build_sink, build_source, check_head
 from connectors.spec import Spec, exposures, promise
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
@@ -26,9 +26,10 @@ _PROTECT: Final = "see docs/security.md: TLS that verifies certificates and host
 def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
     """Check this machine and the real services for what a run will need.
 
-    Java and Spark, the checkpoint location and its free space, the broker, its topics, where a first run would begin,
-    the steps, the database server's version, settings, privileges and free connections, and the target table against
-    the rows that the steps give. It tries XA and LOAD DATA LOCAL, which some managed databases and proxies refuse.
+    Java and Spark, the checkpoint location and its free space, whether a database of head keeps what it has committed,
+    the broker, its topics, where a first run would begin, the steps, the database server's version, settings,
+    privileges and free connections, and the target table against the rows that the steps give. It tries XA and LOAD
+    DATA LOCAL, which some managed databases and proxies refuse.
     With a cluster as spark.master also each worker's Python and packages, and what it can reach, by a job of a few
     seconds. Each finding that is not ok says what to do about it.
 
@@ -64,6 +65,8 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     here = list(check_environment(spec, os.environ))
     for finding in here:
         yield "this machine", finding
+    for finding in check_head(spec):
+        yield "head", finding
     if not is_local(spec.spark.master):
         from spark_jobs.cli.workers import check_workers  # imports Spark, which takes a second
 

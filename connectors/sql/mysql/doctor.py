@@ -12,12 +12,11 @@ from connectors.sql.address import masked, protection
 from connectors.sql.log import slots
 from connectors.sql.mysql import connections, probe, xa
 from connectors.sql.mysql.engine import Session
-from connectors.sql.mysql.errors import ServerError, connector_error
+from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
 from connectors.sql.mysql.target import find_target, missing
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.two_phase import permits
-from twophase.errors import ConnectorError
 
 Ahead = Callable[[Session], Iterator[Finding]]
 
@@ -50,47 +49,42 @@ def check(
         two_phase: whether they prepare transactions; else they apply a log.
         merged: whether rows of the log are merged, so that the table's one key refuses none.
     """
-    try:
-        where = masked(url)
-        session = Session(url)
-    except ConnectorError as error:
-        return [Finding(f"{name}: url", False, error.message, error.remedy)]
-    except ServerError as error:
-        problem = connector_error(f"connecting to {where}", error)
-        return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
-    with session:
-        return list(_findings(session, name, url, table, compare, ahead, writers, two_phase=two_phase, merged=merged))
+
+    def look(session: Session) -> Iterator[Finding]:
+        own = permits.TABLES if two_phase else slots.TABLES
+        all_checks: dict[str, checks.Check] = {
+            "product": lambda: probe.what_answers(session),
+            "version": lambda: _version(session),
+            "encryption": lambda: _encryption(session, url),
+            "durability": lambda: _durability(session),
+            "bulk load": lambda: _bulk_load(session),
+            "limits": lambda: _limits(session),
+            "connections": lambda: connections.headroom(session, writers),
+            "XA": lambda: probe.transaction(url),
+            "KILL": lambda: probe.kill(session, url),
+            "prepared transactions": lambda: _recover(session),
+            "own tables": lambda: checks.own_tables(session, own),
+            "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase, merged=merged),
+            "LOAD DATA LOCAL": lambda: probe.load_local(url, find_target(session, table)),
+        }
+        yield _reachable(name, session, url)
+        yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
+
+    return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
 
 
-def _findings(
-    session: Session,
-    name: str,
-    url: str,
-    table: str,
-    compare: Callable[[], Partitioning] | None,
-    ahead: Ahead,
-    writers: int | None,
-    *,
-    two_phase: bool,
-    merged: bool,
-) -> Iterator[Finding]:
-    yield Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
-    all_checks: dict[str, checks.Check] = {
-        "product": lambda: probe.what_answers(session),
-        "version": lambda: _version(session),
-        "encryption": lambda: _encryption(session, url),
-        "durability": lambda: _durability(session),
-        "bulk load": lambda: _bulk_load(session),
-        "limits": lambda: _limits(session),
-        "connections": lambda: connections.headroom(session, writers),
-        "XA": lambda: probe.transaction(url),
-        "KILL": lambda: probe.kill(session, url),
-        "prepared transactions": lambda: _recover(session),
-        "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
-        "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase, merged=merged),
-        "LOAD DATA LOCAL": lambda: probe.load_local(url, find_target(session, table)),
-    }
-    yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
+def check_head(name: str, url: str) -> Sequence[Finding]:
+    """Whether a decision that this server acknowledges is there after a crash of it (R6). Arguments as of `check`."""
+
+    def look(session: Session) -> Iterator[Finding]:
+        yield _reachable(name, session, url)
+        yield from checks.run(name, {"durability": lambda: _durability(session)})
+
+    return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
+
+
+def _reachable(name: str, session: Session, url: str) -> Finding:
+    return Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
 
 
 def _variables(session: Session, *names: str) -> dict[str, str]:
@@ -119,7 +113,7 @@ def _encryption(session: Session, url: str) -> Iterator[Finding]:
 
 
 def _durability(session: Session) -> Iterator[Finding]:
-    """A prepared branch that a power cut takes away is a lost committable (R7)."""
+    """A prepared branch that a power cut takes away is a lost committable (R7); a decision, a lost one (R6)."""
     found = _variables(session, "innodb_flush_log_at_trx_commit", "log_bin", "sync_binlog")
     flush = found.get("innodb_flush_log_at_trx_commit", "missing")
     remedy = "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's configuration"

@@ -21,10 +21,10 @@ from connectors.sql.address import connect_arguments
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.errors import ServerError, of_driver
 from connectors.sql.mysql.local_infile import LoadingConnection
+from connectors.sql.statements import LET_GO_S
 
 _SESSION: Final = {
     "lock_wait_timeout": 20,  # seconds, for metadata locks; the server's default is a year (H17)
-    "wait_timeout": 600,  # seconds; a stopped attempt keeps its locks no longer than this (H17)
     "net_read_timeout": 60,
     "net_write_timeout": 60,
     "time_zone": "+00:00",
@@ -41,12 +41,13 @@ class Session:
     Statements are format strings of the driver: a `%` is written `%%`, as SQLAlchemy's quoting of names does.
     """
 
-    def __init__(self, url: str, *, lock_wait_s: int = 3) -> None:
+    def __init__(self, url: str, *, lock_wait_s: int = 3, let_go_s: int = LET_GO_S) -> None:
         """Connect, in autocommit; blocks for ten seconds at most. Raises ServerError.
 
         Args:
             url: a secret.
             lock_wait_s: how long a statement waits for a row, before it fails and is tried again by whoever may (R5).
+            let_go_s: how long it may do nothing.
         """
         try:
             proxy = _engine(url).raw_connection()
@@ -64,7 +65,8 @@ class Session:
         self.for_update = "FOR UPDATE"
         self.utc_now = "UTC_TIMESTAMP(6)"
         self.ddl: SqlDialect = mysql.dialect()
-        settings = {**_SESSION, "innodb_lock_wait_timeout": lock_wait_s, "autocommit": 1}
+        own = {"innodb_lock_wait_timeout": lock_wait_s, "wait_timeout": let_go_s, "autocommit": 1}
+        settings = {**_SESSION, **own}
         try:
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             self.execute("SET SESSION " + ", ".join(f"{name} = %s" for name in settings), *settings.values())

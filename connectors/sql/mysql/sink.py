@@ -36,7 +36,7 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
 
     def direct_writer(self, transaction: TransactionId) -> MySqlDirectWriter:
         """See Sink."""
-        return MySqlDirectWriter(self.name, self.url, self.target, self.plans, transaction)
+        return MySqlDirectWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     @property
     def _where(self) -> str:
@@ -78,7 +78,7 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
         return Stored(plans)
 
     def _two_phase_writer(self, transaction: TransactionId) -> MySqlWriter:
-        return MySqlWriter(self.name, self.url, self.target, self.plans, transaction)
+        return MySqlWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     def _two_phase_committer(self, pipeline: str) -> Committer:
         return mysql_committer(self.name, self.url, pipeline)

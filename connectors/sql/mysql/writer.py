@@ -25,16 +25,23 @@ class _Rows(BulkWriter[Session]):
     """How rows come there."""
 
     def __init__(
-        self, name: str, url: str, target: str, plans: Sequence[ColumnPlan], transaction: TransactionId
+        self,
+        name: str,
+        url: str,
+        target: str,
+        plans: Sequence[ColumnPlan],
+        transaction: TransactionId,
+        let_go_s: int,
     ) -> None:
         super().__init__(f"sink {name} at {masked(url)}", transaction)
         self._url = url
+        self._let_go_s = let_go_s
         self._target = target
         self._plans = plans
         self._bulk: Bulk | None = None
 
     def _connect(self) -> Session:
-        return Session(self._url)
+        return Session(self._url, let_go_s=self._let_go_s)
 
     def _encode(self, session: Session, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
         bulk = self._bulk = self._bulk or self._bulk_of(session)

@@ -14,10 +14,10 @@ from connectors.sql.partitioning import Partitioning
 from connectors.sql.postgres.address import masked, protection
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
+from connectors.sql.postgres.serverside import DURABLE
 from connectors.sql.postgres.target import Target, find_target, missing
 from connectors.sql.postgres.transactions import listed
 from connectors.sql.two_phase import permits
-from twophase.errors import ConnectorError
 
 Ahead = Callable[[Session], Iterator[Finding]]
 
@@ -50,28 +50,39 @@ def check(
         two_phase: whether they prepare transactions; else they apply a log.
         merged: whether rows of the log are merged, so that the table's one key refuses none.
     """
-    try:
-        where = masked(url)
-        session = Session(url)
-    except ConnectorError as error:
-        return [Finding(f"{name}: url", False, error.message, error.remedy)]
-    except ServerError as error:
-        problem = error.connector_error(f"connecting to {where}")
-        return [Finding(f"{name}: reachable", False, problem.message, problem.remedy)]
-    all_checks: dict[str, checks.Check] = {
-        "version": lambda: _version(session),
-        "encryption": lambda: _encryption(session, url),
-        "durability": lambda: _durability(session),
-        "session": lambda: _session(session),
-        "prepared transactions": lambda: _prepared(session, writers),
-        "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
-        "connections": lambda: _connections(session, writers),
-        "own tables": lambda: checks.own_tables(session, permits.TABLES if two_phase else slots.TABLES),
-        "target": lambda: _target(session, table, compare, ahead, late=not two_phase and not merged),
-    }
-    with session:
-        reachable = Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {where}")
-        return [reachable, *checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)]
+
+    def look(session: Session) -> Iterator[Finding]:
+        late = not two_phase and not merged
+        own = permits.TABLES if two_phase else slots.TABLES
+        all_checks: dict[str, checks.Check] = {
+            "version": lambda: _version(session),
+            "encryption": lambda: _encryption(session, url),
+            "durability": lambda: _durability(session),
+            "session": lambda: _session(session),
+            "prepared transactions": lambda: _prepared(session, writers),
+            "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
+            "connections": lambda: _connections(session, writers),
+            "own tables": lambda: checks.own_tables(session, own),
+            "target": lambda: _target(session, table, compare, ahead, late=late),
+        }
+        yield _reachable(name, session, url)
+        yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
+
+    return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
+
+
+def check_head(name: str, url: str) -> Sequence[Finding]:
+    """Whether a decision that this server acknowledges is there after a crash of it (R6). Arguments as of `check`."""
+
+    def look(session: Session) -> Iterator[Finding]:
+        yield _reachable(name, session, url)
+        yield from checks.run(name, {"durability": lambda: _durability(session), "session": lambda: _session(session)})
+
+    return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
+
+
+def _reachable(name: str, session: Session, url: str) -> Finding:
+    return Finding(f"{name}: reachable", True, f"PostgreSQL {_setting(session, 'server_version')} at {masked(url)}")
 
 
 def _setting(session: Session, name: str) -> str:
@@ -92,7 +103,7 @@ def _encryption(session: Session, url: str) -> Iterator[Finding]:
 
 
 def _durability(session: Session) -> Iterator[Finding]:
-    """A prepared transaction that a power cut takes away is a lost committable (R7)."""
+    """A prepared transaction that a power cut takes away is a lost committable (R7); a decision, a lost one (R6)."""
     for name in ("fsync", "full_page_writes"):
         value = _setting(session, name)
         yield Finding(name, value == "on", value, f"set {name} = on {_SETTINGS}")
@@ -100,7 +111,7 @@ def _durability(session: Session) -> Iterator[Finding]:
 
 def _session(session: Session) -> Iterator[Finding]:
     """A pooler that gives each statement another connection mixes transactions up."""
-    kept = _setting(session, "synchronous_commit") == "on" and _setting(session, "lock_timeout") == "3s"
+    kept = _setting(session, "synchronous_commit") in DURABLE and _setting(session, "lock_timeout") == "3s"
     same = len({session.execute("SELECT pg_backend_pid()")[0][0] for _ in range(5)}) == 1
     remedy = "a pooler does not keep sessions: give the server's own address, or a pool in session mode"
     followed = _setting(session, "track_activities")

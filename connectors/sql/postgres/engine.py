@@ -18,7 +18,8 @@ from sqlalchemy.exc import DBAPIError
 
 from connectors.sql.postgres.errors import ServerError, not_connected, rolled_back, server_error
 from connectors.sql.postgres.patience import PatientConnection
-from connectors.sql.postgres.serverside import WHO, ServerSide, engine_of
+from connectors.sql.postgres.serverside import DURABLY, WHO, ServerSide, engine_of
+from connectors.sql.statements import LET_GO_S
 
 _SETTINGS: Final = {
     "application_name": "eos",
@@ -29,11 +30,9 @@ _SETTINGS: Final = {
     "bytea_output": "hex",
     "extra_float_digits": "1",
     "standard_conforming_strings": "on",
-    "synchronous_commit": "on",  # what is prepared or committed has reached the disk (R5, R7)
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "statement_timeout": "0",
-    "idle_in_transaction_session_timeout": "600s",  # a stopped attempt keeps its locks no longer than this (H17)
 }
 
 
@@ -43,12 +42,13 @@ class Session:
     Statements are format strings of the driver, with `%s` for a value and `%%` for a percent sign.
     """
 
-    def __init__(self, url: str, *, lock_wait_s: int = 3) -> None:
+    def __init__(self, url: str, *, lock_wait_s: int = 3, let_go_s: int = LET_GO_S) -> None:
         """Connect, in autocommit; blocks for ten seconds at most. Raises ServerError.
 
         Args:
             url: a secret.
             lock_wait_s: how long a statement waits for a lock, before it fails and is tried again by whoever may (R5).
+            let_go_s: how long it may do nothing in a transaction.
         """
         self.ddl: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
         self.begin = "BEGIN"
@@ -65,10 +65,11 @@ class Session:
         assert isinstance(connection, PatientConnection)
         proxy.detach()  # the pool must not see it again
         self.driver: PatientConnection = connection
-        settings = {**_SETTINGS, "lock_timeout": f"{lock_wait_s}s"}
+        own = {"lock_timeout": f"{lock_wait_s}s", "idle_in_transaction_session_timeout": f"{let_go_s}s"}
+        settings = {**_SETTINGS, **own}
         try:
             calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
-            ((*_, backend, began),) = self.execute(f"SELECT {calls}, {WHO}", *chain(*settings.items()))
+            ((*_, backend, began),) = self.execute(f"SELECT {calls}, {DURABLY}, {WHO}", *chain(*settings.items()))
         except ServerError:
             self.close()
             raise

@@ -18,6 +18,15 @@ from connectors.sql.postgres.patience import Backend, PatientConnection
 WHO: Final = "pg_backend_pid(), pg_postmaster_start_time()"
 """What a connection selects for ServerSide: a pooler tells libpq another process id than the server's."""
 
+DURABLE: Final = ("on", "remote_apply")
+"""Values of synchronous_commit with which what is acknowledged has reached the disk."""
+
+DURABLY: Final = (
+    "set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
+    " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
+)
+"""What a connection selects to be durable, whatever its role is set to (R5 to R7)."""
+
 _LOOK: Final = """\
 SELECT pid, state, wait_event FROM (SELECT) one LEFT JOIN pg_stat_activity ON pid = %s
 WHERE pg_postmaster_start_time() = %s"""
@@ -79,14 +88,15 @@ def engine_of(url: str) -> Engine:
 
 
 def attend(engine: Engine, url: str) -> None:
-    """Have the connections of somebody's engine be patient; and hold no lock for more than a minute where their process
-    is stopped in a transaction."""
+    """Have the connections of somebody's engine be patient; commit to the disk; and hold no lock for more than a minute
+    where their process is stopped in a transaction."""
 
     def known(connection: PatientConnection, record: object) -> None:
         del record
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT {WHO}, set_config('idle_in_transaction_session_timeout', '60s', false)".encode())
-            ((backend, began, _),) = cursor.fetchall()
+            let_go = "set_config('idle_in_transaction_session_timeout', '60s', false)"
+            cursor.execute(f"SELECT {WHO}, {DURABLY}, {let_go}".encode())
+            ((backend, began, *_),) = cursor.fetchall()
         connection.commit()
         connection.aside = ServerSide(url, backend, began)
 

@@ -39,7 +39,7 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
 
     def direct_writer(self, transaction: TransactionId) -> PostgresDirectWriter:
         """See Sink."""
-        return PostgresDirectWriter(self.name, self.url, self.target, self.plans, transaction)
+        return PostgresDirectWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     @property
     def _where(self) -> str:
@@ -89,7 +89,7 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
         return Stored(plans)
 
     def _two_phase_writer(self, transaction: TransactionId) -> PostgresWriter:
-        return PostgresWriter(self.name, self.url, self.target, self.plans, transaction)
+        return PostgresWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     def _two_phase_committer(self, pipeline: str) -> Committer:
         return postgres_committer(self.name, self.url, pipeline)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.sql.postgres.engine import Session, quote
+from connectors.sql.postgres.partitions import TREE, check_leaves
 from twophase.errors import TargetError
 
 _KINDS: Final = {"r": "a table", "p": "a partitioned table"}
@@ -41,7 +42,7 @@ class UniqueIndex:
     name: str
     columns: tuple[str | None, ...]
     exact: bool  # values that are one key are equal in every digit and byte, and NULL is none
-    arbiter: bool = True  # ON CONFLICT finds it by its columns: it holds for every row, at once
+    arbiter: bool = True  # ON CONFLICT finds it by its columns: it holds for every row of the table, at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def read_target(session: Session, name: str) -> Target:
 def find_target(session: Session, name: str) -> Target | None:
     """Read the table `name`, which may begin with a schema. None: there is no such table.
 
-    Raises TargetError for a name of something else, ServerError.
+    Raises TargetError for a name of something else and for partitions that cannot be written to, ServerError.
     """
     for schema, table in _readings(name):
         rows = session.execute(
@@ -88,6 +89,8 @@ def find_target(session: Session, name: str) -> Target | None:
             if kind not in _KINDS:
                 message = f"{schema}.{table} is no table that rows can be copied into (relkind {kind})"
                 raise TargetError(message, remedy="write to a table")
+            if kind == "p":
+                check_leaves(session, oid, f"{schema}.{table}")
             return Target(str(schema), str(table), persistence, _columns(session, oid), _unique(session, oid))
     return None
 
@@ -132,17 +135,21 @@ def _column(
 
 
 def _unique(session: Session, oid: int) -> tuple[UniqueIndex, ...]:
+    """Those of the table, and those that a partition has to itself: rows of the table meet them, too (H15)."""
     rows = session.execute(
-        "SELECT c.relname, ARRAY(SELECT a.attname FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)"
+        f"{TREE} SELECT c.relname,"
+        " ARRAY(SELECT a.attname FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)"
         " LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number AND k.number > 0"
         " WHERE k.place <= i.indnkeyatts ORDER BY k.place),"
         # NULLS NOT DISTINCT came with PostgreSQL 15, and the column that tells of it.
         " i.indisunique AND NOT COALESCE((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false)"
         " AND NOT EXISTS (SELECT 1 FROM unnest(i.indcollation::oid[]) AS o(oid) JOIN pg_collation l ON l.oid = o.oid"
         " WHERE NOT l.collisdeterministic), i.indimmediate AND i.indisvalid AND i.indpred IS NULL"
-        " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
-        " WHERE i.indrelid = %s AND (i.indisunique OR i.indisexclusion) ORDER BY i.indisprimary DESC, c.relname",
-        oid,
+        " AND i.indrelid = %s FROM tree JOIN pg_index i ON i.indrelid = part JOIN pg_class c ON c.oid = i.indexrelid"
+        " WHERE (i.indisunique OR i.indisexclusion) AND (i.indrelid = %s"
+        " OR NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhrelid = i.indexrelid))"
+        " ORDER BY i.indrelid <> %s, i.indisprimary DESC, c.relname",
+        *(oid, oid, oid, oid),
     )
     return tuple(UniqueIndex(str(name), tuple(columns), exact, arbiter) for name, columns, exact, arbiter in rows)
 

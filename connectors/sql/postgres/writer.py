@@ -22,15 +22,22 @@ class _Rows(BulkWriter[Session]):
     """How rows come there."""
 
     def __init__(
-        self, name: str, url: str, target: str, plans: Sequence[ColumnPlan], transaction: TransactionId
+        self,
+        name: str,
+        url: str,
+        target: str,
+        plans: Sequence[ColumnPlan],
+        transaction: TransactionId,
+        let_go_s: int,
     ) -> None:
         super().__init__(f"sink {name} at {masked(url)}", transaction)
         self._url = url
+        self._let_go_s = let_go_s
         self._statement = copy_statement(target, plans)
         self._plans = plans
 
     def _connect(self) -> Session:
-        return Session(self._url)
+        return Session(self._url, let_go_s=self._let_go_s)
 
     def _encode(self, session: Session, batch: pa.RecordBatch, first_row: int) -> Iterator[Payload]:
         parts = list(copy_data(self._plans, batch, first_row))
