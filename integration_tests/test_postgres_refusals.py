@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -58,23 +60,40 @@ def test_a_server_that_refuses_for_the_moment_is_waited_for(text: str) -> None:
     assert isinstance(not_connected(refusal).connector_error("connecting"), SinkUnavailableError)
 
 
-BAD = [
-    ("TEXT", pa.array(["a", "b\0c"]), "row 2, column 'v': NUL"),
-    ("SMALLINT", pa.array([1, 2**15], pa.int64()), "row 2, column 'v': out of range: -32768 to 32767"),
-    ("VARCHAR(2)", pa.array(["ab", "abc"]), "row 2, column 'v': longer than 2 characters"),
+DAY = pa.date32()
+MOMENT = pa.timestamp("us", "UTC")
+YEAR_1 = -62_135_596_800_000_000  # microseconds
+BAD: list[tuple[str, pa.DataType, list[Any], str]] = [
+    ("TEXT", pa.string(), ["a", "b\0c"], "NUL"),
+    ("SMALLINT", pa.int64(), [1, 2**15], "out of range: -32768 to 32767"),
+    ("VARCHAR(2)", pa.string(), ["ab", "abc"], "longer than 2 characters"),
+    ("NUMERIC(5,2)", pa.decimal128(10, 2), [Decimal("-999.99"), 1000], "no number of 5 digits, 2 behind the point"),
+    ("NUMERIC(3)", pa.int64(), [-999, 1000], "no number of 3 digits, 0 behind the point"),
+    ("NUMERIC(80,75)", pa.decimal128(10, 2), [Decimal("99999.99"), 100_000], "no number of 76 digits, 71 behind"),
+    ("TIMESTAMPTZ", MOMENT, [YEAR_1, YEAR_1 - 1], "out of range: years 1 to 32767"),
+    ("TIMESTAMP(6)", pa.timestamp("us"), [253_402_300_800_000_000, -(2**62)], "out of range: years 1 to 32767"),
+    ("DATE", DAY, [YEAR_1 // 86_400_000_000, 2**27], "out of range: years 1 to 32767"),
+    ("mood", pa.string(), ["it's", "sad"], "none of it's, ok"),
+    ("UUID", pa.string(), ["{A0EEBC99-9c0b-4ef8-bb6d-6bb9bd380a11}", "a0eebc99"], "no UUID"),
 ]
 
 
-@pytest.mark.parametrize(("declared", "values", "said"), BAD, ids=[c[0] for c in BAD])
+@pytest.mark.parametrize(("declared", "arrow", "values", "said"), BAD, ids=[c[0] for c in BAD])
 def test_what_a_log_would_never_get_rid_of_is_refused_by_the_task(
-    postgres_database: str, tmp_path: Path, declared: str, values: pa.Array, said: str
+    postgres_database: str, tmp_path: Path, declared: str, arrow: pa.DataType, values: list[Any], said: str
 ) -> None:
     with Session(postgres_database) as session:
+        session.execute("CREATE TYPE mood AS ENUM ('it''s', 'ok')")
         session.execute(f"CREATE TABLE t (v {declared})")
-    sink = PostgresSink("s", postgres_database, "t", LogPlace(tmp_path / "log")).open(pa.schema([("v", values.type)]))
-    writer = sink.writer(TransactionId(Scope(new_incarnation(), 1, 0), sink_key("s"), 0, 1))
-    with pytest.raises(BadRowError, match=said):
-        writer.write(pa.record_batch([values], names=["v"]))
+    log = LogPlace(tmp_path / "log")
+    with committing(postgres_database, arrow, log) as (sink, scope, committer):
+        writer = sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+        with pytest.raises(BadRowError, match=f"row 2, column 'v': {said}"):
+            writer.write(pa.record_batch([pa.array(values, arrow)], names=["v"]))
+        writer.write(pa.record_batch([pa.array(values[:1], arrow)], names=["v"]))  # the last that the server takes
+        assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
+    with Session(postgres_database) as session:
+        assert session.execute("SELECT COUNT(*) FROM t") == [(1,)]
 
 
 REFUSED = [
@@ -85,9 +104,11 @@ REFUSED = [
 
 
 @contextmanager
-def committing(database: str, arrow: pa.DataType) -> Iterator[tuple[Sink, Scope, Committer]]:
+def committing(
+    database: str, arrow: pa.DataType, log: LogPlace | None = None
+) -> Iterator[tuple[Sink, Scope, Committer]]:
     """The table t with its column v as an opened sink, and a scope that may prepare there."""
-    sink = PostgresSink("s", database, "t").open(pa.schema([("v", arrow)]))
+    sink = PostgresSink("s", database, "t", log).open(pa.schema([("v", arrow)]))
     committer, incarnation = sink.committer("p"), new_incarnation()
     committer.inspect(incarnation, ())
     committer.claim(incarnation, 1)

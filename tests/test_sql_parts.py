@@ -77,6 +77,12 @@ def test_a_server_is_known_by_its_greeting(greeting: str, name: str, version: tu
     assert dialect.is_mariadb == name.startswith("MariaDB")
 
 
+def test_how_far_a_timestamp_goes() -> None:
+    """Of MySQL it is 32 bits with a sign, whatever its number."""
+    greetings = ("9.7.4", "11.4.2-MariaDB", "11.5.0-MariaDB")
+    assert [Dialect(each).latest_timestamp[:4] for each in greetings] == ["2038", "2038", "2106"]
+
+
 @pytest.mark.parametrize(
     ("numbers", "kind"),
     [

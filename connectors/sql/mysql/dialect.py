@@ -33,6 +33,12 @@ class Dialect:
         return f"{'MariaDB' if self.is_mariadb else 'MySQL'} {'.'.join(str(part) for part in self.version)}"
 
     @property
+    def latest_timestamp(self) -> str:
+        """The last moment of a TIMESTAMP, in UTC: MariaDB counts its seconds without a sign since 11.5."""
+        longer = self.is_mariadb and self.version >= (11, 5)
+        return "2106-02-07 06:28:15.999999" if longer else "2038-01-19 03:14:07.999999"
+
+    @property
     def for_share(self) -> str:
         """The end of a SELECT that takes shared locks."""
         return "LOCK IN SHARE MODE" if self.is_mariadb else "FOR SHARE"

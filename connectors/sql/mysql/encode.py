@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from connectors.bad_values import checked
@@ -23,16 +24,18 @@ def texts(plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
     Raises:
         BadRowError: a value does not fit; names the column and the row.
     """
-    return checked(lambda part: _text(plan, part), plan.name, values, first_row)
+    return checked(lambda part: _unaltered(plan, _text(plan, part)), plan.name, values, first_row)
 
 
 def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
     match plan.form:
         case Form.TEXT:
             return values.cast(pa.string())
-        case Form.PLAIN | Form.BITS:
+        case Form.PLAIN:
             whole = values.cast(pa.int8()) if types.is_boolean(values.type) else values
             return whole.cast(pa.string())
+        case Form.BITS:
+            return values.cast(pa.uint64()).cast(pa.string())  # of a number below zero the server takes the bits
         case Form.INTEGER:
             return values.cast(pa.uint64() if plan.unsigned else pa.int64()).cast(pa.string())
         case Form.FLOAT:
@@ -55,3 +58,27 @@ def _moment(values: pa.Array, fraction: int) -> pa.Array:
     """Without a zone; an Arrow timestamp with a zone holds UTC, and so does our session."""
     plain = values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp("us"))
     return whole_fraction(plain, fraction)
+
+
+def _unaltered(plan: ColumnPlan, texts: pa.Array) -> pa.Array:
+    """The texts. Raises ArrowInvalid for what the server would alter without a warning."""
+    if plan.fills_null and texts.null_count:
+        raise pa.ArrowInvalid("NULL, for which the server would put a value of its own")
+    match plan.type:
+        case "enum":
+            _only_members(texts, plan.members)
+        case "set":
+            filled = texts.filter(pc.not_equal(texts, ""))
+            _only_members(pc.split_pattern(filled, ",").flatten(), plan.members)
+        case "char" if pc.any(pc.ends_with(texts, " ")).as_py():
+            raise pa.ArrowInvalid("ends in a space, which a CHAR does not keep: VARCHAR does")
+        case "binary" if pc.any(pc.not_equal(pc.binary_length(texts), 2 * (plan.range.length or 0))).as_py():
+            raise pa.ArrowInvalid(f"not {plan.range.length} bytes, to which a BINARY is filled up: VARBINARY is not")
+    return texts
+
+
+def _only_members(texts: pa.Array, members: tuple[str, ...]) -> None:
+    """Others the server takes for numbers of members, or for those that its collation calls equal."""
+    known = pc.is_in(texts, value_set=pa.array(members, pa.string()))
+    if pc.any(pc.and_(texts.is_valid(), pc.invert(known))).as_py():
+        raise pa.ArrowInvalid("no member of the column's, letter by letter")

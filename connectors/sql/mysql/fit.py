@@ -1,14 +1,14 @@
 """Which Arrow types a column takes, and how their values are written as text.
 
 One rule: refused at the start is what the server would alter in silence (a double in a FLOAT, text in
-a DATETIME); what the server reports (out of range, too long) is accepted here and judged row by row there.
+a DATETIME), or, where only some values are altered (no member of an ENUM), in the task (encode.py); what the server
+reports (out of range, too long) is accepted here and judged row by row there, and before a log in the task (ranges.py).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Final
@@ -20,11 +20,10 @@ from connectors.formats.json_text import supported
 from connectors.sql.fitting import Fit, RowColumn, fit
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.mysql.engine import quote
+from connectors.sql.mysql.ranges import Range
 from connectors.sql.mysql.target import Target, TargetColumn
 from connectors.sql.mysql.types import TYPES
 
-_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-_LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
 _EXACT_IN_FLOAT: Final = frozenset({"int8", "uint8", "int16", "uint16"})
 
 
@@ -52,8 +51,10 @@ class ColumnPlan:
     form: Form
     unsigned: bool = False
     fraction: int = 6  # digits of a second's fraction that the column holds
-    bits: int | None = None  # of an integer
-    length: int | None = None  # of a text in characters, else in bytes
+    type: str = ""  # of the column: `enum`
+    members: tuple[str, ...] = ()  # of ENUM and SET
+    fills_null: bool = False  # the server, with a number or a moment of its own
+    range: Range = field(default=Range())
 
 
 def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
@@ -68,14 +69,26 @@ def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | 
     choose = _BY_TYPE.get(column.type)
     if choose is None:
         return f"column {column.name!r} is of type {column.declared}, which is not supported"
+    if column.type in ("float", "double") and "(" in column.declared:
+        problem = f"column {column.name!r} is of type {column.declared}, which rounds in silence"
+        return problem + _or_change(target, row, column)
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
         problem = (
             f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
         )
         return problem + _or_change(target, row, column)
-    bits, length = _BITS.get(column.type), _LENGTH.fullmatch(column.declared)
-    return ColumnPlan(row.name, column.name, form, column.unsigned, column.fraction, bits, length and int(length[1]))
+    return ColumnPlan(
+        name=row.name,
+        column=column.name,
+        form=form,
+        unsigned=column.unsigned,
+        fraction=column.fraction,
+        type=column.type,
+        members=column.members,
+        fills_null=column.automatic or (column.type == "timestamp" and not column.nullable),
+        range=Range.of(column, kind),
+    )
 
 
 def _or_change(target: Target, row: RowColumn, column: TargetColumn) -> str:

@@ -8,7 +8,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from connectors.sql.limits import check_integers, check_length, integer_range
 from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.fit import ColumnPlan, Form
 
@@ -30,10 +29,7 @@ class Stored:
         """See Form."""
         columns = [texts(plan, batch.column(plan.name), first_row) for plan in self.plans]
         for plan, column in zip(self.plans, columns, strict=True):
-            if plan.length is not None:
-                check_length(plan.name, column, plan.length, first_row, in_hex=plan.form is Form.BYTES)
-            if plan.bits is not None:
-                check_integers(plan.name, column, *integer_range(plan.bits, unsigned=plan.unsigned), first_row)
+            plan.range.check(plan.name, column, first_row, in_hex=plan.form is Form.BYTES)
         return pa.record_batch(columns, schema=self.schema)
 
     def only(self, names: Sequence[str]) -> Stored:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,8 @@ from connectors.sql.mysql.errors import ServerError
 from twophase.errors import TargetError
 
 _NO_DATABASE: Final = "the sink's url names no database"
+_MEMBER: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPES: Final = {"''": "'", "\\\\": "\\", "\\n": "\n", "\\r": "\r", "\\0": "\0"}
 _LAST_CHARACTER: Final = "\uffff"  # of a name, on both servers; a question about a longer one is an error
 
 
@@ -29,6 +32,8 @@ class TargetColumn:
     precision: int = 0  # decimal digits, or bits
     scale: int = 0
     fraction: int = 0  # digits of a second's fraction
+    members: tuple[str, ...] = ()  # of ENUM and SET
+    latest: str = ""  # moment of a TIMESTAMP, in UTC
 
     @property
     def required(self) -> bool:
@@ -128,9 +133,17 @@ def _columns(session: Session, schema: str, table: str) -> tuple[TargetColumn, .
             precision=int(precision),
             scale=int(scale),
             fraction=int(fraction),
+            members=_members(str(declared)) if str(kind).lower() in ("enum", "set") else (),
+            latest=session.dialect.latest_timestamp,
         )
         for column, kind, declared, nullable, default, extra, expression, precision, scale, fraction, collation in rows
     )
+
+
+def _members(declared: str) -> tuple[str, ...]:
+    """Of `enum('a','b''c')`."""
+    found = _MEMBER.findall(declared)
+    return tuple(re.sub(r"''|\\.", lambda each: _ESCAPES.get(each[0], each[0]), member) for member in found)
 
 
 def _is_automatic(extra: object) -> bool:

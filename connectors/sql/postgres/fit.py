@@ -1,7 +1,8 @@
 """Which Arrow types a column takes, and how their values are written as text.
 
 One rule: refused at the start is what the server would alter in silence (a double in a REAL, more digits than a NUMERIC
-keeps); what the server reports (out of range, no UUID) is accepted here and judged row by row there.
+keeps); what the server reports (out of range, no UUID) is accepted here and judged row by row there, and before a log
+in the task (stored.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pyarrow import types
 from connectors.formats.json_text import supported
 from connectors.sql.fitting import Fit, RowColumn, fit
 from connectors.sql.kinds import is_bytes, is_nested, is_text
+from connectors.sql.limits import MOST_DIGITS, decimals_fit
 from connectors.sql.postgres.engine import quote
 from connectors.sql.postgres.target import Target, TargetColumn
 from connectors.sql.postgres.types import TYPES
@@ -49,6 +51,9 @@ class ColumnPlan:
     length: int | None = None  # characters
     fraction: int = 6  # digits of a second's fraction
     bits: int | None = None  # of an integer
+    digits: tuple[int, int] | None = None  # of a numeric, precision and scale; None: those of the rows fit
+    dated: bool = False  # has a year
+    members: tuple[str, ...] = ()  # of an enum
 
 
 def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
@@ -69,7 +74,27 @@ def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | 
             f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
         )
         return problem + _or_change(target, row, column)
-    return ColumnPlan(row.name, column.name, form, column.length, column.fraction, _BITS.get(column.type))
+    return ColumnPlan(
+        name=row.name,
+        column=column.name,
+        form=form,
+        length=column.length,
+        fraction=column.fraction,
+        bits=_BITS.get(column.type),
+        digits=_digits(kind, column),
+        dated=column.type in ("date", "timestamp", "timestamptz"),
+        members=column.members,
+    )
+
+
+def _digits(kind: pa.DataType, column: TargetColumn) -> tuple[int, int] | None:
+    """In as many as Arrow counts: before the point, where alone a value can still have too many, they are the same."""
+    if column.precision is None or decimals_fit(kind, column.precision, column.scale):
+        return None
+    whole = column.precision - column.scale
+    if column.precision <= MOST_DIGITS:
+        return column.precision, column.scale
+    return (MOST_DIGITS, MOST_DIGITS - whole) if whole < MOST_DIGITS else None
 
 
 def _or_change(target: Target, row: RowColumn, column: TargetColumn) -> str:

@@ -8,7 +8,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from connectors.sql.limits import check_integers, integer_range
+from connectors.sql.limits import (
+    check_decimals,
+    check_integers,
+    check_members,
+    check_pattern,
+    check_years,
+    integer_range,
+)
 from connectors.sql.postgres.encode import texts
 from connectors.sql.postgres.fit import ColumnPlan, Form
 
@@ -30,8 +37,7 @@ class Stored:
         """See Form."""
         columns = [texts(plan, batch.column(plan.name), first_row) for plan in self.plans]
         for plan, column in zip(self.plans, columns, strict=True):
-            if plan.bits is not None:
-                check_integers(plan.name, column, *integer_range(plan.bits), first_row)
+            _check(plan, column, first_row)
         return pa.record_batch(columns, schema=self.schema)
 
     def only(self, names: Sequence[str]) -> Stored:
@@ -42,6 +48,20 @@ class Stored:
         """See KeyedForm."""
         columns = {plan.name: plan.column for plan in self.plans}
         return tuple(columns[name] for name in names)
+
+
+def _check(plan: ColumnPlan, texts: pa.Array, first_row: int) -> None:
+    """What the server would say of a value. Raises BadRowError."""
+    if plan.bits is not None:
+        check_integers(plan.name, texts, *integer_range(plan.bits), first_row)
+    if plan.digits is not None:
+        check_decimals(plan.name, texts, *plan.digits, first_row)
+    if plan.dated:
+        check_years(plan.name, texts, first_row)
+    if plan.members:
+        check_members(plan.name, texts, plan.members, first_row)
+    if plan.form is Form.UUID:
+        check_pattern(plan.name, texts, "^[0-9a-f]{32}$", first_row, "no UUID")
 
 
 def plans_of(schema: pa.Schema) -> tuple[ColumnPlan, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from connectors.sql.postgres.engine import Session, quote
@@ -28,6 +28,7 @@ class TargetColumn:
     precision: int | None = None  # decimal digits of numeric; None: any
     scale: int = 0
     fraction: int = 6  # digits of a second's fraction
+    members: tuple[str, ...] = ()  # of an enum
 
     @property
     def required(self) -> bool:
@@ -107,14 +108,15 @@ def _columns(session: Session, oid: int) -> tuple[TargetColumn, ...]:
         " format_type(a.atttypid, a.atttypmod), NOT (a.attnotnull OR t.typnotnull), a.atthasdef OR a.attidentity <> ''"
         " OR t.typdefault IS NOT NULL, a.attgenerated <> '' OR a.attidentity = 'a',"
         " a.attidentity <> '' OR COALESCE(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%%', false),"
-        " CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END"
+        " CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,"
+        " ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = b.oid ORDER BY e.enumsortorder)"
         " FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid"
         " JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END"
         " LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
         " WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
         oid,
     )
-    return tuple(_column(*row) for row in rows)
+    return tuple(replace(_column(*row), members=tuple(members)) for *row, members in rows)
 
 
 def _column(
