@@ -21,6 +21,7 @@ from connectors.sql.mysql import writer as writer_module
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.sink import MySqlSink
+from connectors.testing.rows import as_spark_has
 from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
@@ -273,6 +274,7 @@ LATE: list[tuple[str, pa.DataType, list[Any], str]] = [
     ("TINYINT UNSIGNED", pa.decimal128(20, 0), [1, 300], "out of range: 0 to 255"),
     ("BIGINT UNSIGNED", pa.decimal128(20, 0), [2**63, -1], "Integer value out of bounds"),
     ("VARCHAR(2)", pa.string(), ["ab", "abc"], "longer than 2 characters"),
+    ("VARCHAR(9)", pa.string(), [b"a", b"a\xff"], "not UTF-8"),
     ("DECIMAL(5,2)", MONEY, [Decimal("999.990"), 1000], "no number of 5 digits, 2 behind the point"),
     ("DECIMAL(6,2)", MONEY, [Decimal("1000.010"), Decimal("1000.005")], "no number of 6 digits, 2 behind the point"),
     ("DECIMAL(5,2)", pa.int64(), [-999, 1000], "no number of 5 digits"),
@@ -318,8 +320,8 @@ def test_what_a_log_would_find_too_late_is_refused_by_the_task(
     writer, committer = logged(database, tmp_path, arrow)
     with closing(committer):
         with pytest.raises(BadRowError, match=f"row 2, column 'v': {said}"):
-            writer.write(pa.record_batch([pa.array(values, arrow)], names=["v"]))
-        writer.write(pa.record_batch([pa.array(values[:1], arrow)], names=["v"]))  # the last that the server takes
+            writer.write(pa.record_batch([as_spark_has(values, arrow)], names=["v"]))
+        writer.write(pa.record_batch([as_spark_has(values[:1], arrow)], names=["v"]))  # the last that the server takes
         assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
     with Session(database) as session:
         assert session.execute("SELECT COUNT(*) FROM t") == [(1,)]

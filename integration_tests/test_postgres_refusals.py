@@ -21,6 +21,7 @@ from connectors.sql.postgres.errors import ServerError, not_connected
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.statements import in_transaction
 from connectors.testing.life import new_incarnation
+from connectors.testing.rows import as_spark_has
 from integration_tests.services.postgres_native import Postgres
 from spark_jobs.sifting import Sieve, decoded
 from twophase.errors import BadRowError, SinkUnavailableError, TargetError
@@ -65,6 +66,7 @@ MOMENT = pa.timestamp("us", "UTC")
 YEAR_1 = -62_135_596_800_000_000  # microseconds
 BAD: list[tuple[str, pa.DataType, list[Any], str]] = [
     ("TEXT", pa.string(), ["a", "b\0c"], "NUL"),
+    ("TEXT", pa.string(), [b"a", b"a\xff"], "not UTF-8"),
     ("SMALLINT", pa.int64(), [1, 2**15], "out of range: -32768 to 32767"),
     ("VARCHAR(2)", pa.string(), ["ab", "abc"], "longer than 2 characters"),
     ("NUMERIC(5,2)", pa.decimal128(10, 2), [Decimal("-999.99"), 1000], "no number of 5 digits, 2 behind the point"),
@@ -89,8 +91,8 @@ def test_what_a_log_would_never_get_rid_of_is_refused_by_the_task(
     with committing(postgres_database, arrow, log) as (sink, scope, committer):
         writer = sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
         with pytest.raises(BadRowError, match=f"row 2, column 'v': {said}"):
-            writer.write(pa.record_batch([pa.array(values, arrow)], names=["v"]))
-        writer.write(pa.record_batch([pa.array(values[:1], arrow)], names=["v"]))  # the last that the server takes
+            writer.write(pa.record_batch([as_spark_has(values, arrow)], names=["v"]))
+        writer.write(pa.record_batch([as_spark_has(values[:1], arrow)], names=["v"]))  # the last that the server takes
         assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
     with Session(postgres_database) as session:
         assert session.execute("SELECT COUNT(*) FROM t") == [(1,)]

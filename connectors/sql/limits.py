@@ -15,6 +15,16 @@ MOST_DIGITS: Final = 76
 """Of a decimal in Arrow."""
 
 
+def check_utf8(name: str, texts: pa.Array, first_row: int) -> None:
+    """Raise BadRowError for the first text that is not UTF-8: of Spark's `CAST(value AS STRING)` it can be anything."""
+
+    def validated(part: pa.Array) -> pa.Array:
+        part.validate(full=True)
+        return part
+
+    _read(name, texts, validated, first_row, "not UTF-8")
+
+
 def check_length(name: str, texts: pa.Array, length: int, first_row: int, *, in_hex: bool = False) -> None:
     """Raise BadRowError for the first text of more characters, or of more bytes in hex.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -68,3 +69,10 @@ def numbered(start: int, stop: int) -> pa.RecordBatch:
     zeros = pa.repeat(pa.scalar(0, pa.int32()), len(numbers))
     gone = pa.repeat(pa.scalar(False), len(numbers))
     return pa.record_batch([numbers, numbers.cast(pa.string()), zeros, numbers, gone], schema=SCHEMA)
+
+
+def as_spark_has(values: Sequence[object], kind: pa.DataType) -> pa.Array:
+    """A column of these; bytes for text are taken as they are, as Spark does, whether they are UTF-8 or not."""
+    if kind == pa.string() and isinstance(values[0], bytes):
+        return pa.array(values, pa.binary()).view(kind)
+    return pa.array(values, kind)

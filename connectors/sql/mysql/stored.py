@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors.sql.limits import check_utf8
 from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.fit import ColumnPlan, Form
 
@@ -29,6 +30,8 @@ class Stored:
         """See Form."""
         columns = [texts(plan, batch.column(plan.name), first_row) for plan in self.plans]
         for plan, column in zip(self.plans, columns, strict=True):
+            if plan.form is Form.TEXT:
+                check_utf8(plan.name, column, first_row)
             plan.range.check(plan.name, column, first_row, in_hex=plan.form is Form.BYTES)
         return pa.record_batch(columns, schema=self.schema)
 

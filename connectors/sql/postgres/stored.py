@@ -13,6 +13,7 @@ from connectors.sql.limits import (
     check_integers,
     check_members,
     check_pattern,
+    check_utf8,
     check_years,
     integer_range,
 )
@@ -52,6 +53,8 @@ class Stored:
 
 def _check(plan: ColumnPlan, texts: pa.Array, first_row: int) -> None:
     """What the server would say of a value. Raises BadRowError."""
+    if plan.form is Form.TEXT:
+        check_utf8(plan.name, texts, first_row)
     if plan.bits is not None:
         check_integers(plan.name, texts, *integer_range(plan.bits), first_row)
     if plan.digits is not None:
