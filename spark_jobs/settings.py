@@ -10,6 +10,7 @@ from connectors.spec import Spec
 REQUIRED: Final = {
     "spark.speculation": "false",  # R5
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.legacy.observeMetricsAggregateAllAttempts": "false",  # dead letters are counted anew in each try
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",  # H22: a losing attempt cannot overwrite state
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
