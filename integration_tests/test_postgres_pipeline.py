@@ -75,7 +75,7 @@ def test_doctor_and_a_row_that_the_table_refuses(pipeline: PostgresPipeline, tmp
     pipeline.assert_exact(at_least=CHECKPOINT_RECORDS)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_h15_a_key_of_a_partition_alone_that_repeats_is_a_bad_row_not_a_lock_wait(pipeline: PostgresPipeline) -> None:
     """The index is no index of the table, and its two rows come to two tasks."""
     pipeline.shown.execute(
