@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import sqlite3
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from connectors.dead_letter_names import COLUMNS
+from connectors.formats import format_of
+from connectors.kafka import KafkaSource
 from connectors.kafka.letters import Replay, read_letters
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.letters import Letter
+from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.drain import Record, drain
@@ -26,6 +31,7 @@ from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.services import Services
+from twophase.values import OffsetRange
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -417,6 +423,54 @@ def _as_row(record: Record) -> tuple[Any, ...]:
     """Of a letter in a topic: offset, value, error, whether it lacks a time, and the header."""
     told = {name: (value or b"").decode() for name, value in record.headers.items()}
     return int(told["eos.offset"]), record.value, told["eos.error"], "eos.timestamp" not in told, "h" not in told
+
+
+@pytest.mark.timeout(120)
+def test_a_record_of_a_topic_that_was_made_again_is_sent(
+    services: Services, topic: TopicFactory, tmp_path: Path, eos: CommandLine
+) -> None:
+    """It has the place of one that was sent; what a reset reads once more is the same record still."""
+    name, again = topic(), topic()
+    source = {"name": "s", "connector": "kafka", "bootstrap_servers": services.kafka_bootstrap, "topics": [name]}
+    table = {"connector": "sqlite", "path": str(tmp_path / "bad.db"), "table": "bad", "commit": "write-ahead-log"}
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        json.dumps(
+            {
+                "pipeline": name,
+                "checkpoint": {"location": str(tmp_path / "state")},
+                "sources": [{**source, "format": {"type": "json", "schema": "id BIGINT"}}],
+                "sinks": [{**table, "name": "out", "from": "s", "table": "t"}],
+                "dead_letter": table,
+            }
+        )
+    )
+
+    def replayed() -> Any:
+        ended = eos.run(["dead-letters", "replay", str(spec), "--all", "--to", again, "--json"], {})
+        assert ended.code == 0, ended.output
+        return json.loads(ended.output)["sent"]
+
+    with closing(sqlite3.connect(tmp_path / "bad.db", isolation_level=None)) as database:
+        database.execute("CREATE TABLE bad (" + ", ".join(f'"{each}"' for each in COLUMNS) + ")")
+        for life, value in enumerate([b"first", b"second"]):
+            producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+            producer.produce(name, value, partition=0)
+            assert producer.flush(60) == 0
+            reader = KafkaSource(
+                "s", services.kafka_bootstrap, (name,), format_of("json", "id BIGINT"), connect_timeout_s=20.0 + life
+            )  # a client of its own, which knows nothing of the first topic
+            (found,) = (
+                row for batch in reader.bad_records(OffsetRange(f"{name}/0", 0, 1)) for row in batch.to_pylist()
+            )
+            letter = {**found, "timestamp": found["timestamp"].isoformat(), "checkpoint_id": life}
+            for sent in ([f"{name}/0/0"], []):
+                database.execute(f"INSERT INTO bad VALUES ({', '.join(f':{each}' for each in COLUMNS)})", letter)
+                assert replayed() == sent
+            if life == 0:
+                topics.delete(services.kafka_bootstrap, [name])
+                topics.create(services.kafka_bootstrap, name, 1, {})
+    assert [each.value for each in drain(services.kafka_bootstrap, again)] == [b"first", b"second"]
 
 
 @pytest.mark.timeout(120)

@@ -192,6 +192,18 @@ def test_a_time_that_no_sink_takes_is_told_in_the_error(ms: int, year: int | Non
     assert [each["error"] for each in found] == ["not JSON", f"not JSON{more}"]
 
 
+def test_a_record_is_known_by_what_it_is_however_its_letter_is_kept() -> None:
+    """A topic that was made again has other records at the same places; a table says the time without a zone."""
+    letter = Letter("s", None, "t", 0, 17, "2023-11-14T22:13:20.123000Z", b"k", b"{", [], "bad", 3)
+    same = ("2023-11-14T22:13:20.123000", "2023-11-14 22:13:20.123", "2023-11-15T00:13:20.123+02:00")
+    assert {replace(letter, timestamp=each, checkpoint_id=9).record for each in same} == {letter.record}
+    others = [replace(letter, timestamp=each) for each in ("2023-11-14T22:13:20.124Z", None, "no time")]
+    others += [replace(letter, key=each) for each in (None, b"", b"k{")]
+    others += [replace(letter, value=each) for each in (None, b"", b"[")]
+    assert len({each.record for each in [letter, *others]}) == 10
+    assert {each.place for each in others} == {letter.place}
+
+
 def test_a_message_has_the_records_headers_and_its_own(tmp_path: Path) -> None:
     layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
     assert isinstance(layout, Layout)
@@ -431,7 +443,7 @@ def test_a_header_of_the_record_is_not_taken_for_ours(tmp_path: Path, name: str)
     written = messages.convert(_dated(record, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
     columns = {"value": written["value"], "_key": written["key"], "_headers": written["headers"]}
     (letter,) = in_topic(pa.RecordBatch.from_pydict(columns))
-    assert (letter.headers, letter.sink, letter.record) == ([(name, b"9")], None, ("orders", "t/3/7"))
+    assert (letter.headers, letter.sink, letter.source, letter.place) == ([(name, b"9")], None, "orders", "t/3/7")
 
 
 def test_a_letter_in_a_topic_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ class Replay:
     """Sends records to a topic of the cluster that they came from. Picklable; opens nothing by itself.
 
     Each is sent once, for readers of committed records: with it, in the same Kafka transaction, goes a marker of its
-    place and of the topic, so that whatever becomes of a call, the next one knows. Of two calls at once the later one
-    ends the earlier one's transaction.
+    place, of what it is and of the topic, so that whatever becomes of a call, the next one knows. Of two calls at once
+    the later one ends the earlier one's transaction.
     """
 
     pipeline: str
@@ -104,7 +104,7 @@ class Replay:
             raise SinkUnavailableError(message, remedy="wait until it has ended, then call it again") from None
 
     def _key(self, letter: Letter) -> str:
-        return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{self.topic}"
+        return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{letter.digest}.{self.topic}"
 
     def _send(self, producer: TransactionalProducer, letters: Sequence[Letter]) -> None:
         def hand_over(handle: Producer) -> None:
