@@ -73,26 +73,29 @@ class Source(Protocol):
 
     @property
     def puts_aside(self) -> bool:
-        """Whether records that do not decode are to become dead letters: `read` leaves them out and counts them."""
+        """Whether bad records are to become dead letters: `read` leaves them out and counts them.
+
+        Bad is what does not decode, or has metadata that a column of `schema` cannot hold.
+        """
 
     def read(self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = ...) -> Iterator[pa.RecordBatch]:
         """The records of ranges of different splits, of each in offset order, in batches of bounded size and one split.
         Called in a task, again on a retry.
 
-        `put_aside`: is told how many records of a batch do not decode, before the batch after it.
+        `put_aside`: is told how many records of a batch are bad, before the batch after it.
 
         Yields exactly the records that exist in `[start, end)`: gaps and transaction markers are not errors, a range
         whose start the service no longer has is (OffsetOutOfRangeError). Ends only when all ranges are exhausted.
         """
 
     def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-        """Those records of the range that do not decode, as rows of `dead_letters.RECORD`: the ones that `read` leaves
-        out, of the same range. Called in a task of the checkpoint that `read` them, only where there are any.
+        """The bad records of the range, as rows of `dead_letters.RECORD`: the ones that `read` of the same source,
+        with the same columns, leaves out. Called in a task of the checkpoint that `read` them, where there are any.
         """
 
     def records(self, split: str, offsets: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Those of these records that the service still has, as rows of `dead_letters.RECORD`, each once, whether they
-        decode or not; their `error` is empty, or says what of one could not be read. `offsets` are in order.
+        are bad or not; their `error` is empty, or says what of one could not be read. `offsets` are in order.
 
         Called in a task of the checkpoint that `read` them. Raises SourceError if the service does not answer.
         """

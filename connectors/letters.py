@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from connectors.dead_letter_names import COLUMNS
@@ -44,6 +45,25 @@ class Letter:
         return f"{self.topic}/{self.partition}/{self.offset}"
 
     @property
-    def record(self) -> tuple[str, str] | None:
-        """Source and place of the record whose bytes these are; None for a row of which no more is known."""
-        return None if self.source is None or self.place is None else (self.source, self.place)
+    def digest(self) -> str:
+        """Of key, value and time: where a topic was made again, another record has the place of an earlier one."""
+        found = hashlib.sha256()
+        for part in (self.key, self.value, _in_utc(self.timestamp)):
+            found.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+        return found.hexdigest()[:16]
+
+    @property
+    def record(self) -> tuple[str, str, str] | None:
+        """Source, place and digest of the record whose bytes these are; None for a row of which no more is known."""
+        return None if self.source is None or self.place is None else (self.source, self.place, self.digest)
+
+
+def _in_utc(timestamp: str | None) -> bytes | None:
+    """The same for one moment however it is kept: a topic's letters name the zone, and most tables do not."""
+    if timestamp is None:
+        return None
+    try:
+        at = datetime.fromisoformat(timestamp)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).isoformat().encode()
+    except (ValueError, OverflowError):
+        return timestamp.encode()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import sqlite3
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from connectors.kafka.letters import Replay
+from connectors.dead_letter_names import COLUMNS
+from connectors.formats import format_of
+from connectors.kafka import KafkaSource
+from connectors.kafka.letters import Replay, read_letters
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
@@ -22,10 +26,12 @@ from connectors.letters import Letter
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
-from integration_tests.harness.drain import drain
+from integration_tests.harness.drain import Record, drain
+from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.services import Services
+from twophase.values import OffsetRange
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -390,6 +396,126 @@ def test_a_pipeline_that_keeps_state_takes_a_dead_letter_later(
     pipeline.workload.produce(20)
     pipeline.catch_up()
     pipeline.assert_exact(at_least=40)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["table", "topic"])
+def test_records_of_odd_metadata(pipeline: Pipeline, services: Services, topic: TopicFactory, kind: str) -> None:
+    """A time in nanoseconds, one in microseconds, and a header's name that is not UTF-8, where a step reads both."""
+    name, target = topic(message_timestamp_after_max_ms=str(2**63 - 1)), topic()
+    pipeline.source["topics"] = [name]
+    pipeline.spec["transforms"][0]["sql"] += " WHERE _timestamp > '1999-12-31' AND size(_headers) > 0"
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    values = [b'{"id": %d, "word": "w", "payload": "p"}' % number for number in range(5)]
+    for number, time_ms in enumerate([1_700_000_000_123, 1_700_000_000_123_456_789, 1_700_000_000_123_456]):
+        producer.produce(name, values[number], timestamp=time_ms, headers=[("h", b"1")])
+    assert producer.flush(60) == 0
+    produce_with_client_library(services.kafka_bootstrap, name, b"\xff", values[3])
+    produce_with_client_library(services.kafka_bootstrap, name, b"h", values[4])
+    if kind == "table":
+        where = f"topic {name}, partition 0, offset 1: its timestamp, 1700000000123456789 ms"
+        pipeline.start().fail(where, "let no step use _timestamp")
+        sink = {"connector": "mysql", "url": "${env:SINK_URL}", "table": "letters", "create": "if-missing"}
+        pipeline.spec["dead_letter"] = {**sink, "commit": "two-phase"}
+    else:
+        _to_topic(services, pipeline, target)
+    pipeline.catch_up()
+    assert pipeline.table.rows() == Counter([(0, "w", "p"), (4, "w", "p")])
+    if kind == "table":
+        letters = SinkTable(pipeline.table.url, "letters")
+        statement = "SELECT `offset`, value, error, timestamp IS NULL, headers IS NULL FROM letters ORDER BY `offset`"
+        found = letters.execute(statement)
+    else:
+        found = [_as_row(each) for each in drain(services.kafka_bootstrap, target)]
+    assert [row[:2] for row in found] == [(number, values[number]) for number in (1, 2, 3)]
+    assert [(bool(row[3]), bool(row[4])) for row in found] == [(True, False), (True, False), (False, True)]
+    assert ["its timestamp, 1700000000123456" in row[2] for row in found] == [True, True, False]
+    assert "its headers cannot be read" in found[2][2]
+    assert pipeline.prepared() == []
+    if kind == "topic":
+        _read_without_them(pipeline, services, name, target)
+
+
+def _read_without_them(pipeline: Pipeline, services: Services, name: str, target: str) -> None:
+    """Where no step uses them any more only what does not decode is bad, also when it is read again."""
+    pipeline.spec["transforms"][0]["sql"] = "SELECT id, word, payload FROM incoming"
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    for value in (b'{"id": 5, "word": "w", "payload": "p"}', b"{"):
+        producer.produce(name, value, timestamp=1_700_000_000_123_456_789)
+    assert producer.flush(60) == 0
+    pipeline.catch_up()
+    assert pipeline.table.rows() == Counter([(number, "w", "p") for number in (0, 4, 5)])
+    offset, value, error, is_timeless, _ = _as_row(drain(services.kafka_bootstrap, target)[-1])
+    assert (offset, value, is_timeless) == (6, b"{", True)
+    assert "not valid JSON" in error
+    assert "its timestamp, 1700000000123456789 ms" in error
+
+
+def _as_row(record: Record) -> tuple[Any, ...]:
+    """Of a letter in a topic: offset, value, error, whether it lacks a time, and the header."""
+    told = {name: (value or b"").decode() for name, value in record.headers.items()}
+    return int(told["eos.offset"]), record.value, told["eos.error"], "eos.timestamp" not in told, "h" not in told
+
+
+@pytest.mark.timeout(120)
+def test_a_record_of_a_topic_that_was_made_again_is_sent(
+    services: Services, topic: TopicFactory, tmp_path: Path, eos: CommandLine
+) -> None:
+    """It has the place of one that was sent; what a reset reads once more is the same record still."""
+    name, again = topic(), topic()
+    source = {"name": "s", "connector": "kafka", "bootstrap_servers": services.kafka_bootstrap, "topics": [name]}
+    table = {"connector": "sqlite", "path": str(tmp_path / "bad.db"), "table": "bad", "commit": "write-ahead-log"}
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        json.dumps(
+            {
+                "pipeline": name,
+                "checkpoint": {"location": str(tmp_path / "state")},
+                "sources": [{**source, "format": {"type": "json", "schema": "id BIGINT"}}],
+                "sinks": [{**table, "name": "out", "from": "s", "table": "t"}],
+                "dead_letter": table,
+            }
+        )
+    )
+
+    def replayed() -> Any:
+        ended = eos.run(["dead-letters", "replay", str(spec), "--all", "--to", again, "--json"], {})
+        assert ended.code == 0, ended.output
+        return json.loads(ended.output)["sent"]
+
+    with closing(sqlite3.connect(tmp_path / "bad.db", isolation_level=None)) as database:
+        database.execute("CREATE TABLE bad (" + ", ".join(f'"{each}"' for each in COLUMNS) + ")")
+        for life, value in enumerate([b"first", b"second"]):
+            producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+            producer.produce(name, value, partition=0)
+            assert producer.flush(60) == 0
+            reader = KafkaSource(
+                "s", services.kafka_bootstrap, (name,), format_of("json", "id BIGINT"), connect_timeout_s=20.0 + life
+            )  # a client of its own, which knows nothing of the first topic
+            (found,) = (
+                row for batch in reader.bad_records(OffsetRange(f"{name}/0", 0, 1)) for row in batch.to_pylist()
+            )
+            letter = {**found, "timestamp": found["timestamp"].isoformat(), "checkpoint_id": life}
+            for sent in ([f"{name}/0/0"], []):
+                database.execute(f"INSERT INTO bad VALUES ({', '.join(f':{each}' for each in COLUMNS)})", letter)
+                assert replayed() == sent
+            if life == 0:
+                topics.delete(services.kafka_bootstrap, [name])
+                topics.create(services.kafka_bootstrap, name, 1, {})
+    assert [each.value for each in drain(services.kafka_bootstrap, again)] == [b"first", b"second"]
+
+
+@pytest.mark.timeout(120)
+def test_a_message_that_nobody_can_read_hides_no_letter(services: Services, topic: TopicFactory) -> None:
+    """Of somebody else, in the topic of the dead letters."""
+    target = topic()
+    produce_with_client_library(services.kafka_bootstrap, target, b"\xff")
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    own = {"eos.source": b"s", "eos.topic": b"t", "eos.partition": b"0", "eos.offset": b"7", "eos.error": b"bad"}
+    producer.produce(target, b"{", headers=[*own.items(), ("eos.checkpoint_id", b"3")])
+    assert producer.flush(60) == 0
+    (letter,) = read_letters(services.kafka_bootstrap, target, {})
+    assert (letter.place, letter.value) == ("t/0/7", b"{")
 
 
 @pytest.mark.timeout(120)

@@ -1,17 +1,20 @@
-"""Records that do not decode, the consumer group, the doctor and the settings, on a real broker."""
+"""Records that are bad, the consumer group, the doctor and the settings, on a real broker."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
+from connectors.dead_letters import headers_of
 from connectors.formats import StringFormat, format_of
 from connectors.kafka import KafkaSource, bad_records
 from integration_tests.conftest import TopicFactory
+from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
 from twophase.errors import BadRecordError, SourceAccessError, SourceError
 from twophase.values import OffsetRange, StartingPoint
@@ -75,6 +78,91 @@ def test_what_is_bad_does_not_depend_on_the_columns(mixed: str, services: Servic
     source = KafkaSource("in", services.kafka_bootstrap, (mixed,), JSON).select(["_offset"])
     with pytest.raises(BadRecordError):
         list(source.read([OffsetRange(f"{mixed}/0", 0, 10)]))
+
+
+_NANOSECONDS, _MICROSECONDS, _LAST = 1_700_000_000_123_456_789, 1_700_000_000_123_456, 253_402_300_799_999
+
+
+@pytest.fixture
+def odd(topic: TopicFactory, services: Services) -> str:
+    """A topic that takes any time. Times of 1, 3 and 6 are not milliseconds, names of headers of 4 and 7 not UTF-8, and
+    6 and 7 do not decode, too.
+    """
+    name = topic(message_timestamp_after_max_ms=str(2**63 - 1))
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    times = {1: _NANOSECONDS, 2: _LAST, 3: _MICROSECONDS, 6: _NANOSECONDS}
+    for number in range(9):
+        value = b"{" if number in (6, 7) else b'{"id": %d}' % number
+        if number in (4, 7):
+            produce_with_client_library(services.kafka_bootstrap, name, b"\xff", value)
+        else:
+            producer.produce(name, value, b"k", timestamp=times.get(number, 1_700_000_000_123), headers=[("h", b"1")])
+            assert producer.flush(10) == 0
+    return name
+
+
+def test_metadata_that_a_column_cannot_hold_stops_who_reads_it(odd: str, services: Services) -> None:
+    """And nobody else: a pipeline that wants neither of the two reads the record."""
+    source = KafkaSource("in", services.kafka_bootstrap, (odd,), JSON)
+    for columns, start, end, fragment in (
+        (["_timestamp"], 0, 6, f"offset 1: its timestamp, {_NANOSECONDS} ms since 1970, is not in the years 1 to 9999"),
+        (["_timestamp"], 2, 6, f"offset 3: its timestamp, {_MICROSECONDS} ms"),
+        (["id", "_headers"], 0, 6, "offset 4: its headers cannot be read: the name of one is not UTF-8"),
+        (["_timestamp", "_headers"], 4, 9, "offset 4: its headers"),
+        (["_timestamp", "_headers"], 5, 9, "offset 6: not valid JSON"),
+    ):
+        with pytest.raises(BadRecordError) as stopped:
+            list(source.select(columns).read([OffsetRange(f"{odd}/0", start, end)]))
+        assert f"topic {odd}, partition 0, {fragment}" in stopped.value.message
+        unwanted = {"1": "_timestamp", "3": "_timestamp", "4": "_headers"}.get(fragment[7])
+        assert ("let no step use" in stopped.value.remedy) is (unwanted is not None)
+        assert f"use {unwanted};" in stopped.value.remedy or unwanted is None
+        assert not stopped.value.retriable
+    rows = [
+        batch.to_pylist() for batch in source.select(["id", "_offset", "_key"]).read([OffsetRange(f"{odd}/0", 0, 6)])
+    ]
+    assert [row["id"] for batch in rows for row in batch] == [0, 1, 2, 3, 4, 5]
+
+
+def test_records_of_odd_metadata_are_left_out(odd: str, services: Services, skipped: list[bad_records.Skipped]) -> None:
+    source = KafkaSource("in", services.kafka_bootstrap, (odd,), JSON, on_bad_record="skip")
+    (batch,) = source.read([OffsetRange(f"{odd}/0", 0, 9)])
+    assert batch.schema == source.schema
+    assert batch.column("id").to_pylist() == batch.column("_offset").to_pylist() == [0, 2, 5, 8]
+    assert batch.column("_timestamp")[1].as_py().replace(tzinfo=None) == datetime(9999, 12, 31, 23, 59, 59, 999_000)
+    assert batch.column("_headers").to_pylist() == [[{"key": "h", "value": b"1"}]] * 4
+    assert [offset for each in skipped for offset in each.offsets] == [1, 3, 4, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("columns", "bad"),
+    [
+        (["id"], [6, 7]),
+        (["id", "_timestamp"], [1, 3, 6, 7]),
+        (["id", "_headers"], [4, 6, 7]),
+        (["_timestamp", "_headers"], [1, 3, 4, 6, 7]),
+    ],
+)
+def test_what_is_put_aside_is_found_again(odd: str, services: Services, columns: list[str], bad: list[int]) -> None:
+    """By the source with the same columns. A letter says what of its record cannot be told."""
+    whole = KafkaSource("in", services.kafka_bootstrap, (odd,), JSON, on_bad_record="dead-letter")
+    source = whole.select([*columns, "_offset"])
+    ranges = [OffsetRange(f"{odd}/0", start, start + 3) for start in (0, 3, 6)]
+    aside: list[int] = []
+    good = [
+        row["_offset"] for each in ranges for batch in source.read([each], aside.append) for row in batch.to_pylist()
+    ]
+    found = [row for each in ranges for batch in source.bad_records(each) for row in batch.to_pylist()]
+    assert good == [number for number in range(9) if number not in bad]
+    assert [each["offset"] for each in found] == bad
+    assert sum(aside) == len(bad)
+    for each in found:
+        is_timed, is_headed = each["offset"] not in (1, 3, 6), each["offset"] not in (4, 7)
+        assert (each["timestamp"] is not None, headers_of(each["headers"]) == [("h", b"1")]) == (is_timed, is_headed)
+        assert ("not valid JSON" in each["error"]) is (each["offset"] in (6, 7))
+        assert each["error"].count("its timestamp, ") == (not is_timed)
+        assert each["error"].count("its headers cannot be read") == (not is_headed)
+        assert each["value"] == (b"{" if each["offset"] in (6, 7) else b'{"id": %d}' % each["offset"])
 
 
 def test_positions_are_told_to_the_group(topic: TopicFactory, services: Services) -> None:

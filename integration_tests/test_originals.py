@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -19,6 +16,7 @@ from connectors.dead_letters import RECORD, SCHEMA, headers_of, refused
 from connectors.formats import StringFormat, format_of
 from connectors.kafka import KafkaSource
 from integration_tests.conftest import TopicFactory
+from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.originals import Originals
@@ -99,7 +97,7 @@ def test_headers_that_the_client_cannot_read_block_nothing(topic: TopicFactory, 
     """Kafka says nothing of the bytes of a header's name. Of such a record all else is told."""
     name = topic()
     for header in (b"a", b"\xff", b"b"):
-        _produce_with_client_library(services.kafka_bootstrap, name, header)
+        produce_with_client_library(services.kafka_bootstrap, name, header)
     source: Any = KafkaSource("in", services.kafka_bootstrap, (name,), format_of("json", "id BIGINT"))
     (bad,) = source.bad_records(OffsetRange(f"{name}/0", 0, 3))
     found = _again(
@@ -109,21 +107,6 @@ def test_headers_that_the_client_cannot_read_block_nothing(topic: TopicFactory, 
         assert [each["value"] for each in letters] == [b"v"] * 3
         assert [headers_of(each["headers"]) for each in letters] == [[("a", b"x")], [], [("b", b"x")]]
         assert ["its headers cannot be read" in each["error"] for each in letters] == [False, True, False]
-
-
-def _produce_with_client_library(brokers: str, topic: str, header: bytes) -> None:
-    """One record `v` with one header, whose name Python's own binding would not send."""
-    (path,) = Path(confluent_kafka.__path__[0]).parent.glob("confluent_kafka.libs/librdkafka-*")
-    library = ctypes.CDLL(str(path))
-    library.rd_kafka_conf_new.restype = library.rd_kafka_new.restype = ctypes.c_void_p
-    conf, text, number = ctypes.c_void_p(library.rd_kafka_conf_new()), ctypes.c_char_p, ctypes.c_int
-    assert library.rd_kafka_conf_set(conf, b"bootstrap.servers", brokers.encode(), None, 0) == 0
-    handle = ctypes.c_void_p(library.rd_kafka_new(0, conf, None, 0))
-    record = (number(1), text(topic.encode()), number(4), text(b"v"), ctypes.c_size_t(1), number(7), number(2))
-    with_header = (number(9), text(header), text(b"x"), ctypes.c_ssize_t(1), number(0))
-    assert library.rd_kafka_producev(handle, *record, *with_header) == 0
-    assert library.rd_kafka_flush(handle, 30_000) == 0
-    library.rd_kafka_destroy(handle)
 
 
 def test_a_source_that_is_away_loses_nothing(records: str) -> None:

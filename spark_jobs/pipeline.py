@@ -72,13 +72,14 @@ def build(
         try:
             rows = _trunk(flow, _frames(spark, spec, narrow, began, turns, counting_bad=True))
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
+            narrow = list(sources)
             rows = _trunk(flow, _frames(spark, spec, sources, began, turns, counting_bad=True))
     stateful = is_stateful(rows)
     if stateful:
         for branch in flow.branches:
             check_hashable(branch.of(frames[branch.rows]))
         _check_order(spec)
-    letters_of = _letters(spec, sources, dead_letter)
+    letters_of = _letters(spec, narrow, dead_letter)  # what is bad depends on the columns that are read
     return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources))
 
 

@@ -155,7 +155,7 @@ _HEADERS = [("a", b"1"), ("a", None), ("b", b"\xff")]
 
 def _letters() -> pa.RecordBatch:
     found = [_message(7, b"k\xff", b"\xff{", _HEADERS), _message(9, None, None, None)]
-    return letters("orders", found, ["not UTF-8", "is null"])
+    return letters("orders", found, {0: "not UTF-8", 1: "is null"})
 
 
 def test_a_record_is_whole_in_its_letter() -> None:
@@ -170,6 +170,38 @@ def test_a_record_is_whole_in_its_letter() -> None:
     assert (first["key"], first["value"], headers_of(first["headers"])) == (b"k\xff", b"\xff{", _HEADERS)
     assert first["timestamp"] == datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)
     assert (second["offset"], second["key"], second["value"], second["headers"]) == (9, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("ms", "year"),
+    [
+        (1_700_000_000_123_456_789, None),  # of a producer that counts nanoseconds
+        (1_700_000_000_123_456, None),  # microseconds: Arrow holds it, MySQL does not
+        (253_402_300_800_000, None),
+        (253_402_300_799_999, 9999),
+        (-62_135_596_800_000, 1),
+        (-62_135_596_800_001, None),
+        (-(2**63), None),
+    ],
+)
+def test_a_time_that_no_sink_takes_is_told_in_the_error(ms: int, year: int | None) -> None:
+    odd = Message(topic="t", partition=3, offset=8, value=b"{", timestamp=(TIMESTAMP_CREATE_TIME, ms))
+    found = letters("orders", [_message(7, None, b"{", None), odd], {0: "not JSON", 1: "not JSON"}).to_pylist()
+    assert [each["timestamp"] and each["timestamp"].year for each in found] == [2023, year]
+    more = "" if year else f"; its timestamp, {ms} ms since 1970, is not in the years 1 to 9999"
+    assert [each["error"] for each in found] == ["not JSON", f"not JSON{more}"]
+
+
+def test_a_record_is_known_by_what_it_is_however_its_letter_is_kept() -> None:
+    """A topic that was made again has other records at the same places; a table says the time without a zone."""
+    letter = Letter("s", None, "t", 0, 17, "2023-11-14T22:13:20.123000Z", b"k", b"{", [], "bad", 3)
+    same = ("2023-11-14T22:13:20.123000", "2023-11-14 22:13:20.123", "2023-11-15T00:13:20.123+02:00")
+    assert {replace(letter, timestamp=each, checkpoint_id=9).record for each in same} == {letter.record}
+    others = [replace(letter, timestamp=each) for each in ("2023-11-14T22:13:20.124Z", None, "no time")]
+    others += [replace(letter, key=each) for each in (None, b"", b"k{")]
+    others += [replace(letter, value=each) for each in (None, b"", b"[")]
+    assert len({each.record for each in [letter, *others]}) == 10
+    assert {each.place for each in others} == {letter.place}
 
 
 def test_a_message_has_the_records_headers_and_its_own(tmp_path: Path) -> None:
@@ -355,10 +387,11 @@ def test_a_row_is_json_whatever_it_holds() -> None:
     columns = {"x": pa.array([float("nan")]), "at": far, "d": pa.array([Decimal("1.50")])}
     columns |= {"s": pa.array([{"a": [float("inf"), 1.5], "b": b"\xff", "c": None}]), "_timestamp": far}
     columns["_offset"] = pa.array(["not a number"])
-    (letter,) = refused("out", pa.RecordBatch.from_pydict(columns), "why").drop_columns(["timestamp"]).to_pylist()
+    (letter,) = refused("out", pa.RecordBatch.from_pydict(columns), "why").to_pylist()
     found = json.loads(letter["value"], parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
     assert found["s"] == {"a": ["inf", 1.5], "b": "/w==", "c": None}
     assert (found["x"], found["d"], found["at"][:5], letter["offset"]) == ("nan", "1.50", "11476", None)
+    assert letter["timestamp"] is None  # MySQL's DATETIME ends in 9999
 
 
 def _no_text(value: bytes) -> pa.Array:
@@ -386,7 +419,7 @@ def test_a_row_is_json_also_where_python_cannot_hold_it() -> None:
 )
 def test_an_error_is_text_that_any_sink_takes(error: str, stored: str) -> None:
     assert printable(error) == stored
-    (letter,) = letters("orders", [_message(7, None, b"{", None)], [error]).to_pylist()
+    (letter,) = letters("orders", [_message(7, None, b"{", None)], {0: error}).to_pylist()
     assert letter["error"] == stored
 
 
@@ -404,20 +437,20 @@ def test_a_row_says_where_its_record_is_though_the_sink_does_not_want_that() -> 
 def test_a_header_of_the_record_is_not_taken_for_ours(tmp_path: Path, name: str) -> None:
     """Though it is called so, and stands right before ours."""
     layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
-    record = letters("orders", [_message(7, b"k", b"{", [(name, b"9")])], ["why"])
+    record = letters("orders", [_message(7, b"k", b"{", [(name, b"9")])], {0: "why"})
     facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
     messages = Messages(layout, SCHEMA, Topics(Connection("k:1", "g"), facts, "eos-markers"))
     written = messages.convert(_dated(record, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
     columns = {"value": written["value"], "_key": written["key"], "_headers": written["headers"]}
     (letter,) = in_topic(pa.RecordBatch.from_pydict(columns))
-    assert (letter.headers, letter.sink, letter.record) == ([(name, b"9")], None, ("orders", "t/3/7"))
+    assert (letter.headers, letter.sink, letter.source, letter.place) == ([(name, b"9")], None, "orders", "t/3/7")
 
 
 def test_a_letter_in_a_topic_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Also one of a record that had been a dead letter before, and so has such headers itself."""
     layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
     before = [("x", b"1"), *((name, b"9") for name in MESSAGE_HEADERS)]
-    first = letters("orders", [_message(7, b"k", b"{", before)], ["why"])
+    first = letters("orders", [_message(7, b"k", b"{", before)], {0: "why"})
     second = refused("out", pa.RecordBatch.from_pydict({"n": [1]}), "too large")
     rows = pa.Table.from_batches([first, second]).combine_chunks()
     facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from confluent_kafka import Message
@@ -13,6 +13,7 @@ from confluent_kafka import Message
 from connectors.dead_letters import RECORD, headers_text, printable
 from connectors.formats.decode import Undecodable
 from connectors.kafka import columns
+from connectors.kafka.columns import Metadata
 from connectors.kafka.splits import offset_of
 from twophase.errors import BadRecordError
 
@@ -35,15 +36,19 @@ listeners: Final[list[Callable[[Skipped], None]]] = []
 """Called in the reading process with each batch's left-out records; a counter is added by appending it here."""
 
 
-def stop_at(messages: Sequence[Message], bad: Sequence[Undecodable]) -> BadRecordError:
-    """The error for `on_bad_record: fail`: names topic, partition, offset, reason and the beginning of the value."""
+def stop_at(messages: Sequence[Message], bad: Sequence[Undecodable], unfit: Sequence[str] = ()) -> BadRecordError:
+    """The error for `on_bad_record: fail`: names topic, partition, offset, reason and the beginning of the value.
+
+    `unfit`: the columns of metadata that cannot hold the record's, where its value decodes.
+    """
     first = bad[0]
     message = messages[first.index]
     where = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
+    mend = f"correct the producer, or let no step use {' and '.join(unfit)}" if unfit else ""
     return BadRecordError(
         f"{where}: {first.reason}; the value: {_shown(message.value())}",
-        remedy="correct the schema or the producer; keep such records elsewhere with a `dead_letter`; or leave them "
-        "out with on_bad_record: skip",
+        remedy=f"{mend or 'correct the schema or the producer'}; keep such records elsewhere with a `dead_letter`; or "
+        "leave them out with on_bad_record: skip",
     )
 
 
@@ -53,7 +58,7 @@ def skip(messages: Sequence[Message], bad: Sequence[Undecodable]) -> None:
     skipped = Skipped(str(messages[0].topic()), messages[0].partition() or 0, offsets, bad[0].reason)
     shown = ", ".join(map(str, offsets[:_SHOWN_OFFSETS])) + (", …" if len(offsets) > _SHOWN_OFFSETS else "")
     _log.warning(
-        "left out %d records that do not decode: topic %s, partition %d, offsets %s; the first: %s",
+        "left out %d bad records: topic %s, partition %d, offsets %s; the first: %s",
         len(offsets),
         skipped.topic,
         skipped.partition,
@@ -64,34 +69,32 @@ def skip(messages: Sequence[Message], bad: Sequence[Undecodable]) -> None:
         listener(skipped)
 
 
-def letters(source: str, messages: Sequence[Message], reasons: Sequence[str]) -> pa.RecordBatch:
-    """Bad records of one split as rows of dead_letters.RECORD, with all that they consist of."""
-    headers = [_headers(message) for message in messages]
-    unread = ["; its headers cannot be read: the name of one is not UTF-8" * (each is None) for each in headers]
-    errors = [printable(reason) + more for reason, more in zip(reasons, unread, strict=True)]
+def letters(
+    source: str, messages: Sequence[Message], reasons: Mapping[int, str], known: Metadata | None = None
+) -> pa.RecordBatch:
+    """Those of these messages of one split that have a reason, by index, as rows of dead_letters.RECORD.
+
+    With all that they consist of; what a column cannot hold is NULL, and told in `error`. `known`: all metadata of the
+    messages, where they were asked for it before: see Metadata.
+    """
+    metadata = known or Metadata.of(messages, columns.METADATA.names)
+    why = metadata.why(columns.METADATA.names)
+    errors = ["; ".join(filter(None, [printable(reason), *why.get(at, ())])) for at, reason in reasons.items()]
+    chosen = pa.array(list(reasons), pa.int64())
+    of_record = {name.removeprefix("_"): column.take(chosen) for name, column in metadata.columns.items()}
     parts = {
-        "source": pa.repeat(pa.scalar(source), len(messages)),
-        "sink": pa.nulls(len(messages), pa.string()),
-        "topic": columns.metadata_of("_topic", messages),
-        "partition": columns.metadata_of("_partition", messages),
-        "offset": columns.metadata_of("_offset", messages),
-        "timestamp": columns.metadata_of("_timestamp", messages),
-        "key": columns.metadata_of("_key", messages),
-        "value": columns.values_of(messages),
-        "headers": pa.array(map(headers_text, headers), pa.string()),
+        **of_record,
+        "source": pa.repeat(pa.scalar(source), len(reasons)),
+        "sink": pa.nulls(len(reasons), pa.string()),
+        "value": columns.values_of([messages[at] for at in reasons]),
+        "headers": pa.array(map(_headers_text, of_record["headers"].to_pylist()), pa.string()),
         "error": pa.array(errors, pa.string()),
     }
     return pa.record_batch([parts[name] for name in RECORD.names], schema=RECORD)
 
 
-def _headers(message: Message) -> list[tuple[str, bytes | None]] | None:
-    """As they came; the client's own types allow for what producers take. None where the client cannot read them."""
-    try:  # by `map`, since a plain call is not checked once Python has specialized it, and what comes ends the process
-        (headers,) = map(Message.headers, [message])
-    except SystemError:
-        return None
-    pairs = headers.items() if isinstance(headers, dict) else headers or []
-    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
+def _headers_text(headers: Sequence[Mapping[str, Any]] | None) -> str | None:
+    return headers_text([(each["key"], each["value"]) for each in headers or ()])
 
 
 def _shown(value: bytes | None) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-Build = Callable[[Sequence[Message]], pa.Array]
+Unfit = Mapping[int, str]
+"""What a column cannot hold and has NULL for: index of the message -> why, in words."""
+
+Build = Callable[[Sequence[Message]], tuple[pa.Array, Unfit]]
 
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -24,35 +29,65 @@ METADATA: Final = pa.schema(
 )
 """The columns of record metadata, after the decoded ones."""
 
+MAY_BE_UNFIT: Final = frozenset({"_timestamp", "_headers"})
+"""Those that cannot hold all that Kafka takes."""
+
+_FIRST_MS: Final = -62_135_596_800_000
+_LAST_MS: Final = 253_402_300_799_999
+"""Of the years 1 to 9999: no database, and not Python, has a moment for all that Kafka takes."""
+
+_ALL_FIT: Final[Unfit] = {}
+_UNREADABLE: Final = "its headers cannot be read: the name of one is not UTF-8"
+
 
 def values_of(messages: Sequence[Message]) -> pa.Array:
     """The value bytes; null for a tombstone."""
     return pa.array(list(map(Message.value, messages)), pa.binary())
 
 
-def _keys(messages: Sequence[Message]) -> pa.Array:
-    return pa.array(list(map(Message.key, messages)), pa.binary())
+def _keys(messages: Sequence[Message]) -> tuple[pa.Array, Unfit]:
+    return pa.array(list(map(Message.key, messages)), pa.binary()), _ALL_FIT
 
 
-def _topics(messages: Sequence[Message]) -> pa.Array:
-    return pa.repeat(pa.scalar(messages[0].topic(), pa.string()), len(messages))
+def _topics(messages: Sequence[Message]) -> tuple[pa.Array, Unfit]:
+    topic = messages[0].topic() if messages else None
+    return pa.repeat(pa.scalar(topic, pa.string()), len(messages)), _ALL_FIT
 
 
-def _partitions(messages: Sequence[Message]) -> pa.Array:
-    return pa.repeat(pa.scalar(messages[0].partition(), pa.int32()), len(messages))
+def _partitions(messages: Sequence[Message]) -> tuple[pa.Array, Unfit]:
+    partition = messages[0].partition() if messages else None
+    return pa.repeat(pa.scalar(partition, pa.int32()), len(messages)), _ALL_FIT
 
 
-def _offsets(messages: Sequence[Message]) -> pa.Array:
-    return pa.array(list(map(Message.offset, messages)), pa.int64())
+def _offsets(messages: Sequence[Message]) -> tuple[pa.Array, Unfit]:
+    return pa.array(list(map(Message.offset, messages)), pa.int64()), _ALL_FIT
 
 
-def _timestamps(messages: Sequence[Message]) -> pa.Array:
+def _timestamps(messages: Sequence[Message]) -> tuple[pa.Array, Unfit]:
     stamps = [None if kind == TIMESTAMP_NOT_AVAILABLE else ms for kind, ms in map(Message.timestamp, messages)]
-    return pa.array(stamps, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+    since_1970, unfit = pa.array(stamps, pa.int64()), _ALL_FIT
+    ends = pc.min_max(since_1970).as_py()
+    if ends["min"] is not None and (ends["min"] < _FIRST_MS or ends["max"] > _LAST_MS):
+        wrong = pc.or_(pc.less(since_1970, _FIRST_MS), pc.greater(since_1970, _LAST_MS))
+        at = pc.indices_nonzero(pc.fill_null(wrong, False)).to_pylist()
+        unfit = {index: f"its timestamp, {stamps[index]} ms since 1970, is not in the years 1 to 9999" for index in at}
+        since_1970 = pc.if_else(wrong, pa.scalar(None, pa.int64()), since_1970)
+    return since_1970.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")), unfit
 
 
-def _headers(messages: Sequence[Message]) -> pa.Array:
-    return pa.array(list(map(Message.headers, messages)), _HEADERS)
+def _headers(messages: Sequence[Message]) -> tuple[pa.Array, Unfit]:
+    """NULL where the client cannot read them, since the name of one is not UTF-8; Kafka itself takes any bytes."""
+    found: list[Any] = []
+    unread: list[int] = []
+    # By `map`, since a plain call is not checked once Python has specialized it, and what comes ends the process.
+    rest = map(Message.headers, messages)
+    while len(found) < len(messages):
+        try:
+            found.extend(rest)  # has what came before an error, and `rest` goes on behind it
+        except SystemError:
+            unread.append(len(found))
+            found.append(None)
+    return pa.array(found, _HEADERS), dict.fromkeys(unread, _UNREADABLE)
 
 
 _BUILDERS: Final[Mapping[str, Build]] = {
@@ -65,6 +100,24 @@ _BUILDERS: Final[Mapping[str, Build]] = {
 }
 
 
-def metadata_of(name: str, messages: Sequence[Message]) -> pa.Array:
-    """One column of METADATA. `messages` are of one split and not empty."""
-    return _BUILDERS[name](messages)
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Columns of METADATA, of messages of one split."""
+
+    columns: Mapping[str, pa.Array]  # by name
+    unfit: Mapping[str, Unfit]  # of those columns that cannot hold each message's
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], names: Collection[str]) -> Metadata:
+        """These columns. Once for each message: headers that the client could not read once end the process then."""
+        built = {name: _BUILDERS[name](messages) for name in names}
+        unfit = {name: unfit for name, (_, unfit) in built.items() if unfit}
+        return cls({name: column for name, (column, _) in built.items()}, unfit)
+
+    def why(self, names: Collection[str]) -> dict[int, list[str]]:
+        """What these columns cannot hold: index of the message -> in words, for each of them."""
+        found: dict[int, list[str]] = {}
+        for name in names:
+            for index, reason in self.unfit.get(name, _ALL_FIT).items():
+                found.setdefault(index, []).append(reason)
+        return found

@@ -27,7 +27,10 @@ _NUMBERS = frozenset({"partition", "offset", "checkpoint_id"})
 
 def read_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, str]) -> list[Letter]:
     """All that are committed, in the topic's order. Blocks. Raises SourceError."""
-    source = KafkaSource("dead_letter", bootstrap_servers, (topic,), RawFormat(), properties=properties)
+    whole = KafkaSource(
+        "dead_letter", bootstrap_servers, (topic,), RawFormat(), properties=properties, on_bad_record="skip"
+    )  # a message whose headers cannot be read is none of ours
+    source = whole.select(["value", "_key", "_headers"])
     begin = source.starting_point(StartingPoint()).positions
     ends = source.horizon(StartingPoint(begin)).ends
     ranges = [OffsetRange(split, start, ends[split]) for split, start in sorted(begin.items())]
@@ -37,7 +40,7 @@ def read_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, st
 def _letters(batch: pa.RecordBatch) -> list[Letter]:
     """Of messages; what is none of ours is left out."""
     found = []
-    for row in batch.select(["value", "_key", "_headers"]).to_pylist():
+    for row in batch.to_pylist():
         pairs = [(each["key"], each["value"]) for each in row["_headers"] or []]
         own: dict[str, str] = {}
         expected = reversed(MESSAGE_HEADERS)
@@ -62,8 +65,8 @@ class Replay:
     """Sends records to a topic of the cluster that they came from. Picklable; opens nothing by itself.
 
     Each is sent once, for readers of committed records: with it, in the same Kafka transaction, goes a marker of its
-    place and of the topic, so that whatever becomes of a call, the next one knows. Of two calls at once the later one
-    ends the earlier one's transaction.
+    place, of what it is and of the topic, so that whatever becomes of a call, the next one knows. Of two calls at once
+    the later one ends the earlier one's transaction.
     """
 
     pipeline: str
@@ -101,7 +104,7 @@ class Replay:
             raise SinkUnavailableError(message, remedy="wait until it has ended, then call it again") from None
 
     def _key(self, letter: Letter) -> str:
-        return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{self.topic}"
+        return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{letter.digest}.{self.topic}"
 
     def _send(self, producer: TransactionalProducer, letters: Sequence[Letter]) -> None:
         def hand_over(handle: Producer) -> None:

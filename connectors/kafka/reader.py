@@ -9,8 +9,10 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from connectors.formats import Format
+from connectors.formats.decode import Undecodable
 from connectors.kafka import bad_records, columns
 from connectors.kafka.client import Client
+from connectors.kafka.columns import Metadata
 from connectors.kafka.ranges import messages
 from connectors.kafka.splits import split_of
 from twophase.values import OffsetRange
@@ -35,7 +37,8 @@ def read_ranges(
     """Yield the records as batches of `schema` (columns of the format, then of METADATA), in order of each split.
 
     A batch is of one split; it has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is
-    larger. Every value is decoded whole: whether a record is bad does not depend on the columns that are wanted.
+    larger. Every value is decoded whole: whether it is bad does not depend on the columns that are wanted. Metadata is
+    bad only where it is wanted: a pipeline that does without it pays nothing for it, and is not stopped by it.
     `put_aside` is told how many were left out of a batch for `bad_records_of`.
     """
     for group in _gathered(messages(client, ranges, skip_lost=skip_lost)):
@@ -45,13 +48,17 @@ def read_ranges(
 
 
 def bad_records_of(
-    client: Client, offsets: OffsetRange, decoder: Format, source: str, *, skip_lost: bool = False
+    client: Client, offsets: OffsetRange, decoder: Format, schema: pa.Schema, source: str, *, skip_lost: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of the range that do not decode, as `dead_letters.RECORD`, in offset order."""
+    """Yield the records that `read_ranges` with this `schema` leaves out, as `dead_letters.RECORD`, in offset order."""
+    may_be_bad = [name for name in schema.names if name in columns.MAY_BE_UNFIT]
     for group in _gathered(messages(client, [offsets], skip_lost=skip_lost)):
         bad = decoder.decode(columns.values_of(group)).bad
-        if bad:
-            yield bad_records.letters(source, [group[each.index] for each in bad], [each.reason for each in bad])
+        if bad or may_be_bad:
+            metadata = Metadata.of(group, columns.METADATA.names)
+            reasons = dict.fromkeys(metadata.why(may_be_bad), "") | {each.index: each.reason for each in bad}
+            if reasons:
+                yield bad_records.letters(source, group, dict(sorted(reasons.items())), metadata)
 
 
 def records_of(client: Client, offsets: OffsetRange, wanted: Set[int], source: str) -> Iterator[pa.RecordBatch]:
@@ -59,7 +66,7 @@ def records_of(client: Client, offsets: OffsetRange, wanted: Set[int], source: s
     for group in _gathered(messages(client, [offsets], skip_lost=True)):
         found = [message for message in group if message.offset() in wanted]
         if found:
-            yield bad_records.letters(source, found, [""] * len(found))
+            yield bad_records.letters(source, found, dict.fromkeys(range(len(found)), ""))
 
 
 def _gathered(chunks: Iterator[list[Message]]) -> Iterator[list[Message]]:
@@ -98,18 +105,22 @@ def _batch(
     put_aside: Callable[[int], None],
 ) -> pa.RecordBatch:
     decoded = decoder.decode(columns.values_of(group))
-    if decoded.bad:
-        if on_bad_record == "fail":
-            raise bad_records.stop_at(group, decoded.bad)
-        if on_bad_record == "skip":
-            bad_records.skip(group, decoded.bad)
-        put_aside(len(decoded.bad))
-        left_out = {entry.index for entry in decoded.bad}
-        group = [message for index, message in enumerate(group) if index not in left_out]
-        if not group:
-            return pa.RecordBatch.from_pylist([], schema=schema)
-    return pa.record_batch([_column(name, group, decoded.rows) for name in schema.names], schema=schema)
-
-
-def _column(name: str, group: Sequence[Message], rows: pa.RecordBatch) -> pa.Array:
-    return columns.metadata_of(name, group) if name in columns.METADATA.names else rows.column(name)
+    undecoded = {entry.index for entry in decoded.bad}
+    places = [index for index in range(len(group)) if index not in undecoded] if undecoded else range(len(group))
+    names = [name for name in schema.names if name in columns.METADATA.names]
+    metadata = Metadata.of([group[place] for place in places] if undecoded else group, names)
+    rows = decoded.rows
+    parts = [metadata.columns[name] if name in names else rows.column(name) for name in schema.names]
+    batch = pa.record_batch(parts, schema=schema)
+    if not (decoded.bad or metadata.unfit):
+        return batch
+    unfit = metadata.why(names)
+    reasons = (Undecodable(places[row], "; ".join(why)) for row, why in unfit.items())
+    bad = sorted([*decoded.bad, *reasons], key=lambda entry: entry.index)
+    if on_bad_record == "fail":
+        row = places.index(bad[0].index) if bad[0].index in places else None
+        raise bad_records.stop_at(group, bad, [name for name in names if row in metadata.unfit.get(name, ())])
+    if on_bad_record == "skip":
+        bad_records.skip(group, bad)
+    put_aside(len(bad))
+    return batch.take(pa.array([row for row in range(len(batch)) if row not in unfit], pa.int64())) if unfit else batch

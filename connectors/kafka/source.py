@@ -161,7 +161,7 @@ class KafkaSource:
 
         Raises:
             OffsetOutOfRangeError: the range's records no longer exist; the message says what does.
-            BadRecordError: a record does not decode, and `on_bad_record` is fail.
+            BadRecordError: a record does not decode, or a column cannot hold its metadata, and `on_bad_record` is fail.
             UnknownTopicError, SourceAccessError: as they say.
             SourceError: nothing came for `read_timeout_s`; a retry reads the ranges again from their starts.
         """
@@ -191,7 +191,7 @@ class KafkaSource:
             return
         with borrowed_consumer(self.connection) as client:
             skip_lost = not self.fail_on_data_loss
-            yield from bad_records_of(client, offsets, self.format, self.name, skip_lost=skip_lost)
+            yield from bad_records_of(client, offsets, self.format, self.schema, self.name, skip_lost=skip_lost)
 
     def records(self, split: str, offsets: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """See Source. Reads what is between them, too."""
