@@ -51,7 +51,9 @@ class Checkpoints:
         number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
         query_id = self.log.query_id(incarnation)
         assert query_id is not None  # Spark writes it before the first batch
-        self.driver.set_query(query_id)
+        if self.driver.owned.query_id != query_id:
+            self.log.sync_query(incarnation)
+            self.driver.set_query(query_id)
         faults.point("planned", number)
         offsets_log = self.log.offsets_log(incarnation, number)
         if (held := batch.ends_held) is not None:

@@ -39,6 +39,7 @@ INCIDENTS: Final[tuple[EventKind, ...]] = (
     "reset",
     "repair",
     "gap",
+    "mended",
 )
 """Kinds of events that are worth a line to whoever asks how a pipeline does."""
 

@@ -22,6 +22,7 @@ from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
 from spark_jobs.history.model import Ending, Event, failure
 from spark_jobs.kept_partitions import tell_kept_partitions
+from spark_jobs.mending import mend
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.admission import Admission
 from spark_jobs.pacing.pacing import Pacing, paced
@@ -159,6 +160,7 @@ class Runner:
             tell_found(driver, self.listener)
             self._held = driver.start()
             self.listener.behind(driver.owned.waiting)
+            mend(driver, log, self.listener)
             pipeline = self._build(lasting, driver, log, pacing)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from spark_jobs.cut_off import drop, newest_whole, numbers
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, PlanOverwrittenError, SpecError
 from twophase.values import SparkState
-from wal.durable import sync
+from wal.durable import sync_all
 
 STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting of Spark's that says into how many partitions state is divided. A query keeps that of its first run."""
@@ -40,13 +41,13 @@ class LocalSparkLog:
     def state(self, incarnation: str) -> SparkState:
         """See twophase.effects.SparkLog."""
         folder = self.folder(incarnation)
-        planned = _numbers(folder / "offsets")
+        planned = numbers(folder / "offsets")
         logs = {number: self.offsets_log(incarnation, number) for number in planned[-2:]}
         partitions = {number: _state_partitions(content) for number, content in logs.items()}
         return SparkState(
             query_id=self._told_query_id(incarnation),
             newest_planned=planned[-1] if planned else -1,
-            newest_committed=max(_numbers(folder / "commits"), default=-1),
+            newest_committed=newest_whole(folder / "commits"),
             offsets_log=logs,
             state_partitions={number: count for number, count in partitions.items() if count is not None},
         )
@@ -70,13 +71,14 @@ class LocalSparkLog:
             return f"unknown, since {error.message}"
 
     def offsets_log(self, incarnation: str, checkpoint_id: int) -> str:
-        """Spark's `offsets/N` to the letter."""
-        return (self.folder(incarnation) / "offsets" / str(checkpoint_id)).read_text()
+        """Spark's `offsets/N` to the letter; what is no text is told as such, and equal to nothing that was decided."""
+        return self._plan(incarnation, checkpoint_id).read_text(errors="replace")
 
     def plan_after(self, incarnation: str, checkpoint_id: int, sources: Sequence[str]) -> dict[str, SourceOffset]:
         """What Spark has planned after this checkpoint; empty if nothing. Raises IdentityError like `planned`."""
+        path = self._plan(incarnation, checkpoint_id + 1)
         try:
-            return planned(self.offsets_log(incarnation, checkpoint_id + 1), sources)
+            return planned(self.offsets_log(incarnation, checkpoint_id + 1), sources, f"Spark's {path}")
         except FileNotFoundError:
             return {}
 
@@ -105,19 +107,22 @@ class LocalSparkLog:
         return sizes
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
-        """Take back what a rescale has planned and Spark has not committed; nothing else is ever dropped."""
-        state, folder = self.state(incarnation), self.folder(incarnation)
+        """Take back what a rescale has planned and Spark has not committed."""
+        state = self.state(incarnation)
         if (
             state.newest_planned != checkpoint_id
             or state.rescaled_to is None
             or state.newest_committed >= checkpoint_id
         ):
             return
-        described = folder.glob("state/*/_metadata/v2")  # of what has other partitions in this plan
-        for place in (*described, folder / "offsets"):
-            (place / f".{checkpoint_id}.crc").unlink(missing_ok=True)  # before: without it Spark reads the plan as well
-            (place / str(checkpoint_id)).unlink(missing_ok=True)
-            sync(place)
+        self.forget_plan(incarnation, checkpoint_id)
+
+    def forget_plan(self, incarnation: str, checkpoint_id: int) -> None:
+        """Delete a plan that is not decided: only a rescale's, and what a power cut has left (`mending`)."""
+        folder = self.folder(incarnation)
+        described = folder.glob("state/*/_metadata/v2")  # of what may have other partitions in this plan
+        for place in (*described, folder / "offsets"):  # the plan last: while it is there, this has not ended
+            drop(place, str(checkpoint_id))
 
     def forget(self, incarnation: str) -> bool:
         """Delete Spark's checkpoint of an incarnation that a reset has ended. False: not all of it could be.
@@ -130,14 +135,21 @@ class LocalSparkLog:
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
         """Make what Spark planned survive a power cut, which Spark does not: head must not decide a batch that is gone.
 
-        Called before each decision, on the driver; some milliseconds of disk.
+        Called before each decision, on the driver; some milliseconds of disk. With it goes that the batch before is
+        done, so that a power cut takes that of the newest decided batch at the most, which Spark can run again.
         """
         folder = self.folder(incarnation)
-        offsets = folder / "offsets"
-        planned = (offsets / str(checkpoint_id), offsets / f".{checkpoint_id}.crc", offsets)
-        for path in (*self._of_sources(folder), *planned, folder / "metadata", folder):
-            if path.exists():
-                sync(path)
+        logs = ("commits", checkpoint_id - 1), ("offsets", checkpoint_id)
+        entries = [folder / log / each for log, n in logs for each in (f"{n}", f".{n}.crc", "")]
+        rests_on = (*self._of_sources(folder), *entries, folder / "metadata", folder)
+        sync_all([path for path in rests_on if path.exists()])
+
+    def sync_query(self, incarnation: str) -> None:
+        """The same of the query's id, before head has it. Called once per incarnation."""
+        sync_all([self.folder(incarnation) / "metadata", self.folder(incarnation)])
+
+    def _plan(self, incarnation: str, checkpoint_id: int) -> Path:
+        return self.folder(incarnation) / "offsets" / str(checkpoint_id)
 
     def _of_sources(self, folder: Path) -> list[Path]:
         """What else the plan rests on: nothing, where the sources are ours."""
@@ -171,23 +183,29 @@ def local_folder(location: str) -> Path:
     return Path("/" + path.lstrip("/"))
 
 
-def planned(offsets_log: str, sources: Sequence[str]) -> dict[str, SourceOffset]:
+def planned(offsets_log: str, sources: Sequence[str], place: str = "Spark's offsets log") -> dict[str, SourceOffset]:
     """What the batch covers of each source, from the content of `offsets/N`: a version, metadata, a line a source.
+
+    Raises IdentityError for what does not cover these sources, or cannot be read.
 
     Args:
         offsets_log: the content.
         sources: those that it must name, each once. A line is `-` until a source has its first records.
+        place: where it stands, for messages.
     """
-    version, _, *lines = offsets_log.splitlines()
+    version, *lines = offsets_log.splitlines() or [""]
+    if len(lines) < 2:  # metadata, and no source
+        raise IdentityError(f"{place} is empty or cut off", remedy=_REMEDY)
+    lines = lines[1:]
     try:
         offsets = [SourceOffset.from_json(json.loads(line)) for line in lines if line != "-"]
     except (ValueError, KeyError, TypeError) as error:
-        message = f"Spark's offsets log does not hold offsets of ours: {error!r}"
+        message = f"{place} does not hold offsets of ours: {error!r}"
         raise IdentityError(message, remedy=_REMEDY) from error
     found = {offset.source: offset for offset in offsets}
     if version != "v1" or len(lines) != len(sources) or len(found) < len(offsets) or not found.keys() <= set(sources):
         names = ", ".join(offset.source for offset in offsets)
-        message = f"Spark's offsets log has version {version} and {len(lines)} sources ({names}); expected v1 and "
+        message = f"{place} has version {version} and {len(lines)} sources ({names}); expected v1 and "
         raise IdentityError(message + ", ".join(sources), remedy="the sources of a pipeline cannot change; `eos reset`")
     return found
 
@@ -218,9 +236,3 @@ def _state_partitions(offsets_log: str) -> int | None:
         return int(json.loads(offsets_log.splitlines()[1])["conf"][STATE_PARTITIONS])
     except (ValueError, KeyError, IndexError, TypeError):
         return None
-
-
-def _numbers(folder: Path) -> list[int]:
-    if not folder.is_dir():
-        return []
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal())

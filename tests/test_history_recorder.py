@@ -56,6 +56,9 @@ class SparkFiles:
     def sync_offsets(self, _incarnation: str, _number: int) -> None:
         pass
 
+    def sync_query(self, _incarnation: str) -> None:
+        pass
+
 
 class SparkKnown(SparkFolder):
     """With the query's id."""

@@ -40,22 +40,24 @@ def test_a_pipeline_that_never_ran_has_nothing(tmp_path: Path) -> None:
 
 
 def test_all_that_a_plan_rests_on_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a job's own query the logs of its sources, too, and each folder after what stands in it."""
-    synced: list[str] = []
-    monkeypatch.setattr(spark_log, "sync", lambda path: synced.append(str(path.relative_to(folder))))
-    plan = ["offsets/10", "offsets/.10.crc", "offsets", "metadata", "."]
+    """And that the batch before is done; each with its folder. Of a job's own query the logs of its sources, too."""
+    synced: list[list[str]] = []
+    monkeypatch.setattr(
+        spark_log, "sync_all", lambda paths: synced.append([str(path.relative_to(folder)) for path in paths])
+    )
+    plan = ["commits/9", "commits", "offsets/10", "offsets/.10.crc", "offsets", "metadata", "."]
     log = _written(tmp_path)
     folder = log.folder("inc")
     log.sync_offsets("inc", 10)
-    assert synced == plan
-    synced.clear()
+    log.sync_query("inc")
     (folder / "sources" / "0").mkdir(parents=True)
     for number in range(6):
         entry = folder / "sources" / "0" / str(number)
         entry.write_text("v1")
         os.utime(entry, (number, number))
     JobSparkLog(folder).sync_offsets("inc", 10)
-    assert synced == [*(f"sources/0/{number}" for number in (2, 3, 4, 5)), "sources/0", "sources", *plan]
+    of_sources = [*(f"sources/0/{number}" for number in (2, 3, 4, 5)), "sources/0", "sources"]
+    assert synced == [plan, ["metadata", "."], [*of_sources, *plan]]
 
 
 def test_damaged_metadata_is_named(tmp_path: Path) -> None:
@@ -90,6 +92,25 @@ def test_h25_a_plan_is_the_one_that_spark_runs() -> None:
     for other in (held[:1], [*held, 0], [held[0], held[1] + 1], []):
         with pytest.raises(PlanOverwrittenError, match="another driver"):
             check_ends(text, other)
+
+
+@pytest.mark.parametrize("content", ["", "v1", "v1\n", "v1\n{}", "\0" * 40])
+def test_a_plan_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    log = _written(tmp_path)
+    path = log.folder("inc") / "offsets" / "10"
+    path.write_text(content)
+    with pytest.raises(IdentityError, match=f"Spark's {path} is empty or cut off") as caught:
+        log.plan_after("inc", 9, ["orders"])
+    assert "restore Spark's checkpoint folder" in caught.value.remedy
+
+
+def test_a_commit_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    log = _written(tmp_path)
+    commits = log.folder("inc") / "commits"
+    (commits / "10").write_bytes(b"")
+    assert log.state("inc").newest_committed == 9
+    (commits / "9").write_bytes(b"")
+    assert log.state("inc").newest_committed == -1
 
 
 @pytest.mark.parametrize("text", ["v2\n{}\n{}", "v1\n{}\n{}\n{}", "v1\n{}", 'v1\n{}\n{"t/0": 7}', "v1\n{}\n{"])

@@ -13,7 +13,7 @@ from twophase import messages
 from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Seen
-from twophase.ownership import Ownership, load
+from twophase.ownership import Ownership, check_owned, load
 from twophase.transitions import Claim, SetPositions, SetQuery
 from twophase.values import StartingPoint
 
@@ -169,3 +169,15 @@ def test_a_missing_record_of_a_driver_that_is_behind_means_fenced(owned: Ownersh
 def test_a_missing_record_that_head_points_at_is_damage(owned: Ownership, seen: Seen | None) -> None:
     with pytest.raises(HeadFormatError, match="it is gone"):
         drive(load(owned, REF), {"LoadRecord": lambda _: GONE, "ReadHead": lambda _: seen})
+
+
+def test_who_owns_head_is_asked_of_head(owned: Ownership) -> None:
+    register = Register(head())
+    register.overtake()  # by a thread of its own
+    drive(check_owned(owned), {"ReadHead": register.read})
+    register.overtake(epoch=2)
+    with pytest.raises(FencedError, match="is at epoch 2, this driver is epoch 1"):
+        drive(check_owned(owned), {"ReadHead": register.read})
+    register.seen = None
+    with pytest.raises(FencedError):
+        drive(check_owned(owned), {"ReadHead": register.read})

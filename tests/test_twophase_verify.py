@@ -79,6 +79,13 @@ def test_what_does_not_fit_is_refused(stores: dict[str, Any], said: str) -> None
     assert not caught.value.retriable
 
 
+@pytest.mark.parametrize("left", ["", "v", "v1", "\0\0\0\0", "v1\0\0"])
+def test_a_decided_plan_that_a_disk_has_cut_off_is_named_as_that(left: str) -> None:
+    with pytest.raises(IdentityError, match="offsets/4 is empty or cut off, and checkpoint 4 was decided") as caught:
+        compare(spark=replace(SPARK, offsets_log={4: left}))
+    assert "restore it from a backup, or begin from a savepoint" in caught.value.remedy
+
+
 def test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it() -> None:
     left = {"other": SINK}
     with_both = replace(HEAD, sinks=("other", "warehouse"))

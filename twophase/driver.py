@@ -21,7 +21,7 @@ from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Action, Begin, Steps, Swap
 from twophase.news import Watcher, nobody
-from twophase.ownership import Ownership, take_up
+from twophase.ownership import Ownership, check_owned, take_up
 from twophase.participants import Committer
 from twophase.repair import Repaired, repair
 from twophase.rescale import Rescaled, rescale
@@ -98,6 +98,10 @@ class Driver:
         """
         self._owned = self._carry_out(take_up(self.session, version))
         return self.owned
+
+    def check_owned(self) -> None:
+        """Raises FencedError if another driver has started since; HeadError."""
+        self._carry_out(check_owned(self._ownership))
 
     def reset(self, *, abandon_lost: bool = False, begins: Mapping[str, StartingPoint] | None = None) -> Begun:
         """R2: end this life of the pipeline and begin `incarnation`. Called by `eos reset`, with no driver running.

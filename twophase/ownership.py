@@ -90,6 +90,13 @@ def take_up(session: str, version: int) -> Steps[Ownership]:
     return Ownership(session, version, seen.head)
 
 
+def check_owned(owned: Ownership) -> Steps[None]:
+    """Raise FencedError if another driver has claimed head since this one did."""
+    seen: Seen | None = yield messages.ReadHead()
+    if seen is None or seen.head.epoch != owned.head.epoch:
+        raise fenced(owned.head, seen.head if seen is not None else owned.head)
+
+
 def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
     """A record of a completed checkpoint. A newer driver may have pruned it while this one was held up (H12).
 

@@ -15,8 +15,8 @@ from twophase.checkpoint import filed, say, show, tell
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Failed, Inspected, Rewritten, Seen, Steps
-from twophase.ownership import Ownership, fenced
+from twophase.messages import Failed, Inspected, Rewritten, Steps
+from twophase.ownership import Ownership, check_owned
 from twophase.startup import claim_head, recover
 from twophase.transitions import Complete, Note
 from twophase.values import CheckpointRecord, SparkState
@@ -99,9 +99,7 @@ def _check_taken_back(spark: SparkState, before: int, partitions: int) -> None:
 
 def _take_back(owned: Ownership, number: int) -> Steps[None]:
     """Who has come after may be at it again: then the plan is theirs."""
-    seen: Seen | None = yield messages.ReadHead()
-    if seen is None or seen.head.epoch != owned.head.epoch:
-        raise fenced(owned.head, seen.head if seen is not None else owned.head)
+    yield from check_owned(owned)
     yield messages.DropPlan(owned.head.incarnation, number)
 
 

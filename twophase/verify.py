@@ -9,8 +9,9 @@ from twophase.head_value import HeadValue
 from twophase.values import CheckpointRecord, SinkState, SparkState
 
 _RESET = "`eos reset` starts the pipeline anew on purpose (and says what will be written twice)"
-_WITHOUT_SPARK = (
-    "restore it; without a copy `eos reset --to completed` goes on where head is, but for state, which begins anew"
+WITHOUT_SPARK = (
+    "restore it from a backup, or begin from a savepoint (`eos run --from-savepoint`); without either `eos reset --to "
+    "completed` goes on where head is, but for state, which begins anew"
 )
 _RESTORE = "restore the checkpoint location and the sink to the same moment, or use `eos reset`"
 
@@ -67,7 +68,7 @@ def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkS
     if head.query_id is not None and spark.query_id != head.query_id:
         found = "is gone" if spark.query_id is None else f"is of query {spark.query_id}"
         message = f"Spark's checkpoint {found}; head belongs to query {head.query_id}, at checkpoint {last}"
-        raise IdentityError(message, remedy=_WITHOUT_SPARK)
+        raise IdentityError(message, remedy=WITHOUT_SPARK)
     if spark.newest_planned not in (last, last + 1):
         message = f"Spark has planned batch {spark.newest_planned}, but the newest completed checkpoint is {last}"
         raise IdentityError(message, remedy=_RESTORE)
@@ -82,6 +83,9 @@ def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkS
         message = f"Spark's checkpoint lacks the state that the rescale of checkpoint {last} has divided anew"
         raise IdentityError(message, remedy=_RESTORE)
     if newest is not None and spark.offsets_log.get(last) != newest.offsets_log:
+        if last in spark.offsets_log and newest.offsets_log.startswith(spark.offsets_log[last].rstrip("\0")):
+            message = f"Spark's offsets/{last} is empty or cut off, and checkpoint {last} was decided with it"
+            raise IdentityError(message, remedy=WITHOUT_SPARK)
         message = f"Spark's offsets/{last} is not what checkpoint {last} was decided with"
         raise IdentityError(message, remedy=_RESTORE)
 

@@ -16,7 +16,7 @@ from twophase.values import CheckpointRecord, OffsetRange
 
 Ending = Literal["stopped", "caught up", "failed"]
 
-EventKind = Literal["state", "failure", "restart", "fenced", "savepoint", "request", "reset", "repair", "gap"]
+EventKind = Literal["state", "failure", "restart", "fenced", "savepoint", "request", "reset", "repair", "gap", "mended"]
 
 
 @dataclass(frozen=True, slots=True)

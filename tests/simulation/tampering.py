@@ -32,6 +32,14 @@ def delete_last_commit(world: World, _: Predecessors) -> Iterator[World]:
         yield world._replace(spark=world.spark._replace(committed=world.spark.committed - 1))
 
 
+def lose_undecided_plan(world: World, _: Predecessors) -> Iterator[World]:
+    """A power cut takes the newest file of Spark's offsets/, or leaves it empty, before anything is decided by it."""
+    head = head_of(world.head)
+    completed = head.completed if head is not None else -1
+    if world.spark.planned > completed:
+        yield world._replace(spark=world.spark._replace(planned=completed))
+
+
 def set_head_back(world: World, before: Predecessors) -> Iterator[World]:
     """Head fails over to a replica that lacks the newest swap (H6)."""
     if world.version:
@@ -70,6 +78,7 @@ TAMPERINGS: dict[str, tuple[Tampering, int]] = {
     "Spark's checkpoint is wiped": (wipe_spark, 20),
     "Spark's checkpoint is set back": (set_spark_back, 15),
     "Spark's last commit is deleted": (delete_last_commit, 0),
+    "a plan that is not decided is lost": (lose_undecided_plan, 0),
     "head is set back": (set_head_back, 10),
     "another incarnation claims a sink": (claim_by_another, 50),
     "the spec is run from another folder": (another_folder, 40),

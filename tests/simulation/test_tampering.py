@@ -76,6 +76,13 @@ def test_a_deleted_commit_of_spark_is_always_harmless() -> None:
     assert right > 20
 
 
+def test_a_plan_that_is_lost_before_its_decision_is_always_harmless() -> None:
+    """Also where its tasks have prepared: which they do not before it is synced, and what they have is rolled back."""
+    refused, right = tamper("a plan that is not decided is lost")
+    assert (refused, right) == (0, right)
+    assert right > 20
+
+
 def test_a_claim_of_another_incarnation_is_always_refused() -> None:
     worlds, _ = crashed()
     refused, right = tamper("another incarnation claims a sink")
