@@ -37,7 +37,7 @@ def build_source(entry: KafkaEntry) -> Source:
 
 def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
     """The sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
-    return cast("Sink", _build(_SINKS[entry.connector], entry.arguments(spec.checkpoint)))
+    return cast("Sink", _build(_SINKS[entry.connector], entry.arguments(spec.checkpoint, spec.several_topics)))
 
 
 def open_head(spec: Spec) -> HeadStore:

@@ -100,6 +100,17 @@ def test_h16_a_key_of_two_partitions_is_a_bad_row(make: Make) -> None:
 
 
 @EVERY
+@pytest.mark.parametrize("gone", [True, False])
+def test_h16_a_key_of_two_topics_is_a_bad_row(make: Make, gone: bool) -> None:
+    """Of the same partition's number, and the newer one says that the key goes, or what is new in it."""
+    made = make(TABLE, [*KV, ("_topic", TEXT)], "k").start()
+    made.checkpoint(0, [(1, 1, "v1", 3, 999_999, False), (2, 1, "v2", 3, 4, False)])
+    assert made.rows() == [(1, 1), (2, 1)]
+    with pytest.raises(IncomparableRowsError, match="key k 1 comes from topics v1 and v2"):
+        made.decide(1, [(1, 1, "v1", 3, 1_000_000, False), (1, 2, "v2", 3, 5, gone)])
+
+
+@EVERY
 @pytest.mark.parametrize("place", ["_offset", "_partition"])
 def test_a_row_without_a_place_is_neither_old_nor_new(make: Make, place: str) -> None:
     """As of the side that an outer join has not found."""

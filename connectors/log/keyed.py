@@ -1,7 +1,7 @@
 """`commit: upsert` on the task's side: of each key the newest row goes to the log, or that the key goes.
 
-A record's place in Kafka tells which row is newer: offsets of one partition compare. Rows of one key must therefore
-come from one partition, as they do where the key is the record's own or follows from it (H16).
+A record's place in Kafka tells which row is newer: offsets of one partition of one topic compare. Rows of one key must
+therefore come from one, as they do where the key is the record's own or follows from it (H16).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -30,17 +30,23 @@ from wal.storage import Storage
 PLACE: Final = ("_offset", "_partition")
 """Metadata columns that the rows must have, whether the table has a place for them or not."""
 
+TOPIC: Final = "_topic"
+"""The same where they come from several topics, whose partitions have the same numbers."""
+
 GONE: Final = "__gone"
 """Column of a segment: the row's key is to be deleted, and its other columns say nothing."""
 
 _OFFSET: Final = "__offset"
 _PARTITION: Final = "__partition"
-"""What PLACE is called beside the columns of the table, which may keep it, too."""
+_TOPIC: Final = "__topic"
+"""What PLACE and TOPIC are called beside the columns of the table, which may keep them, too."""
+
+_ORIGINS: Final = {_TOPIC: "topics", _PARTITION: "partitions"}
 
 _ORDER: Final[Order] = ((_OFFSET, "ascending"), (GONE, "descending"))
 """What one record says of a key: that it goes, and then that it comes again, as a change of a key does."""
 
-_RESERVED: Final = (GONE, _OFFSET, _PARTITION)
+_RESERVED: Final = (GONE, _OFFSET, _PARTITION, _TOPIC)
 _KEY: Final = b"key"
 
 
@@ -50,11 +56,21 @@ class Upsert:
 
     key: tuple[str, ...]  # columns of the rows
     deleted: str | None = None  # a boolean column of the rows, true where the key is to be deleted
+    by_topic: bool | None = None  # rows come from several topics; None: not known, and compared where they have TOPIC
+
+    def of(self, schema: pa.Schema) -> Upsert:
+        """The same with `by_topic` known, for these rows."""
+        return self if self.by_topic is not None else replace(self, by_topic=TOPIC in schema.names)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Columns of the rows by which they are compared."""
+        return (*PLACE, TOPIC) if self.by_topic else PLACE
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that the rows must have beside those of the table."""
-        return (*PLACE, *(() if self.deleted is None else (self.deleted,)))
+        return (*self.place, *(() if self.deleted is None else (self.deleted,)))
 
     def after(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that a writer is given: those of the table, and then what merging takes."""
@@ -62,7 +78,9 @@ class Upsert:
 
     def check(self, schema: pa.Schema) -> list[str]:
         """What is missing in the rows, or wrong."""
-        found = [f"the rows have no column {name}" for name in (*self.key, *self.columns) if name not in schema.names]
+        why = {TOPIC: ", which tells apart what comes from several topics"}
+        needed = (*self.key, *self.of(schema).columns)
+        found = [f"the rows have no column {name}{why.get(name, '')}" for name in needed if name not in schema.names]
         if self.deleted in schema.names and schema.field(self.deleted).type != pa.bool_():
             found.append(f"column {self.deleted} of the rows is {schema.field(self.deleted).type}, not a boolean")
         kinds = {name: schema.field(name).type for name in PLACE if name in schema.names}
@@ -71,8 +89,14 @@ class Upsert:
             for name, kind in kinds.items()
             if not types.is_integer(kind)
         ]
+        if TOPIC in self.of(schema).place and TOPIC in schema.names and not _is_text(schema.field(TOPIC).type):
+            found.append(f"column {TOPIC} of the rows is {schema.field(TOPIC).type}, not text")
         found += [f"the rows have a column {name}, which merging needs" for name in _RESERVED if name in schema.names]
         return found
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 class KeyedForm(Form, Protocol):
@@ -108,7 +132,7 @@ class _Rows:
         return pa.schema([*fields, pa.field(GONE, pa.bool_())], metadata={_KEY: json.dumps(self.key).encode()})
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        """With offset and partition at its end, by which rows are compared, and which are not stored."""
+        """With its place at its end, by which rows are compared, and which is not stored."""
         self._check_not_null(batch, first_row)
         gone = self._gone(batch)
         parts = [self._kept(batch.filter(pc.invert(gone)), first_row), self._deleted(batch.filter(gone), first_row)]
@@ -132,13 +156,13 @@ class _Rows:
         return self._ordered(batch, columns, gone=True)
 
     def _ordered(self, batch: pa.RecordBatch, columns: list[pa.Array], *, gone: bool) -> pa.RecordBatch:
-        place = [batch.column(name) for name in PLACE]
-        names = [*self.schema.names, _OFFSET, _PARTITION]
+        place = [batch.column(name) for name in self.upsert.place]
+        names = [*self.schema.names, *(f"_{name}" for name in self.upsert.place)]
         return pa.record_batch([*columns, pa.repeat(pa.scalar(gone), batch.num_rows), *place], names=names)
 
     def _check_not_null(self, batch: pa.RecordBatch, first_row: int) -> None:
         """A row without a key is none that could be merged, and one without a place is neither old nor new."""
-        for name in (*self.upsert.key, *PLACE):
+        for name in (*self.upsert.key, *self.upsert.place):
             column = batch.column(name)
             if column.null_count:
                 row = first_row + pc.index(pc.is_null(column), True).as_py()
@@ -155,7 +179,8 @@ class KeyedWriter(LogWriter):
     ) -> None:
         rows = _Rows(form, upsert)
         super().__init__(storage, rows, slots, transaction)
-        self._newest = Newest(rows.key, _ORDER, _PARTITION)
+        beside = {f"_{name}" for name in upsert.place}
+        self._newest = Newest(rows.key, _ORDER, {name: words for name, words in _ORIGINS.items() if name in beside})
         self._schema = rows.schema
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -215,5 +240,6 @@ def check_upsert(sink: str, upsert: Upsert, schema: pa.Schema) -> None:
     """Raise TargetError that lists everything that is wrong with the rows. Called on the driver, at a start."""
     if found := upsert.check(schema):
         message = f"sink {sink}: the rows cannot be merged: " + "; ".join(found)
-        remedy = f"let the last step select {', '.join((*upsert.key, *upsert.columns))}, the last ones as they are"
+        names = ", ".join((*upsert.key, *upsert.of(schema).columns))
+        remedy = f"let the last step select {names}, the last ones as they are"
         raise TargetError(message, remedy=remedy)

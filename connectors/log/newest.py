@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -21,11 +22,12 @@ _AT_LEAST: Final = 200_000  # rows; below, nothing is gained by looking for old 
 class Newest:
     """Memory: about twice as many rows as there are keys. For one thread."""
 
-    def __init__(self, key: Sequence[str], order: Order, origin: str) -> None:
-        """`origin`: the column in which rows of one key must be equal; those of two origins do not compare (H16)."""
+    def __init__(self, key: Sequence[str], order: Order, origins: Mapping[str, str]) -> None:
+        """`origins`: the columns in each of which rows of one key must be equal, since those of two do not compare
+        (H16), and what an error calls their values."""
         self._key = list(key)
         self._order = list(order)
-        self._origin = origin
+        self._origins = dict(origins)
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self._compact_at = _AT_LEAST
@@ -57,24 +59,44 @@ class Newest:
     def _places(self) -> np.ndarray:
         """Of the newest rows among all, in their order. Only narrow columns are brought together for it: of all that a
         task has, one column of text may be more than Arrow can hold in one piece."""
-        names = [*self._key, *(name for name, _ in self._order), self._origin]
+        names = [*self._key, *(name for name, _ in self._order), *self._origins]
         table = pa.Table.from_batches([batch.select(names) for batch in self._batches])
+        origins = [_Origin.of(words, table[name]) for name, words in self._origins.items()]
         order = pc.sort_indices(table, sort_keys=self._order)
-        table = table.take(order)
+        keys = table.select(self._key).take(order)
         own = [str(place) for place in range(len(self._key))]  # the table's own names could be like ours
-        columns = [*table.select(self._key).columns, table[self._origin], pa.array(np.arange(len(table)))]
-        numbered = pa.table(columns, names=[*own, "origin", "row"])
-        groups = numbered.group_by(own).aggregate([("row", "max"), ("origin", "min"), ("origin", "max")])
-        self._check_origins(groups, own)
+        columns = [*keys.columns, pa.array(np.arange(len(table))), *(origin.codes.take(order) for origin in origins)]
+        codes = [f"origin {place}" for place in range(len(origins))]
+        numbered = pa.table(columns, names=[*own, "row", *codes])
+        asked = [("row", "max"), *((code, each) for code in codes for each in ("min", "max"))]
+        groups = numbered.group_by(own).aggregate(asked)
+        for code, origin in zip(codes, origins, strict=True):
+            self._check_origin(groups, own, code, origin)
         return np.sort(order.to_numpy()[groups["row_max"].to_numpy()].astype(np.int64))
 
-    def _check_origins(self, groups: pa.Table, names: Sequence[str]) -> None:
-        mixed = groups.filter(pc.not_equal(groups["origin_min"], groups["origin_max"])).slice(0, 1).to_pylist()
+    def _check_origin(self, groups: pa.Table, names: Sequence[str], code: str, origin: _Origin) -> None:
+        least, greatest = f"{code}_min", f"{code}_max"
+        mixed = groups.filter(pc.not_equal(groups[least], groups[greatest])).slice(0, 1).to_pylist()
         for found in mixed:
             key = ", ".join(f"{name} {found[place]}" for name, place in zip(self._key, names, strict=True))
-            least, greatest = found["origin_min"], found["origin_max"]
-            message = f"key {key} comes from partitions {least} and {greatest}, whose offsets do not compare"
+            one, other = sorted(origin.values[found[each]].as_py() for each in (least, greatest))
+            message = f"key {key} comes from {origin.words} {one} and {other}, whose offsets do not compare"
             remedy = (
-                "send all records of a key to one partition; or select what grows with each change of a key as _offset"
+                "send all records of a key to one partition of one topic, for good; where that cannot be, add all rows "
+                "with `commit: write-ahead-log`, and let a view say which one counts"
             )
-            raise BadRowError(message, remedy=f"{remedy}, and 0 as _partition")
+            raise BadRowError(message, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where rows come from, as small numbers: Arrow's groups have no least text."""
+
+    words: str
+    values: pa.Array
+    codes: pa.Array  # places in `values`
+
+    @classmethod
+    def of(cls, words: str, column: pa.ChunkedArray) -> _Origin:
+        coded = pc.dictionary_encode(column).combine_chunks()
+        return cls(words, coded.dictionary, coded.indices)

@@ -67,12 +67,12 @@ class KafkaDeadLetter(_DeadLetter, KafkaSinkEntry):
                 raise wrong("a dead letter has the key, the value and the headers of its record", at=field)
         return self
 
-    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+    def arguments(self, checkpoint: CheckpointSettings, several_topics: bool | None) -> dict[str, object]:
         """See KafkaSinkEntry."""
         from connectors.kafka.sink.layout import Layout  # loads pyarrow
 
         layout = Layout(self.topic, format="raw", key=("key",), headers=MESSAGE_HEADERS, carried="headers")
-        return {**super().arguments(checkpoint), "layout": layout}
+        return {**super().arguments(checkpoint, several_topics), "layout": layout}
 
 
 DeadLetterEntry = Annotated[

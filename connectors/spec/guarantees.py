@@ -184,12 +184,14 @@ def _kafka(spec: Spec) -> _Words:
 
 def _upsert(spec: Spec) -> _Words:
     _, visible, needs, limits = _write_ahead_log(spec, "one task's rows after another's", limits=_UPSERT_LIMITS)
+    place = "`_offset`, `_partition` and `_topic`" if spec.several_topics else "`_offset` and `_partition`"
     return (
-        "exactly-once: of each key the newest row is in the table; rows wait in a log, merged with their witness",
+        "exactly-once: of each key the newest row of its partition is in the table; rows wait in a log, merged with "
+        "their witness",
         visible,
         (
             *needs,
-            "a unique index on the key's columns and no other, and `_offset` and `_partition` among the rows",
+            f"a unique index on the key's columns and no other, and {place} of the source among the rows",
             "key columns whose values are equal for the database only if they are the same: text is compared by bytes",
         ),
         limits,
@@ -202,8 +204,10 @@ def _mysql_upsert(spec: Spec) -> _Words:
 
 
 _UPSERT_LIMITS: Final = (
-    "rows of one key must come from one partition of one topic, whose offsets alone compare: two partitions in one "
-    "checkpoint stop the pipeline",
+    "records of one key must lie in one partition of one topic, for good, since offsets of two do not compare: two in "
+    "one checkpoint stop the pipeline, and of two checkpoints the later one wins, whichever row is newer",
+    "partitions that a topic is given move keys: let the pipeline catch up before producers use them, or rows that the "
+    "old ones still have win when they come",
     "of several rows of one key in a checkpoint only the newest is ever seen",
 )
 

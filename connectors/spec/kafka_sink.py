@@ -116,10 +116,11 @@ class KafkaSinkEntry(Secured):
         """Equal for two sinks of one topic, as far as the spec tells."""
         return self.bootstrap_servers, self.topic or self.topic_column
 
-    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+    def arguments(self, checkpoint: CheckpointSettings, several_topics: bool | None) -> dict[str, object]:
         """What the connector is built with. May contain passwords, and credentials of an object store."""
         from connectors.kafka.sink.layout import Layout  # loads pyarrow
 
+        del several_topics  # no row is compared with another
         return {
             "name": self.name,
             "bootstrap_servers": self.bootstrap_servers,

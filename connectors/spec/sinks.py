@@ -44,7 +44,8 @@ class _KeyedEntry(Strict):
     commit: str
     key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
     """With `commit: upsert`: columns, as the rows name them, on which the table has a unique index, and in which values
-    are equal only if they are the same. Rows of one key come from one partition of one topic; the newest one stays."""
+    are equal only if they are the same. Rows of one key come from one partition of one topic, for good; the newest one
+    stays."""
     deleted: NonEmpty | None = None
     """With `commit: upsert`: a boolean column, as the rows name it, true where its key is to be deleted; NULL is
     false."""
@@ -69,9 +70,9 @@ class _KeyedEntry(Strict):
                 raise wrong(f"'{name}' is for rows that are merged", "commit: upsert", at=name)
         return self
 
-    def _table(self, checkpoint: CheckpointSettings) -> dict[str, object]:
-        """What every connector is told of its table."""
-        upsert = Upsert(tuple(self.key), self.deleted) if self.key is not None else None
+    def _table(self, checkpoint: CheckpointSettings, several_topics: bool | None) -> dict[str, object]:
+        """What every connector is told of its table. `several_topics`: see Spec."""
+        upsert = Upsert(tuple(self.key), self.deleted, several_topics) if self.key is not None else None
         return {
             "name": self.name,
             "table": self.table,
@@ -120,11 +121,11 @@ class _ServerEntry(_KeyedEntry):
         del checkpoint
         return [self.url.reveal()]
 
-    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+    def arguments(self, checkpoint: CheckpointSettings, several_topics: bool | None) -> dict[str, object]:
         """What the connector is built with. Contains the password, and the credentials of an object store."""
         log = None if self.commit == "two-phase" else LogPlace(checkpoint.log_at, self.slots or SLOTS)
         told = {"url": self.url.reveal(), "log": log, "timeout_s": checkpoint.timeout_s}
-        return {**self._table(checkpoint), **told}
+        return {**self._table(checkpoint, several_topics), **told}
 
 
 class MySqlEntry(_ServerEntry):
@@ -185,9 +186,9 @@ class SqliteEntry(_KeyedEntry):
         """Equal for two sinks of one table, as far as the spec tells."""
         return self.path.resolve(), self.table.casefold()
 
-    def arguments(self, checkpoint: CheckpointSettings) -> dict[str, object]:
+    def arguments(self, checkpoint: CheckpointSettings, several_topics: bool | None) -> dict[str, object]:
         """What the connector is built with. Contains the credentials of an object store."""
-        return {**self._table(checkpoint), "path": self.path, "log": LogPlace(checkpoint.log_at)}
+        return {**self._table(checkpoint, several_topics), "path": self.path, "log": LogPlace(checkpoint.log_at)}
 
 
 SinkEntry = Annotated[MySqlEntry | PostgresEntry | SqliteEntry | KafkaSinkEntry, Field(discriminator="connector")]

@@ -80,6 +80,14 @@ class Spec(Strict):
         return trunk_of(self.inputs, names, self._wanted) if self.sources else None
 
     @property
+    def several_topics(self) -> bool | None:
+        """Whether records of more than one topic may come to the sinks; None: not known, in a job of one's own."""
+        if not self.sources:
+            return None
+        first, *others = self.sources
+        return bool(others) or first.topics is None or len(first.topics) > 1
+
+    @property
     def branches(self) -> list[TransformStep]:
         """The steps behind the trunk that sinks need, in order."""
         trunk = self.trunk

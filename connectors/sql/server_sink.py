@@ -78,7 +78,7 @@ class ServerSink(Server[C, T, P]):
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink."""
         names, _ = self._seen(schema, run=False)
-        return with_order(self.upsert, names)
+        return with_order(self.upsert and self.upsert.of(schema), names)
 
     @property
     def columns(self) -> Sequence[str]:
@@ -148,8 +148,9 @@ class ServerSink(Server[C, T, P]):
         if self.upsert is not None:
             self._rehearse(fit.plans, self.upsert)
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
-        log, spread = self.log and self.log.on_driver(), self._spread(target, kinds)
-        return replace(self, log=log, plans=fit.plans, partitioning=spread, target=target.quoted)
+        log, upsert = self.log and self.log.on_driver(), self.upsert and self.upsert.of(schema)
+        spread = self._spread(target, kinds)
+        return replace(self, log=log, upsert=upsert, plans=fit.plans, partitioning=spread, target=target.quoted)
 
     def _maker(self, session: C, schema: pa.Schema) -> Maker[T, P]:
         return maker_of(self, schema, self._types(session), partial(self._find, session), self._fit)

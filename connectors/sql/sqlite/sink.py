@@ -59,12 +59,13 @@ class SqliteSink:
         """See Sink. Never creates the file. Raises TargetError, SinkUnavailableError."""
         _, bindings = self._compared(schema, run=True)
         self.log.open()
-        return replace(self, log=self.log.on_driver(), bindings=bindings)
+        upsert = self.upsert and self.upsert.of(schema)
+        return replace(self, log=self.log.on_driver(), upsert=upsert, bindings=bindings)
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink."""
         names, _ = self._compared(schema)
-        return with_order(self.upsert, names)
+        return with_order(self.upsert and self.upsert.of(schema), names)
 
     def _compared(self, schema: pa.Schema, *, run: bool = False) -> tuple[list[str], tuple[Binding, ...]]:
         """The columns that are written, and how they are bound, if only to what there is.
