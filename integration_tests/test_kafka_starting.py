@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import cast
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
+from connectors.contracts import Source
 from connectors.formats import StringFormat
 from connectors.kafka import KafkaSource, positions
 from connectors.kafka.client import Client
@@ -19,6 +22,9 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
+from spark_jobs.pacing.turns import AlwaysDue
+from spark_jobs.source import SourceReader
+from spark_jobs.source_offset import SourceOffset
 from twophase.errors import OffsetOutOfRangeError, SourceError, SpecError, UnknownTopicError
 from twophase.values import StartingPoint
 
@@ -180,6 +186,37 @@ def test_partitions_and_topics_made_while_it_runs(pipeline: Pipeline, services: 
         for name, n, at in ((grown, 0, 50), (grown, 1, 50), (grown, 2, 0), (grown, 3, 0), (later[0], 0, 0))
     }
     assert set(head.identities["incoming"]) == {grown, later[0]}
+
+
+def test_a_partition_found_on_the_way_loses_records_before_its_turn_comes(
+    topic: TopicFactory, services: Services
+) -> None:
+    """It begins with the plan that finds it, and takes nothing of it: what retention then deletes is an error (R6)."""
+    name, partitions = topic(11), 11
+    workload = Workload(services.kafka_bootstrap, name, partitions)
+    workload.produce(10 * partitions)
+    source = _source(services, name)
+    began = source.starting_point(_NOWHERE)
+    admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
+    for future in admin.create_partitions([NewPartitions(name, partitions + 1)]).values():
+        future.result(30)
+    workload.direct(name, partitions + 1)
+    workload.produce(partitions + 1)
+    found = f"{name}/{partitions}"
+    _await(lambda: found in source.horizon(began).ends)
+
+    offset = SourceOffset(source.name, began.positions).to_json()
+    for _ in range(2 * partitions):  # each time as after a restart
+        reader = SourceReader(cast(Source, source), began, AlwaysDue(10), "")
+        planned = reader.latestOffset(offset, ReadMaxRows(1))
+        ranges = SourceOffset.from_json(planned).ranges({**began.positions, **offset["ends"]})
+        if found in {each.split for each in ranges}:
+            break
+        topics.delete_records(services.kafka_bootstrap, {found: 1})
+        offset = planned
+    assert offset["ends"][found] == 0, "known for a plan before its turn"
+    with pytest.raises(OffsetOutOfRangeError, match=f"{found}: offset 0 does not exist"):
+        list(source.read(ranges))
 
 
 @pytest.mark.in_turns

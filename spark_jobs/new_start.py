@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from connectors.registry import build_source
 from connectors.spec import KafkaEntry, Spec
+from spark_jobs.source_offset import topic_of
 from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.values import StartingPoint
@@ -91,14 +92,14 @@ def _known(source: str, first: StartingPoint, head: HeadValue | None) -> dict[st
         return {}
     ids, positions = head.identities.get(source, {}), head.positions.get(source, {})
     again = {topic for topic, identity in first.identities.items() if ids.get(topic, identity) != identity}
-    return {split: at for split, at in positions.items() if _topic(split) not in again}
+    return {split: at for split, at in positions.items() if topic_of(split) not in again}
 
 
 def _chosen(
     entry: KafkaEntry, wanted: Mapping[str, int], first: StartingPoint, known: Mapping[str, int]
 ) -> dict[str, int]:
     begun = {split: at for split, at in {**known, **wanted}.items() if split in first.positions}
-    topics = {_topic(split) for split in begun}
+    topics = {topic_of(split) for split in begun}
     identities = {topic: identity for topic, identity in first.identities.items() if topic in topics}
     others = build_source(entry).starting_point(StartingPoint(begun, identities)).positions
     return {split: {**others, **begun}.get(split, offset) for split, offset in first.positions.items()}
@@ -122,7 +123,3 @@ def _effects(
         again = max(was_at - max(start, began), 0) if was_at is not None and began is not None else 0
         unread = max(least, was_at) if was_at is not None else least
         yield SplitStart(source, split, was_at, start, end, again, max(start - unread, 0))
-
-
-def _topic(split: str) -> str:
-    return split.rpartition("/")[0]

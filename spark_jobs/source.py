@@ -16,7 +16,7 @@ from spark_jobs.dead_letters import read_and_mark
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.pacing.turns import Turns
 from spark_jobs.ranges import shares
-from spark_jobs.source_offset import SourceOffset
+from spark_jobs.source_offset import SourceOffset, topic_of
 from spark_jobs.worker import settle
 from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, Positions, StartingPoint
@@ -41,12 +41,14 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, source: Source, began: StartingPoint, turns: Turns, token: str, *, marks: bool = False) -> None:
         self._source = source
+        self._name = source.name  # in offsets
         self._marks = marks  # see dead_letters
         self._token = token  # see failures.carried
         self._began = began
         self._turns = turns
-        self._identities = dict(began.identities)  # and those that a plan of this query has made durable
-        self._target: Horizon | None = None  # of a run until caught up: what there was at its start
+        self._identities = dict(began.identities)  # and those of plans
+        self._is_bounded = False
+        self._target: Horizon | None = None  # of a run until caught up: what there was before its first plan
         self._latest: Positions | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
@@ -55,8 +57,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 Spark's name
         """Called once, before the first batch, when the query is to end when it has caught up."""
-        with carried(self._token):
-            self._target = self._source.horizon(self._began)
+        self._is_bounded = True  # Kafka is asked with the newest offset, which may have ids of topics
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends. Called before every batch, and again while nothing comes; asks the service.
@@ -72,18 +73,21 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             turn = self._turns.next()
             if turn is None:
                 return start
-            self._identities |= before.began.identities
+            self._identities = {**before.began.identities, **self._identities}
             known = {**self._began.positions, **before.ends}  # a topic added to the spec has a position in head alone
             horizon = self._target or self._source.horizon(StartingPoint(known, self._identities))
+            self._target = horizon if self._is_bounded else None
             self._latest = horizon.ends
             _check_not_shorter(known, horizon.ends)
             starts = {**horizon.discovered.positions, **known}
-            ends = admit(starts, horizon.ends, turn.max_records)
-            new = {split: starts[split] for split, end in ends.items() if split not in known and end > starts[split]}
-            ends = {**before.ends, **{split: end for split, end in ends.items() if split in known or split in new}}
+            admitted = admit(starts, horizon.ends, turn.max_records)
+            # Also those that this plan takes nothing of: asked again later, they would begin behind what is deleted.
+            found = (split for split in admitted if split not in known)
+            new = {split: starts[split] for split in found if horizon.ends[split] > starts[split]}
+            ends = {**before.ends, **{split: end for split, end in admitted.items() if split in known or split in new}}
             if ends == before.ends:
                 return start  # to the letter, or Spark would run a batch of nothing
-            return self._offset(ends, StartingPoint(new, horizon.discovered.identities if new else {}))
+            return self._offset(ends, StartingPoint(new, self._not_stored(ends, horizon)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 Spark's name
         """For the lag: what there was when the batch was planned."""
@@ -91,7 +95,9 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One task for each split that has something new, or for several that have little."""
-        before, planned = self._parsed(start), self._parsed(end)
+        with carried(self._token):
+            before, planned = self._parsed(start), self._parsed(end)
+            self._check_same_topics(planned)
         ranges = planned.ranges({**self._began.positions, **before.ends})
         return [_Share(each) for each in shares(ranges, self._source.split_above, self._source.join_below)]
 
@@ -103,19 +109,37 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             source, ranges = self._source, partition.ranges
             yield from read_and_mark(source, ranges) if self._marks else source.read(ranges)
 
+    def _not_stored(self, ends: Positions, horizon: Horizon) -> dict[str, str]:
+        """Ids of the topics that a plan names, but for those that were stored before the query started."""
+        named = {topic_of(split) for split in ends}
+        found = {topic: each for topic, each in horizon.discovered.identities.items() if topic in named}
+        self._identities = {**found, **self._identities}
+        return {topic: each for topic, each in self._identities.items() if topic not in self._began.identities}
+
+    def _check_same_topics(self, planned: SourceOffset) -> None:
+        """A plan that another process has made, and did not bring to its end, is of topics that may be others now."""
+        if planned.began.identities.keys() - self._identities:
+            identities = {**planned.began.identities, **self._identities}
+            self._source.horizon(StartingPoint(planned.ends, identities))
+            self._identities = identities
+
     def _offset(self, ends: Positions, began: StartingPoint = _NOTHING) -> dict[str, Any]:
-        return SourceOffset(self._source.name, ends, began).to_json()
+        return SourceOffset(self._name, ends, began).to_json()
 
     def _parsed(self, offset: dict[str, Any]) -> SourceOffset:
         parsed = SourceOffset.from_json(offset)
-        if parsed.source != self._source.name:
-            message = f"Spark takes the offsets of source {parsed.source} for those of {self._source.name}"
+        self._check_own(parsed)
+        return parsed
+
+    def _check_own(self, offset: SourceOffset) -> None:
+        """Spark hands out offsets by the place of a source in the query. Raises IdentityError for another source's."""
+        if offset.source != self._name:
+            message = f"Spark takes the offsets of source {offset.source} for those of {self._name}"
             remedy = (
                 "the steps name the sources in another order than before: change it back; or take a savepoint "
                 "(`eos savepoint`) and start from it, which finds each by its name"
             )
             raise IdentityError(message, remedy=remedy)
-        return parsed
 
 
 def _check_not_shorter(known: Positions, ends: Positions) -> None:

@@ -3,7 +3,8 @@
 Spark knows sources by their order in the query, which a change of the query can change: the name tells.
 
 The starting point of a split that is discovered while the query runs is so made durable with the plan that names it,
-before anything is read: a replay, also by another process, begins at the same offset (R6, R10).
+before anything is read: a replay, also by another process, begins at the same offset (R6, R10). The ids of discovered
+topics go from offset to offset until they are stored elsewhere: a restart is given the newest offset alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class SourceOffset:
 
     source: str
     ends: Positions
-    began: StartingPoint = field(default_factory=StartingPoint)  # of splits that no earlier batch names
+    began: StartingPoint = field(default_factory=StartingPoint)  # of splits that no earlier batch names; ids: see above
 
     def ranges(self, positions: Positions) -> list[OffsetRange]:
         """What the batch reads if `positions` is how far the batches before it came; without empty ranges."""
@@ -30,12 +31,12 @@ class SourceOffset:
         return [each for each in ranges if each.end > each.start]
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark keeps it. Without discoveries, equal ends give equal JSON: that is how Spark sees that nothing came.
+        """As Spark keeps it. Where nothing came, what it gave last is to be given again: any other JSON is a new batch.
 
         Plain dicts, sorted by Spark itself.
         """
         document: dict[str, Any] = {"source": self.source, "ends": dict(self.ends)}
-        if self.began.positions:
+        if self.began != StartingPoint():
             document["began"] = {
                 "positions": dict(self.began.positions),
                 "identities": dict(self.began.identities),
@@ -51,3 +52,8 @@ class SourceOffset:
             dict(document["ends"]),
             StartingPoint(dict(began["positions"]), dict(began["identities"])),
         )
+
+
+def topic_of(split: str) -> str:
+    """The topic that a split is a part of."""
+    return split.rpartition("/")[0]

@@ -28,7 +28,7 @@ def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLo
         )
         raise IdentityError(message, remedy=remedy)
     for name, plan in log.plan_after(head.incarnation, head.completed, names).items():
-        if plan.began.positions:  # found by a plan that was not decided yet, and is run again as it stands
+        if plan.began != StartingPoint():  # found by a plan that was not decided yet, and is run again as it stands
             driver.store_positions(name, plan.began)
     for source in sources:
         head = driver.owned

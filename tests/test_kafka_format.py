@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
+from typing import Any, cast
 
+import pytest
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from connectors.contracts import Horizon
 from connectors.kafka import KafkaSource
 from connectors.kafka.starting import FromTimestamp
 from spark_jobs.kafka_format import EosKafka, source_of
-from twophase.errors import SpecError
+from twophase.errors import HeadFormatError, IdentityError, SpecError
+from twophase.local_head import LocalHead
+from twophase.values import StartingPoint
 
 _GOOD = {"bootstrap_servers": "h:1", "topics": "a, b", "schema": "id BIGINT"}
 
@@ -49,3 +57,77 @@ def test_a_wrong_option_is_refused_by_name(change: dict[str, str], message: str)
 def test_without_a_place_for_the_first_offsets_no_query_starts() -> None:
     with pytest.raises(SpecError, match="option location is missing"):
         EosKafka(options=_GOOD).streamReader(EosKafka(options=_GOOD).schema())
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Ends of the topics that there are, each of one partition; sources begin at 0."""
+    ends = {"a": 5, "b": 7}
+
+    def splits(source: KafkaSource) -> dict[str, int]:
+        return {f"{topic}/0": ends[topic] for topic in source.topics}
+
+    def starting_point(source: KafkaSource, known: StartingPoint) -> StartingPoint:
+        return StartingPoint({split: 0 for split in splits(source) if split not in known.positions})
+
+    monkeypatch.setattr(KafkaSource, "starting_point", starting_point)
+    monkeypatch.setattr(KafkaSource, "horizon", lambda source, _known: Horizon(splits(source), StartingPoint()))
+    return ends
+
+
+def _reader(topics: str, location: Path) -> DataSourceStreamReader:
+    options = {**_GOOD, "topics": topics, "location": str(location)}
+    return EosKafka(options=options).streamReader(EosKafka(options=options).schema())
+
+
+def _next(reader: DataSourceStreamReader, start: dict[str, Any] | None = None) -> dict[str, Any]:
+    planned: dict[str, Any] = cast(Any, reader).latestOffset(start or reader.initialOffset(), None)
+    return planned
+
+
+def test_sources_that_change_places_in_the_query_are_refused(kafka: dict[str, int], tmp_path: Path) -> None:
+    """Spark hands out offsets by place: each would take the other's, and read all of its own topics again."""
+    offsets = [_next(_reader(topic, tmp_path / topic)) for topic in ("a", "b")]
+    assert [offset["ends"] for offset in offsets] == [{"a/0": 5}, {"b/0": 7}]
+    of_a, of_b = offsets
+    kafka["b"] = 9
+    reader = _reader("b", tmp_path / "b")
+    with pytest.raises(IdentityError, match=rf"offsets of another eos_kafka source \(a\).*at {tmp_path}/b"):
+        _next(reader, of_a)
+    with pytest.raises(IdentityError, match="another eos_kafka source"):
+        reader.partitions(of_a, of_b)
+    assert _next(reader, of_b) == {**of_b, "ends": {"b/0": 9}}
+
+
+def test_two_readers_of_one_topic_are_two_sources(kafka: dict[str, int], tmp_path: Path) -> None:
+    offset = _next(_reader("a", tmp_path / "one"))
+    with pytest.raises(IdentityError, match="another eos_kafka source"):
+        _next(_reader("a", tmp_path / "two"), offset)
+
+
+def test_a_folder_that_holds_another_sources_first_offsets_is_refused(kafka: dict[str, int], tmp_path: Path) -> None:
+    of_a = _next(_reader("a", tmp_path))
+    with pytest.raises(IdentityError, match="holds the first offsets of a, of which the source reads none"):
+        _reader("b", tmp_path)
+    for topics in ("a, b", "b"):  # one that joins, and one that goes
+        assert _next(_reader(topics, tmp_path), of_a)["source"] == of_a["source"]
+
+
+def test_offsets_and_a_folder_of_before_there_were_ids(kafka: dict[str, int], tmp_path: Path) -> None:
+    for topic in ("a", "b"):
+        old = {"format": 1, "positions": {f"{topic}/0": 0}, "identities": {}}
+        assert LocalHead(tmp_path / topic).swap(0, json.dumps(old).encode())
+    old_offset = {"source": "eos_kafka", "ends": {"a/0": 3}}
+    with pytest.raises(IdentityError, match="another eos_kafka source"):
+        _next(_reader("b", tmp_path / "b"), old_offset)
+    named = _next(_reader("a", tmp_path / "a"), old_offset)
+    assert named["ends"] == {"a/0": 5}
+    assert named["source"].startswith("eos_kafka-")
+    kafka["a"] = 6
+    assert _next(_reader("a", tmp_path / "a"), named) == {**named, "ends": {"a/0": 6}}
+
+
+def test_damaged_first_offsets_are_refused(kafka: dict[str, int], tmp_path: Path) -> None:
+    assert LocalHead(tmp_path).swap(0, b"[]")
+    with pytest.raises(HeadFormatError, match="are damaged"):
+        _reader("a", tmp_path)

@@ -140,6 +140,13 @@ def test_a_split_that_an_undecided_plan_has_found_begins_where_the_plan_says() -
     assert began == {"orders": StartingPoint({"s/0": 0, "t/0": 2}, {"t": "id of t"})}
 
 
+def test_an_id_that_an_undecided_plan_has_found_is_stored() -> None:
+    driver = _Driver({"orders": {"t/0": 3}})
+    plan = SourceOffset("orders", {"t/0": 9}, StartingPoint({}, {"s": "id of s"}))
+    began = _begin(driver, _Source(), log=_Log({"orders": plan}))
+    assert began == {"orders": StartingPoint({"t/0": 3}, {"s": "id of s"})}
+
+
 class _Node:
     """A logical plan as Py4J shows it."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import pytest
 
 from connectors.contracts import Horizon
 from spark_jobs.failures import TOKEN, CarriedError, translate
-from spark_jobs.pacing.turns import ALL_THERE, Turn
+from spark_jobs.pacing.turns import ALL_THERE, AlwaysDue, Turn
 from spark_jobs.source import SourceReader
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, OffsetOutOfRangeError
@@ -27,8 +28,13 @@ class _Source:
 
     def __init__(self, ends: Mapping[str, int], first: Mapping[str, int] | None = None) -> None:
         self.ends, self.first = ends, first or {}
+        self.made_again: frozenset[str] = frozenset()
+        self.asked = 0
 
     def horizon(self, known: StartingPoint) -> Horizon:
+        self.asked += 1
+        for topic in self.made_again & known.identities.keys():
+            raise OffsetOutOfRangeError(f"{topic} was made again")
         new = {split: self.first.get(split, 0) for split in self.ends if split not in known.positions}
         topics = {split.partition("/")[0] for split in self.ends}
         ids = {topic: f"id of {topic}" for topic in topics if topic not in known.identities}
@@ -36,20 +42,30 @@ class _Source:
 
 
 def _reader(source: _Source, initial: Mapping[str, int] | None = None, ids: Mapping[str, str] | None = None) -> Any:
-    return SourceReader(cast(Any, source), StartingPoint(initial or {}, ids or {}), ALL_THERE, TOKEN)
+    initial = initial or {}
+    topics = {split.partition("/")[0] for split in ("t/0", *initial)}
+    ids = {topic: f"id of {topic}" for topic in topics} if ids is None else ids
+    return SourceReader(cast(Any, source), StartingPoint(initial, ids), ALL_THERE, TOKEN)
 
 
 def _next(reader: SourceReader, start: Mapping[str, Any]) -> dict[str, Any]:
     """The next offset, as it comes back from Spark's log."""
-    try:
+    with _translated():
         planned: dict[str, Any] = json.loads(json.dumps(reader.latestOffset(dict(start), cast(Any, None))))
-    except CarriedError as error:
-        raise translate(error, "planning") from error
     return planned
 
 
 def _ranges(reader: SourceReader, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OffsetRange]:
-    return [each for share in reader.partitions(dict(start), dict(end)) for each in cast(Any, share).ranges]
+    with _translated():
+        return [each for share in reader.partitions(dict(start), dict(end)) for each in cast(Any, share).ranges]
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except CarriedError as error:
+        raise translate(error, "planning") from error
 
 
 def test_a_split_that_is_no_longer_asked_for_stays() -> None:
@@ -73,8 +89,72 @@ def test_a_split_found_on_the_way_begins_at_its_first_record_whoever_plans_again
         assert _ranges(again, start, planned) == expected
     source.ends = {"t/0": 5, "t/1": 21, "new/0": 9}
     following = _next(reader, planned)
-    assert following == {"source": "s", "ends": {"t/0": 5, "t/1": 21, "new/0": 9}}
+    assert following["ends"] == {"t/0": 5, "t/1": 21, "new/0": 9}
+    assert following["began"]["positions"] == {}
     assert _ranges(reader, planned, following) == [OffsetRange("t/1", 20, 21)]
+
+
+def test_the_id_of_a_topic_found_on_the_way_goes_from_plan_to_plan() -> None:
+    """Whoever starts the query again is given the newest offset, and nothing of the one that found the topic (H23)."""
+    source = _Source({"t/0": 5, "new/0": 9})
+    reader = _reader(source, {"t/0": 0})
+    found = _next(reader, SourceOffset("s", {"t/0": 5}).to_json())
+    source.ends = {"t/0": 6, "new/0": 9}
+    following = _next(reader, found)
+    assert following["began"] == {"positions": {}, "identities": {"new": "id of new"}}
+    assert _next(_reader(source, {"t/0": 0}), following) == following, "nothing came"
+    source.ends = {"t/0": 6, "new/0": 15}
+    assert _next(_reader(source, {"t/0": 0}), following)["began"] == following["began"]
+    source.made_again = frozenset({"new"})
+    until_caught_up = _reader(source, {"t/0": 0})
+    until_caught_up.prepareForTriggerAvailableNow()
+    for again in (reader, _reader(source, {"t/0": 0}), until_caught_up):
+        with pytest.raises(OffsetOutOfRangeError, match="new was made again"):
+            _next(again, following)
+
+
+def test_a_plan_that_is_run_again_is_of_the_topics_that_it_names() -> None:
+    source = _Source({"t/0": 5, "new/0": 9})
+    reader = _reader(source, {"t/0": 0})
+    start = SourceOffset("s", {"t/0": 5}).to_json()
+    found = _next(reader, start)
+    source.made_again = frozenset({"new"})
+    assert _ranges(reader, start, found) == [OffsetRange("new/0", 0, 9)]
+    assert source.asked == 1, "who has made the plan asks nobody again"
+    with pytest.raises(OffsetOutOfRangeError, match="new was made again"):
+        _ranges(_reader(source, {"t/0": 0}), start, found)
+
+
+def test_an_id_that_is_stored_already_is_in_no_plan() -> None:
+    """It may be another one than that of an older plan: a savepoint or a reset has said so."""
+    source = _Source({"t/0": 6})
+    start = SourceOffset("s", {"t/0": 5}, StartingPoint({}, {"t": "older"})).to_json()
+    assert _next(_reader(source, {"t/0": 0}), start) == {"source": "s", "ends": {"t/0": 6}}
+
+
+def test_an_id_that_nothing_has_stored_is_in_the_next_plan() -> None:
+    reader = _reader(_Source({"t/0": 6, "empty/0": 0}), {"t/0": 0}, {})
+    planned = _next(reader, SourceOffset("s", {"t/0": 5}).to_json())
+    assert planned["began"] == {"positions": {}, "identities": {"t": "id of t"}}
+
+
+def test_a_new_split_begins_with_the_plan_that_finds_it_though_that_takes_nothing_of_it() -> None:
+    """Asked again when its turn comes, it would begin behind what retention has deleted meanwhile (R6)."""
+    large = {f"t/{number}": 100 for number in range(11)}
+    source = _Source({**large, "t/11": 5}, first={"t/11": 2})
+    began = StartingPoint(dict.fromkeys(large, 0), {"t": "id of t"})
+    start = {"source": "s", "ends": dict(began.positions)}
+    for found in ({"t/11": 2}, {}):  # a restart between two plans
+        reader = SourceReader(cast(Any, source), began, AlwaysDue(10), TOKEN)
+        planned = _next(reader, start)
+        assert planned["ends"]["t/11"] == 2
+        ranges = _ranges(reader, start, planned)
+        assert "t/11" not in {each.split for each in ranges}
+        assert sum(each.end - each.start for each in ranges) == 10
+        assert SourceOffset.from_json(planned).began.positions == found
+        start, source.first = planned, {"t/11": 4}
+    reader = SourceReader(cast(Any, source), began, ALL_THERE, TOKEN)
+    assert OffsetRange("t/11", 2, 5) in _ranges(reader, start, _next(reader, start))
 
 
 def test_a_new_split_without_records_is_looked_at_again() -> None:
@@ -113,9 +193,9 @@ class _Over:
 
 def test_a_query_that_is_stopped_plans_nothing_and_asks_nobody() -> None:
     start = SourceOffset("s", {"t/0": 5}).to_json()
-    reader = SourceReader(cast(Any, None), StartingPoint(), _Over(), TOKEN)
-    reader._source = _Source({"t/0": 9})  # type: ignore[assignment]
-    assert _next(reader, start) == start
+    source = _Source({"t/0": 9})
+    assert _next(SourceReader(cast(Any, source), StartingPoint(), _Over(), TOKEN), start) == start
+    assert source.asked == 0
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,12 @@ class KafkaSource:
             raise SpecError(f"source {self.name}: no such column: {missing}")
         return replace(self, columns=chosen)
 
+    def reads(self, topic: str) -> bool:
+        """Whether the settings name this topic. Asks nobody."""
+        if self.topics_pattern is None:
+            return topic in self.topics
+        return re.fullmatch(self.topics_pattern, topic) is not None
+
     def starting_point(self, known: StartingPoint) -> StartingPoint:
         """See Source. By `starting_offsets` for topics of which no split is known: those are new in the spec.
 
@@ -137,7 +143,7 @@ class KafkaSource:
         """The topics to read; of those that the pattern matches also the ones that are gone, to notice it."""
         if self.topics_pattern is None:
             return self.topics
-        known = (name for name in identities if re.fullmatch(self.topics_pattern, name))
+        known = filter(self.reads, identities)
         return sorted({*matching_topics(admin, self.topics_pattern), *known})
 
     def lost(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
