@@ -254,7 +254,7 @@ def _first_run(services: Services, tmp_path_factory: pytest.TempPathFactory) -> 
     ):
         pipeline.table.create()
         pipeline.workload.produce(1)
-        assert pipeline.catch_up().left_behind(timeout_s=60) == []
+        assert pipeline.catch_up().left_behind(timeout_s=200) == []
         pipeline.assert_exact(at_least=1)
 
 
