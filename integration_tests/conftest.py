@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--in-turns",
         action="store_true",
         default=os.environ.get("CI") == "true",
-        help="take a twelfth of the tests that are marked in_turns, as $EOS_MATRIX_SEED says (default where CI=true)",
+        help="take a twentieth of the tests that are marked in_turns, as $EOS_MATRIX_SEED says (default where CI=true)",
     )
 
     group.addoption("--image", action="store_true", help="take the tests of the product's image, which they build")
@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "any_server: the test is about Spark, Kafka or a command; one database server is enough for CI"
     )
     config.addinivalue_line(
-        "markers", "in_turns: the test starts Spark several times; CI takes a twelfth of these, by a seed it prints"
+        "markers", "in_turns: the test starts Spark several times; CI takes a twentieth of these, by a seed it prints"
     )
     config.addinivalue_line(
         "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"

@@ -59,7 +59,7 @@ class Report:
     def pytest_report_header(self) -> str:
         """Name what every group runs on."""
         seed = seed_of_run()
-        pairs = "every pair" if seed is None else f"pairs, and in CI a twelfth of the long tests, by {SEED}={seed}"
+        pairs = "every pair" if seed is None else f"pairs, and in CI a twentieth of the long tests, by {SEED}={seed}"
         return f"Python {platform.python_version()}, Spark {version('pyspark')}; kill matrix: {pairs}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
