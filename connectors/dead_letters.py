@@ -51,8 +51,8 @@ def refused(sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | 
     return pa.record_batch(letter, schema=RECORD)
 
 
-_FIRST_US: Final = -62_135_596_800_000_000
-_LAST_US: Final = 253_402_300_799_999_999
+FIRST_US: Final = -62_135_596_800_000_000
+LAST_US: Final = 253_402_300_799_999_999
 """Of the years 1 to 9999, which are all that MySQL, MariaDB and Python know."""
 
 
@@ -64,7 +64,7 @@ def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
         found = (values.cast(pa.binary()) if types.is_string(kind) else values).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return pa.nulls(1, kind)
-    if types.is_timestamp(kind) and found.null_count == 0 and not _FIRST_US <= found[0].value <= _LAST_US:
+    if types.is_timestamp(kind) and found.null_count == 0 and not FIRST_US <= found[0].value <= LAST_US:
         return pa.nulls(1, kind)
     return found
 

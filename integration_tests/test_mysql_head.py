@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -20,31 +20,22 @@ def again(database: str) -> Callable[[], HeadStore]:
     return lambda: SqlHead(database, "orders 中")
 
 
-@pytest.fixture
-def store(again: Callable[[], HeadStore]) -> Iterator[HeadStore]:
-    opened = again()
-    yield opened
-    opened.close()
-
-
 class TestSqlHead(HeadStoreSuite):
     """See `HeadStoreSuite`."""
 
+    def test_another_pipeline_has_a_head_of_its_own(self, database: str, store: HeadStore) -> None:
+        other = SqlHead(database, "orders")
+        assert store.swap(0, b"one")
+        store.put_record("r-1.json", b"content")
+        assert other.read() is None
+        assert other.list_records() == []
+        other.close()
 
-def test_another_pipeline_has_a_head_of_its_own(database: str, store: HeadStore) -> None:
-    other = SqlHead(database, "orders")
-    assert store.swap(0, b"one")
-    store.put_record("r-1.json", b"content")
-    assert other.read() is None
-    assert other.list_records() == []
-    other.close()
-
-
-def test_a_large_record(store: HeadStore) -> None:
-    content = bytes(range(256)) * 8192  # 2 MiB
-    store.put_record("r-1.json", content)
-    store.put_record("r-1.json", content)
-    assert store.get_record("r-1.json") == content
+    def test_a_large_record(self, store: HeadStore) -> None:
+        content = bytes(range(256)) * 8192  # 2 MiB
+        store.put_record("r-1.json", content)
+        store.put_record("r-1.json", content)
+        assert store.get_record("r-1.json") == content
 
 
 def test_of_many_swaps_of_one_version_exactly_one_lands(database: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
@@ -22,13 +22,6 @@ pytestmark = pytest.mark.any_server
 @pytest.fixture
 def again(postgres_database: str) -> Callable[[], HeadStore]:
     return lambda: SqlHead(postgres_database, "orders 中")
-
-
-@pytest.fixture
-def store(again: Callable[[], HeadStore]) -> Iterator[HeadStore]:
-    opened = again()
-    yield opened
-    opened.close()
 
 
 class TestSqlHead(HeadStoreSuite):

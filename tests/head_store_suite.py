@@ -1,11 +1,11 @@
-"""What every head register must do (`twophase.head.HeadStore`). A test module subclasses this with a `store` fixture.
+"""What every head register must do (`twophase.head.HeadStore`). A test module subclasses this with a fixture `again`.
 
-`store` is an empty head; `again` opens the same head as another process would.
+It opens an empty head, and the same one each time, as another process would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,7 +14,14 @@ from twophase.head import HeadStore, Versioned
 
 
 class HeadStoreSuite:
-    """Give `store` and `again` as fixtures."""
+    """Give `again` as a fixture."""
+
+    @pytest.fixture
+    def store(self, again: Callable[[], HeadStore]) -> Iterator[HeadStore]:
+        """The first that opens it."""
+        opened = again()
+        yield opened
+        opened.close()
 
     def test_an_empty_head_reads_as_none(self, store: HeadStore) -> None:
         assert store.read() is None

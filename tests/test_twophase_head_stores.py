@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def again(kind: str, tmp_path: Path) -> Callable[[], HeadStore]:
     return lambda: open_head(kind, tmp_path)
-
-
-@pytest.fixture
-def store(again: Callable[[], HeadStore]) -> Iterator[HeadStore]:
-    opened = again()
-    yield opened
-    opened.close()
 
 
 class TestEveryHead(HeadStoreSuite):

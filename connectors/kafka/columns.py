@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
+from connectors.dead_letters import FIRST_US, LAST_US
+
 Unfit = Mapping[int, str]
 """What a column cannot hold and has NULL for: index of the message -> why, in words."""
 
@@ -32,8 +34,8 @@ METADATA: Final = pa.schema(
 MAY_BE_UNFIT: Final = frozenset({"_timestamp", "_headers"})
 """Those that cannot hold all that Kafka takes."""
 
-_FIRST_MS: Final = -62_135_596_800_000
-_LAST_MS: Final = 253_402_300_799_999
+_FIRST_MS: Final = FIRST_US // 1000
+_LAST_MS: Final = LAST_US // 1000
 """Of the years 1 to 9999: no database, and not Python, has a moment for all that Kafka takes."""
 
 _ALL_FIT: Final[Unfit] = {}

@@ -11,7 +11,7 @@ from connectors.spec.steps import PythonStep
 _BRINGS_CODE: Final = re.compile(
     r"spark\.("
     r"(jars|archives|files)(\..*)?|plugins(\..*)?|submit\.pyFiles|extraListeners|"
-    r"(driver|executor)\.(extra|default)(JavaOptions|ClassPath|LibraryPath)|(driver|executor)\.(userClassPathFirst)|"
+    r"(driver|executor)\.(extra|default)(JavaOptions|ClassPath|LibraryPath)|(driver|executor)\.userClassPathFirst|"
     r"pyspark(\.driver)?\.python|python\.daemon\.module|python\.worker\.module|"
     r"sql\.(extensions|catalog\..*|queryExecutionListeners|sources\.commitProtocolClass)|"
     r"sql\.streaming\.(streamingQueryListeners|checkpointFileManagerClass)|"

@@ -82,8 +82,13 @@ def check_years(name: str, texts: pa.Array, first_row: int) -> None:
 
 def check_members(name: str, texts: pa.Array, members: Sequence[str], first_row: int) -> None:
     """Raise BadRowError for the first text that is none of these."""
+    _refuse(name, no_members(texts, members), first_row, f"none of {', '.join(members)}")
+
+
+def no_members(texts: pa.Array, members: Sequence[str]) -> pa.Array:
+    """Which of the texts are none of these, letter by letter; NULL does not count as such."""
     known = pc.is_in(texts, value_set=pa.array(members, pa.string()))
-    _refuse(name, pc.and_(texts.is_valid(), pc.invert(known)), first_row, f"none of {', '.join(members)}")
+    return pc.and_(texts.is_valid(), pc.invert(known))
 
 
 def check_pattern(name: str, texts: pa.Array, pattern: str, first_row: int, reason: str) -> None:

@@ -10,6 +10,7 @@ from connectors.bad_values import checked
 from connectors.formats.json_text import finite, json_text
 from connectors.sql.column_text import hex_text, whole_fraction
 from connectors.sql.kinds import is_nested
+from connectors.sql.limits import no_members
 from connectors.sql.mysql.fit import ColumnPlan, Form
 
 
@@ -79,6 +80,5 @@ def _unaltered(plan: ColumnPlan, texts: pa.Array) -> pa.Array:
 
 def _only_members(texts: pa.Array, members: tuple[str, ...]) -> None:
     """Others the server takes for numbers of members, or for those that its collation calls equal."""
-    known = pc.is_in(texts, value_set=pa.array(members, pa.string()))
-    if pc.any(pc.and_(texts.is_valid(), pc.invert(known))).as_py():
+    if pc.any(no_members(texts, members)).as_py():
         raise pa.ArrowInvalid("no member of the column's, letter by letter")
