@@ -8,7 +8,7 @@ from spark_jobs.kafka_begun import FORMAT, Begun
 from spark_jobs.pacing.turns import Turns
 from spark_jobs.source import SourceReader
 from spark_jobs.source_offset import SourceOffset, topic_of
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     from connectors.contracts import Source
@@ -24,6 +24,10 @@ class KafkaQueryReader(SourceReader):
 
     def _check_own(self, offset: SourceOffset) -> None:
         """See SourceReader. Offsets of before there were ids are taken where they are of this source's topics."""
+        for topic, identity in offset.began.identities.items():
+            if self._began.identities.get(topic, identity) != identity:  # stored since, as it was then
+                message = f"topic {topic} was deleted and made again since the query began to read it"
+                raise OffsetOutOfRangeError(message, remedy="begin anew, with other folders for it and the checkpoint")
         topics = sorted({topic_of(split) for split in offset.ends})
         if offset.source == self._name or (offset.source == FORMAT and all(map(self._reads, topics))):
             return

@@ -98,7 +98,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with carried(self._token):
             before, planned = self._parsed(start), self._parsed(end)
             self._check_same_topics(planned)
-        ranges = planned.ranges({**self._began.positions, **before.ends})
+        # A split that this plan found begins where it says, though options that name its topic may have stored another.
+        ranges = planned.ranges({**self._began.positions, **planned.began.positions, **before.ends})
         return [_Share(each) for each in shares(ranges, self._source.split_above, self._source.join_below)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

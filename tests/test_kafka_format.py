@@ -13,7 +13,7 @@ from connectors.contracts import Horizon
 from connectors.kafka import KafkaSource
 from connectors.kafka.starting import FromTimestamp
 from spark_jobs.kafka_format import EosKafka, source_of
-from twophase.errors import HeadFormatError, IdentityError, SpecError
+from twophase.errors import HeadFormatError, IdentityError, OffsetOutOfRangeError, SpecError
 from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
 
@@ -125,6 +125,18 @@ def test_offsets_and_a_folder_of_before_there_were_ids(kafka: dict[str, int], tm
     assert named["source"].startswith("eos_kafka-")
     kafka["a"] = 6
     assert _next(_reader("a", tmp_path / "a"), named) == {**named, "ends": {"a/0": 6}}
+
+
+def test_h23_a_topic_is_known_by_the_id_of_the_plan_that_found_it(kafka: dict[str, int], tmp_path: Path) -> None:
+    """Options that had a pattern and name the topic now have stored its id anew: perhaps of one that was made again."""
+    stored = {"format": 1, "source": "eos_kafka-1", "positions": {"a/0": 0, "b/0": 0}}
+    assert LocalHead(tmp_path).swap(0, json.dumps({**stored, "identities": {"a": "1", "b": "2"}}).encode())
+    offset = {"source": "eos_kafka-1", "ends": {"a/0": 3}, "began": {"positions": {}, "identities": {"a": "1"}}}
+    assert _next(_reader("a, b", tmp_path), offset)["ends"] == {"a/0": 5, "b/0": 7}
+    offset["began"] = {"positions": {}, "identities": {"a": "an older one"}}
+    for call in (lambda reader: _next(reader, offset), lambda reader: reader.partitions(offset, offset)):
+        with pytest.raises(OffsetOutOfRangeError, match="topic a was deleted and made again"):
+            call(_reader("a, b", tmp_path))
 
 
 def test_damaged_first_offsets_are_refused(kafka: dict[str, int], tmp_path: Path) -> None:

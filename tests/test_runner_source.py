@@ -176,6 +176,14 @@ def test_a_topic_that_was_added_later_starts_where_head_says() -> None:
     assert _ranges(reader, start, end) == [OffsetRange("new/0", 8, 9)]
 
 
+def test_a_plan_that_found_a_split_says_where_it_begins_though_it_was_stored_again_since() -> None:
+    """As where `eos_kafka` had a pattern, and names the topic now: what lies between would be read by nobody."""
+    start = SourceOffset("s", {"t/0": 5}).to_json()
+    found = _next(_reader(_Source({"t/0": 5, "new/0": 9}, first={"new/0": 2}), {"t/0": 0}), start)
+    later = _reader(_Source({"t/0": 5, "new/0": 9}), {"t/0": 0, "new/0": 7})
+    assert _ranges(later, start, found) == [OffsetRange("new/0", 2, 9)]
+
+
 def test_a_topic_that_was_made_again_is_not_passed_over() -> None:
     with pytest.raises(OffsetOutOfRangeError, match="t/1 ends at 3, and the pipeline has read it up to 9"):
         _next(_reader(_Source({"t/0": 6, "t/1": 3})), SourceOffset("s", {"t/0": 5, "t/1": 9}).to_json())

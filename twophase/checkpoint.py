@@ -181,8 +181,9 @@ def _check_same(record: CheckpointRecord, now: Mapping[str, tuple[int, int]]) ->
             f"now {dict(now)}, then {then} (rows, digest). State would no longer match what was written"
         )
         remedy = (
-            "were steps or tables changed since, change them back for one run; what is not deterministic (rand(), the "
-            "current time, a step of your own that gives other rows each time) has to go, and then `eos reset`"
+            "were steps or tables changed since, or was eos updated, change that back for one run; what is not "
+            "deterministic (rand(), the current time, a step of your own that gives other rows each time) has to go, "
+            "and then `eos reset`"
         )
         raise ReplayMismatchError(message, remedy=remedy)
 

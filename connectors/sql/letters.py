@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import URL, ColumnClause, Label, NullPool, column, create_engine, select, table
 from sqlalchemy.exc import SQLAlchemyError
@@ -12,6 +12,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from connectors.dead_letter_names import COLUMNS
 from connectors.letters import Letter
 from twophase.errors import SinkUnavailableError
+
+_LOCAL: Final = frozenset({"mysql", "mariadb"})
+"""What gives a TIMESTAMP in the session's time zone, and does not name it: letters are known by their time, too."""
 
 
 def read_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> list[Letter]:
@@ -29,6 +32,8 @@ def read_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> li
     engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
     try:
         with engine.connect() as connection:
+            if connection.dialect.name in _LOCAL:
+                connection.exec_driver_sql("SET time_zone = '+00:00'")
             return [Letter.of(dict(zip(COLUMNS, row, strict=True))) for row in connection.execute(statement)]
     except SQLAlchemyError as error:
         reason = str(getattr(error, "orig", error)).splitlines()[0]
