@@ -19,8 +19,7 @@ from connectors.formats import format_of
 from connectors.kafka import KafkaSource
 from connectors.kafka.letters import Replay, read_letters
 from connectors.kafka.settings import Connection
-from connectors.kafka.sink.markers import partition_of_marker
-from connectors.kafka.sink.place import MARKERS, Place
+from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.letters import Letter
@@ -541,23 +540,6 @@ def test_a_replay_that_died_is_made_again_as_a_whole(services: Services, topic: 
     found = Counter((each.key, each.value, *each.headers.items()) for each in drain(services.kafka_bootstrap, again))
     assert found == Counter((each.key, each.value, ("h", None)) for each in letters)
     dead.close()
-
-
-@pytest.mark.timeout(120)
-def test_what_an_earlier_version_has_sent_is_not_sent_again(services: Services, topic: TopicFactory) -> None:
-    """Its markers have no digest: they name the checkpoint of the letter, which tells one from a later one there."""
-    again = topic()
-    letters = [Letter("s", None, "t", 0, number, None, None, b"%d" % number, [], "bad", 3) for number in range(3)]
-    replay = Replay(f"replay-{again}", services.kafka_bootstrap, {}, again)
-    assert replay.send(letters[:1]) == letters[:1]
-    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
-    for letter, checkpoint_id in ((letters[1], 3), (letters[2], 2)):
-        key = f"eos.{replay.pipeline}.replay.s.{letter.place}.{again}"
-        marker = json.dumps({"checkpoint_id": checkpoint_id}).encode()
-        producer.produce(MARKERS, marker, key.encode(), partition_of_marker(key))
-    assert producer.flush(60) == 0
-    assert replay.send(letters) == letters[2:]
-    assert replay.send(letters) == []
 
 
 def test_a_letter_in_a_table_is_the_same_whatever_the_time_zone_of_the_session(database: str) -> None:

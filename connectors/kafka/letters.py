@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -93,8 +92,8 @@ class Replay:
             try:
                 by_key = {self._key(each): each for each in letters}
                 with in_sink_words("replay, reading what was sent"):  # once nobody else can send any more
-                    sent = Markers(connection, self.markers).found([*by_key, *map(self._old_key, by_key.values())])
-                left = [each for key, each in by_key.items() if key not in sent and not self._was_sent(each, sent)]
+                    sent = Markers(connection, self.markers).found(list(by_key))
+                left = [each for key, each in by_key.items() if key not in sent]
                 if left:
                     self._send(producer, left)
                 return left
@@ -106,15 +105,6 @@ class Replay:
 
     def _key(self, letter: Letter) -> str:
         return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{letter.digest}.{self.topic}"
-
-    def _old_key(self, letter: Letter) -> str:
-        """Of before there were digests."""
-        return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{self.topic}"
-
-    def _was_sent(self, letter: Letter, markers: Mapping[str, Mapping[str, Any]]) -> bool:
-        """By an earlier version: the checkpoint tells the letter from one at the same place of a topic made again."""
-        marker = markers.get(self._old_key(letter))
-        return marker is not None and marker.get("checkpoint_id") == letter.checkpoint_id
 
     def _send(self, producer: TransactionalProducer, letters: Sequence[Letter]) -> None:
         def hand_over(handle: Producer) -> None:
