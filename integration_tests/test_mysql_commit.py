@@ -379,3 +379,14 @@ def test_inspect_changes_nothing_but_its_own_tables(database: str) -> None:
             assert session.execute(f"SELECT COUNT(*) FROM {table}") == [(0,)]
         with pytest.raises(ServerError):
             session.execute("SELECT nothing FROM nowhere")
+
+
+def test_a_transaction_that_a_server_opens_after_each_commit_is_not_opened_to_us(database: str) -> None:
+    """In it XA COMMIT is refused, and what is not committed by a word of its own is gone with the connection."""
+    made = bench(f"{database}?init_command=SET completion_type=CHAIN", "id BIGINT NOT NULL", IDS)
+    for number in range(2):
+        scope = made.permitted(number)
+        committable = made.prepare(scope, 0, numbers(number * ROWS, (number + 1) * ROWS))
+        assert made.commit(committable) == [CommitOutcome.COMMITTED]
+        made.committer.revoke(scope)
+    assert made.count() == 2 * ROWS

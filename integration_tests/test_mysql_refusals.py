@@ -101,6 +101,7 @@ SILENT: dict[str, tuple[str, pa.DataType, Good, Any, str]] = {
     "too few bytes": ("BINARY(4)", pa.binary(), lambda n: b"%4d" % n, b"abc", "not 4 bytes"),
     "NULL for a counter": ("INT NOT NULL AUTO_INCREMENT, KEY (v)", pa.int64(), lambda n: n, None, "NULL"),
     "NULL for a moment": ("TIMESTAMP NOT NULL", pa.timestamp("us"), lambda n: (n + 1) * 1_000_000, None, "NULL"),
+    "a number in hex": ("BIGINT", pa.string(), str, "0XFFFFFFFFFFFFFFFF", "row 501, column 'v': no whole number"),
     "the bits of a negative number": ("BIT(64)", pa.int64(), lambda n: n, -1, "row 501, column 'v'"),
 }
 """What the server would alter without a word."""
@@ -275,10 +276,12 @@ LATE: list[tuple[str, pa.DataType, list[Any], str]] = [
     ("BIGINT UNSIGNED", pa.decimal128(20, 0), [2**63, -1], "Integer value out of bounds"),
     ("VARCHAR(2)", pa.string(), ["ab", "abc"], "longer than 2 characters"),
     ("VARCHAR(9)", pa.string(), [b"a", b"a\xff"], "not UTF-8"),
+    ("JSON", pa.list_(pa.string()), [[b"a"], [b"a\xff"]], "not UTF-8"),
     ("DECIMAL(5,2)", MONEY, [Decimal("999.990"), 1000], "no number of 5 digits, 2 behind the point"),
     ("DECIMAL(6,2)", MONEY, [Decimal("1000.010"), Decimal("1000.005")], "no number of 6 digits, 2 behind the point"),
     ("DECIMAL(5,2)", pa.int64(), [-999, 1000], "no number of 5 digits"),
     ("DECIMAL(5,2)", pa.string(), [" 1.5", "1.505"], "no number of 5 digits"),
+    ("DECIMAL(5,2) NOT NULL", pa.string(), ["1.5 \n", "1.5 x"], "no number of 5 digits"),
     ("DECIMAL(5,2)", pa.string(), ["-1e2", "abc"], "no number of 5 digits"),
     ("DECIMAL(5,2) UNSIGNED", MONEY, [Decimal("-0.0"), Decimal("-0.01")], "negative"),
     ("DOUBLE UNSIGNED", pa.float64(), [-0.0, -1e-5], "negative"),
@@ -325,6 +328,15 @@ def test_what_a_log_would_find_too_late_is_refused_by_the_task(
         assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
     with Session(database) as session:
         assert session.execute("SELECT COUNT(*) FROM t") == [(1,)]
+
+
+@pytest.mark.only_on("MariaDB", "MySQL compresses no single columns")
+def test_a_compressed_column_is_as_long_as_it_says(database: str, tmp_path: Path) -> None:
+    with Session(database) as session:
+        session.execute("CREATE TABLE t (v VARBINARY(5) COMPRESSED) ENGINE = InnoDB")
+    writer, committer = logged(database, tmp_path, pa.binary())
+    with closing(committer), pytest.raises(BadRowError, match="row 2, column 'v': longer than 5 bytes"):
+        writer.write(pa.record_batch([pa.array([b"12345", b"123456"], pa.binary())], names=["v"]))
 
 
 @pytest.mark.parametrize("case", SILENT)

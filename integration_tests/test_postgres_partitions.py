@@ -114,6 +114,17 @@ def test_a_leaf_that_a_crash_would_empty_is_refused_until_it_is_logged(table: st
     PostgresSink("s", table, "t").open(SCHEMA)
 
 
+def test_what_an_unlogged_parent_says_of_itself_does_not_count(postgres_database: str) -> None:
+    """It holds no rows, its leaves are logged all the same, and the server leaves it so whatever ALTER TABLE says."""
+    execute(postgres_database, _PARENT.replace("TABLE", "UNLOGGED TABLE"), _LEAF, "ALTER TABLE t SET LOGGED")
+    sink = PostgresSink("s", postgres_database, "t")
+    sink.open(SCHEMA)
+    assert {each.check: each.ok for each in sink.check(SCHEMA)}["s: target"]
+    execute(postgres_database, "ALTER TABLE one SET UNLOGGED")
+    with pytest.raises(TargetError, match=r"partition public\.one of public\.t .* a crash"):
+        sink.open(SCHEMA)
+
+
 def test_a_leaf_on_another_server_is_refused(table: str, postgres: Postgres, tmp_path: Path) -> None:
     """What a foreign table takes is committed there before the transaction that it came from is decided here."""
     admin = sqlalchemy.make_url(postgres.admin_url).set(database=sqlalchemy.make_url(table).database)

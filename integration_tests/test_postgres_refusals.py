@@ -67,6 +67,8 @@ YEAR_1 = -62_135_596_800_000_000  # microseconds
 BAD: list[tuple[str, pa.DataType, list[Any], str]] = [
     ("TEXT", pa.string(), ["a", "b\0c"], "NUL"),
     ("TEXT", pa.string(), [b"a", b"a\xff"], "not UTF-8"),
+    ("JSON", pa.list_(pa.string()), [[b"a"], [b"a\xff"]], "not UTF-8"),
+    ("VARCHAR(5)", pa.list_(pa.int32()), [[1, 2], [1, 2, 3]], "longer than 5 characters"),
     ("SMALLINT", pa.int64(), [1, 2**15], "out of range: -32768 to 32767"),
     ("VARCHAR(2)", pa.string(), ["ab", "abc"], "longer than 2 characters"),
     ("NUMERIC(5,2)", pa.decimal128(10, 2), [Decimal("-999.99"), 1000], "no number of 5 digits, 2 behind the point"),

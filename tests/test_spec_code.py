@@ -36,6 +36,13 @@ _CODE = (
     "spark.sql.catalog.lake",
     "spark.sql.streaming.streamingQueryListeners",
     "spark.hadoop.fs.s3a.impl",
+    "spark.executorEnv.PYTHONPATH",
+    "spark.sql.adaptive.customCostEvaluatorClass",
+    "spark.executor.resource.gpu.discoveryScript",
+    "spark.kubernetes.container.image",
+    "spark.yarn.dist.archives",
+    "spark.sql.hive.metastore.jars.path",
+    "spark.ui.filters",
 )
 _DATA = ("spark.executor.memory", "spark.sql.shuffle.partitions", "spark.driver.cores", "spark.task.maxFailures")
 

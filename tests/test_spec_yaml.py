@@ -168,14 +168,17 @@ def test_a_reference_to_what_is_no_file_does_not_wait(tmp_path: Path, name: str)
         ("SELECT system.builtin.reflect--\n('a', 'b') FROM s", "reflect()"),
         ("SELECT identifier('reflect')('a', 'b') FROM s", "reflect()"),
         ("SELECT reflect, 'reflect(1)' AS a, \"java_method(\" AS b FROM s", ""),
+        ("SELECT TRANSFORM(id) USING 'sh -c \"touch x\"' AS (x) FROM s", "TRANSFORM … USING"),
+        ('FROM s REDUCE id using--\n/* x */"cat" AS x', "TRANSFORM … USING"),
+        ("SELECT transform(array(1), x -> x + 1), 'using ''a' AS b FROM s JOIN t USING (id) -- using 'c'", ""),
     ],
 )
-def test_sql_that_runs_java_is_refused(tmp_path: Path, sql: str, refused: str) -> None:
+def test_sql_that_runs_code_is_refused(tmp_path: Path, sql: str, refused: str) -> None:
     path = tmp_path / "spec.yaml"
     text = _PLAIN.replace("${env:NAME}", "orders").replace("from: s,", "from: r,")
     path.write_text(f"{text}transforms: [{{name: r, sql: {json.dumps(sql)}}}]\n")
     if refused:
-        with pytest.raises(SpecMistakesError, match=re.escape(f"{refused} runs Java code")):
+        with pytest.raises(SpecMistakesError, match=re.escape(f"{refused} runs code")):
             load_spec(path, {})
     else:
         load_spec(path, {})

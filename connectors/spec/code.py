@@ -15,10 +15,14 @@ _BRINGS_CODE: Final = re.compile(
     r"pyspark(\.driver)?\.python|python\.daemon\.module|python\.worker\.module|"
     r"sql\.(extensions|catalog\..*|queryExecutionListeners|sources\.commitProtocolClass)|"
     r"sql\.streaming\.(streamingQueryListeners|checkpointFileManagerClass)|"
-    r"hadoop\..*|serializer|kryo\..*|shuffle\.manager|.*\.class(Name)?"
+    r"hadoop\..*|serializer|kryo\..*|shuffle\.manager|.*\.class(Name)?|.*[a-z]Class(es)?|"
+    r"executorEnv\..*|yarn\.(dist\..*|jars|archive|appMasterEnv\..*)|"
+    r"kubernetes\.(.*[iI]mage|.*\.podTemplateFile|driverEnv\..*)|"
+    r".*\.discoveryScript|resources\.discoveryPlugin|ui\.filters|metrics\.conf(\..*)?|"
+    r"sql\.(hive\.metastore\.jars(\..*)?|cache\.serializer|extendedExplainProviders)"
     r")"
 )
-"""Spark's settings that name jars, modules, programs or classes."""
+"""Spark's settings that name jars, modules, programs or classes, or the environment in which Python finds them."""
 
 
 def code_of(spec: Spec) -> list[str]:

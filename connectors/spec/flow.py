@@ -25,19 +25,26 @@ _TOKENS: Final = re.compile(
 
 
 _JAVA: Final = ("reflect", "try_reflect", "java_method")
-_GAP: Final = r"(?:\s|--[^\n]*|/\*.*?\*/)*"
-_CALLS: Final = re.compile(rf"`?\b({'|'.join(_JAVA)})\b`?{_GAP}\(", re.DOTALL | re.IGNORECASE)
-_TEXT: Final = re.compile(r"\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"", re.DOTALL)
+_CALLS: Final = re.compile(rf"`?\b({'|'.join(_JAVA)})\b`?\s*\(", re.IGNORECASE)
+_SCRIPT: Final = re.compile(r"\busing\s*''", re.IGNORECASE)  # of TRANSFORM, MAP and REDUCE; a join has columns there
+_ASIDE: Final = re.compile(
+    r"(?P<text>\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")|--[^\n]*|/\*.*?\*/",
+    re.DOTALL,
+)
+"""Text and comments."""
 
 
 def code_in(sql: str) -> str:
-    """The function of Spark SQL that a query calls to run Java by its name; empty: none.
+    """What of Spark SQL a query takes to run Java by its name, or a program of the machine; empty: nothing.
 
     Against surprises, not against malice: who writes a spec runs with the rights of who starts it.
     """
     called = [match["called"].lower() for match in _TOKENS.finditer(sql) if match["called"]]
-    calls = [found.lower() for found in _CALLS.findall(_TEXT.sub("''", sql))]
-    return next((name for name in (*calls, *called) if name in _JAVA), "")
+    plain = _ASIDE.sub(lambda found: "''" if found["text"] else " ", sql)
+    if _SCRIPT.search(plain):
+        return "TRANSFORM … USING"
+    calls = [found.lower() for found in _CALLS.findall(plain)]
+    return next((f"{name}()" for name in (*calls, *called) if name in _JAVA), "")
 
 
 def names_in(sql: str, known: Iterable[str]) -> list[str]:

@@ -46,7 +46,7 @@ def _keywords(options: dict[str, Any]) -> dict[str, Any]:
 
 def _without_code(sql: str) -> str:
     if found := code_in(sql):
-        raise wrong(f"{found}() runs Java code by its name", "a step with `python`, which says that it runs code")
+        raise wrong(f"{found} runs code by its name", "a step with `python`, which says that it runs code")
     return sql
 
 

@@ -75,4 +75,7 @@ def as_spark_has(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     """A column of these; bytes for text are taken as they are, as Spark does, whether they are UTF-8 or not."""
     if kind == pa.string() and isinstance(values[0], bytes):
         return pa.array(values, pa.binary()).view(kind)
+    if kind == pa.list_(pa.string()):
+        lists = pa.array(values, pa.list_(pa.binary()))
+        return pa.ListArray.from_arrays(lists.offsets, lists.values.view(pa.string()))
     return pa.array(values, kind)

@@ -9,7 +9,7 @@ from pyarrow import types
 from connectors.bad_values import checked
 from connectors.formats.json_text import finite, json_text
 from connectors.sql.column_text import hex_text, whole_fraction
-from connectors.sql.kinds import is_nested
+from connectors.sql.kinds import is_nested, is_text
 from connectors.sql.limits import no_members
 from connectors.sql.mysql.fit import ColumnPlan, Form
 
@@ -33,11 +33,15 @@ def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
         case Form.TEXT:
             return values.cast(pa.string())
         case Form.PLAIN:
+            if plan.type == "decimal" and is_text(values.type):  # spaces behind a number only MySQL passes over
+                return pc.ascii_trim_whitespace(values.cast(pa.string()))
             whole = values.cast(pa.int8()) if types.is_boolean(values.type) else values
             return whole.cast(pa.string())
         case Form.BITS:
             return values.cast(pa.uint64()).cast(pa.string())  # of a number below zero the server takes the bits
         case Form.INTEGER:
+            if is_text(values.type):
+                values = _without_hex(values.cast(pa.string()))
             return values.cast(pa.uint64() if plan.unsigned else pa.int64()).cast(pa.string())
         case Form.FLOAT:
             numbers = values.cast(pa.int8()) if types.is_boolean(values.type) else values
@@ -53,6 +57,14 @@ def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
             return json_text(values) if is_nested(values.type) else values.cast(pa.string())
         case Form.BYTES:
             return hex_text(values.cast(pa.binary()))
+
+
+def _without_hex(text: pa.Array) -> pa.Array:
+    """Arrow would take `0x10` for a number, and one of sixteen such digits for one below zero; no server does."""
+    if pc.any(pc.match_substring(text, "x", ignore_case=True)).as_py():
+        found = text.filter(pc.match_substring(text, "x", ignore_case=True))[0]
+        raise pa.ArrowInvalid(f"no whole number: {found.as_py()!r}")
+    return text
 
 
 def _moment(values: pa.Array, fraction: int) -> pa.Array:

@@ -31,6 +31,7 @@ _SESSION: Final = {
     # NO_AUTO_VALUE_ON_ZERO: a 0 for an AUTO_INCREMENT column is a 0. Without NO_BACKSLASH_ESCAPES on purpose.
     "sql_mode": "STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO",
+    "completion_type": "NO_CHAIN",  # else a COMMIT opens a transaction, in which the next statement is not committed
     "sql_notes": 1,  # rounding a decimal is only a note; it counts as a refusal here
 }
 

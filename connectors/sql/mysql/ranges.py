@@ -42,7 +42,7 @@ class Range:
     def of(cls, column: TargetColumn, kind: pa.DataType) -> Self:
         """Of a column that takes values of this type."""
         name, unsigned, bits = column.type, column.unsigned, _BITS.get(column.type)
-        length = _LENGTH.fullmatch(column.declared)
+        length = _LENGTH.match(column.declared)  # MariaDB adds that it is compressed
         if name == "bit":
             return cls(integers=integer_range(column.precision, unsigned=True))
         if bits is not None:

@@ -30,7 +30,7 @@ class Stored:
         """See Form."""
         columns = [texts(plan, batch.column(plan.name), first_row) for plan in self.plans]
         for plan, column in zip(self.plans, columns, strict=True):
-            if plan.form is Form.TEXT:
+            if plan.form in (Form.TEXT, Form.JSON):  # what is nested is copied as it is
                 check_utf8(plan.name, column, first_row)
             plan.range.check(plan.name, column, first_row, in_hex=plan.form is Form.BYTES)
         return pa.record_batch(columns, schema=self.schema)

@@ -36,7 +36,7 @@ def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
         case Form.UUID:
             return pc.replace_substring_regex(pc.utf8_lower(_storable(values.cast(pa.string()), None)), "[-{}]", "")
         case Form.JSON:
-            return json_text(values)
+            return _storable(json_text(values), plan.length)
         case Form.BYTES:
             return pc.binary_join_element_wise("\\\\x", hex_text(values.cast(pa.binary())), "")
         case Form.MOMENT:

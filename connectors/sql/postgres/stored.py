@@ -53,7 +53,7 @@ class Stored:
 
 def _check(plan: ColumnPlan, texts: pa.Array, first_row: int) -> None:
     """What the server would say of a value. Raises BadRowError."""
-    if plan.form is Form.TEXT:
+    if plan.form in (Form.TEXT, Form.JSON):  # what is nested is copied as it is
         check_utf8(plan.name, texts, first_row)
     if plan.bits is not None:
         check_integers(plan.name, texts, *integer_range(plan.bits), first_row)

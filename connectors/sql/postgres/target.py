@@ -92,6 +92,7 @@ def find_target(session: Session, name: str) -> Target | None:
                 raise TargetError(message, remedy="write to a table")
             if kind == "p":
                 check_leaves(session, oid, f"{schema}.{table}")
+                persistence = "p"  # it holds no row of its own; UNLOGGED says nothing of it, and cannot be taken back
             return Target(str(schema), str(table), persistence, _columns(session, oid), _unique(session, oid))
     return None
 
