@@ -61,9 +61,9 @@ def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
 
 def _without_hex(text: pa.Array) -> pa.Array:
     """Arrow would take `0x10` for a number, and one of sixteen such digits for one below zero; no server does."""
-    if pc.any(pc.match_substring(text, "x", ignore_case=True)).as_py():
-        found = text.filter(pc.match_substring(text, "x", ignore_case=True))[0]
-        raise pa.ArrowInvalid(f"no whole number: {found.as_py()!r}")
+    found = text.filter(pc.match_substring(text, "x", ignore_case=True))
+    if len(found):
+        raise pa.ArrowInvalid(f"no whole number: {found[0].as_py()!r}")
     return text
 
 
