@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import ssl
+from inspect import signature
 from typing import Final
 
+from pymysql.connections import Connection
 from sqlalchemy import URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -17,6 +19,7 @@ _CONNECT_TIMEOUT_S: Final = 10
 _NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a vanished server is noticed by it
 _TLS: Final = (*MYSQL_FILES, "ssl_key_password")
 _TLS_SWITCHES: Final = ("ssl", "ssl_verify_cert", "ssl_verify_identity", "ssl_check_hostname", "ssl_disabled")
+_KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITCHES})
 
 
 def masked(url: str) -> str:
@@ -40,8 +43,14 @@ def parse(url: str) -> URL:
 
 
 def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
-    """What SQLAlchemy is given for a URL of ours: the URL without TLS options, and the driver's arguments."""
+    """What SQLAlchemy is given for a URL of ours: the URL without TLS options, and the driver's arguments.
+
+    Raises SpecError.
+    """
     parsed = parse(url)
+    if unknown := sorted(parsed.query.keys() - _KNOWN):
+        message = f"the url of {parsed.host} has what PyMySQL knows no option for: {', '.join(unknown)}"
+        raise SpecError(message, remedy="leave it out, or see the arguments of pymysql.connections.Connection")
     arguments: dict[str, object] = {
         "charset": "utf8mb4",
         "connect_timeout": _CONNECT_TIMEOUT_S,
