@@ -6,12 +6,15 @@ import os
 import shutil
 import signal
 
+import psutil
+
+from integration_tests.harness.session import is_stopped
 from integration_tests.services.kafka_native import KafkaNative
 from integration_tests.services.mariadb_native import MariadbNative
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.readiness import Obituary, await_database, await_kafka, database_server
 from integration_tests.services.state import State, data_folder, free_port, tail
-from integration_tests.services.values import Services
+from integration_tests.services.values import ServiceError, Services
 
 
 class Native:
@@ -118,7 +121,10 @@ class Native:
         return {name: ServerProcess.from_json(document) for name, document in documents.items()}
 
     def _signal(self, name: str, number: signal.Signals) -> None:
-        os.kill(self._processes()[name].pid, number)
+        process = psutil.Process(self._processes()[name].pid)
+        process.send_signal(number)
+        if number is signal.SIGSTOP and not is_stopped(process):  # until then it may answer once more
+            raise ServiceError(f"{name}, process {process.pid}, does not stop")
 
     def _running(self, name: str) -> bool:
         process = self._processes().get(name)
