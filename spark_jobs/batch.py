@@ -28,6 +28,7 @@ from twophase import faults
 from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
+from twophase.values import DIGEST_METHODS
 
 _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 """How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
@@ -105,22 +106,22 @@ class SparkBatch:
         )
         return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
 
-    def acknowledged(self, task: Callable[[Branch], ArrowTask]) -> Acknowledged | Failed:
-        """One job of tasks of another kind, which find the same rows as those of `run_writers`. Blocks as that does."""
+    def acknowledged(self, task: Callable[[Branch], ArrowTask], digest_method: int) -> Acknowledged | Failed:
+        """Run `task` over the same partitions as `run_writers`, with digests of this method. Blocks as that does."""
         try:
             with self._deadline():
-                found = self._run(branch_jobs.writing(task))
+                found = self._run(branch_jobs.writing(task), digest_method)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
-        return Acknowledged(by_sink(self.flow.sinks, committables(found)), time.time())
+        return Acknowledged(by_sink(self.flow.sinks, committables(found)), time.time(), digest_method)
 
-    def discard(self) -> Mapping[str, tuple[int, int]] | None:
+    def discard(self, digest_method: int) -> Mapping[str, tuple[int, int]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
         if not self.stateful:
             return None
         try:
             with self._deadline():
-                counts = self._run(branch_jobs.counting(self.flow)).to_pylist()
+                counts = self._run(branch_jobs.counting(self.flow), digest_method).to_pylist()
         except _JOB_ERRORS as error:
             raise self._reason(error) from error
         found: dict[str, tuple[int, int]] = {}
@@ -136,8 +137,11 @@ class SparkBatch:
         self._cancelled = self._cancelled or reason
         self.frame.sparkSession.sparkContext.cancelJobGroup(self._job_group)
 
-    def _run(self, job: branch_jobs.BranchJob, *, placed: bool = False) -> pa.Table:
-        return branch_jobs.run(self.flow, self.frame, job, stateful=self.stateful, placed=placed)
+    def _run(
+        self, job: branch_jobs.BranchJob, digest_method: int = DIGEST_METHODS[-1], *, placed: bool = False
+    ) -> pa.Table:
+        method = digest_method if self.stateful else None
+        return branch_jobs.run(self.flow, self.frame, job, digest_method=method, placed=placed)
 
     def _run_chained(self, chain: Chain, task: Callable[[Branch], ArrowTask]) -> pa.Table:
         """The same as `_run`, but for the way that rows take."""

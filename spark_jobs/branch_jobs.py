@@ -15,25 +15,31 @@ from spark_jobs.chaining import ArrowTask
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.master import is_local
 from spark_jobs.writing import COUNTED, HASH_COLUMN, CountTask
+from twophase.values import DIGEST_METHODS
 
 BranchJob = Callable[[Branch, DataFrame], DataFrame]
 """A branch and its rows, with their hashes where there is state; what its tasks return of them."""
 
 
-def run(flow: Flow, trunk: DataFrame, job: BranchJob, *, stateful: bool, placed: bool = False) -> pa.Table:
-    """What the tasks of all branches return. Blocks until they have ended. `placed`: see Branch.placed.
+def run(flow: Flow, trunk: DataFrame, job: BranchJob, *, digest_method: int | None, placed: bool = False) -> pa.Table:
+    """What the tasks of all branches return. Blocks until they have ended.
+
+    `digest_method`: see `row_hash`; None for a pipeline that keeps no state. `placed`: see Branch.placed.
 
     What several branches need is kept until all have had it. With state, and where there are several machines, it is
     made in a job before: two tasks that need the same rows at once would both make them, and bring the state along
     twice.
     """
     with ExitStack() as kept:
-        frames = flow.frames(trunk)
+        frames, stateful = flow.frames(trunk), digest_method is not None
         for name in flow.shared:
             kept.enter_context(_kept(frames[name], now=stateful or not _is_local(trunk)))
         select = Branch.placed if placed else Branch.of
         rows = [(branch, select(branch, frames[branch.rows])) for branch in flow.branches]
-        jobs = [job(branch, _hashed(branch, each) if stateful else each) for branch, each in rows]
+        jobs = [
+            job(branch, each if digest_method is None else _hashed(branch, each, digest_method))
+            for branch, each in rows
+        ]
         return reduce(DataFrame.union, jobs).toArrow()
 
 
@@ -65,17 +71,20 @@ def written(rows: DataFrame, by: Sequence[str] | None, task: ArrowTask) -> DataF
     return numbered(rows).mapInArrow(task, ACKNOWLEDGEMENT)
 
 
-def _hashed(branch: Branch, rows: DataFrame) -> DataFrame:
-    return rows.withColumns({f"{HASH_COLUMN}{n}": row_hash(names) for n, names in enumerate(branch.hashes)})
+def _hashed(branch: Branch, rows: DataFrame, method: int) -> DataFrame:
+    return rows.withColumns({f"{HASH_COLUMN}{n}": row_hash(names, method) for n, names in enumerate(branch.hashes)})
 
 
-def row_hash(names: Sequence[str]) -> Column:
-    """What a row is known by (R4): a hash of these columns' values.
+def row_hash(names: Sequence[str], method: int) -> Column:
+    """Return the hash of these columns' values by which a row is known (R4), a 64-bit integer.
 
-    Spark passes over a NULL, so that one that moved to another column would not be seen: each column also says whether
-    it has one. What is nested in a column says nothing of that kind.
+    `method`: one of DIGEST_METHODS. Spark's hash skips a NULL. Method 1 therefore does not notice a NULL that moves to
+    another column. Method 2 also hashes whether each column is NULL; neither sees a NULL within a nested value.
     """
-    columns = map(_column, names)
+    columns = list(map(_column, names))
+    if method == 1:
+        return functions.xxhash64(*columns)
+    assert method == DIGEST_METHODS[-1]
     return functions.xxhash64(*(part for column in columns for part in (column, column.isNull())))
 
 

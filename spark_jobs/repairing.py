@@ -114,7 +114,7 @@ class Rerun:
                     message = f"Spark planned batch {number} and not {record.checkpoint_id}"
                     raise ReplayMismatchError(message, remedy="Spark's checkpoint was changed; restore it")
                 batch = SparkBatch(frame, number, pipeline.flow, pipeline.stateful, self.spec.checkpoint.timeout_s)
-                answers.append(batch.acknowledged(task))
+                answers.append(batch.acknowledged(task, record.digest_method))
                 raise _DoneError
             except BaseException as error:  # kept as it is: Spark passes on nothing but its text
                 failures.append(error)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from connectors.spec import Spec
 from spark_jobs.finishing import Finished, Finishing
 from spark_jobs.report import CheckpointReport, Listener
-from spark_jobs.version import installed_version
 from twophase.news import CommittedUpTo, Decided, News, SinkCommitted
+from twophase.version import installed_version
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer

@@ -178,7 +178,7 @@ class World:
         other.write(batch)
         return other.prepare()
 
-    def discard(self) -> Mapping[str, tuple[int, int]] | None:
+    def discard(self, digest_method: int) -> Mapping[str, tuple[int, int]] | None:
         return None
 
     def repeated(self, checkpoints: int) -> list[int]:

@@ -16,6 +16,7 @@ from twophase.errors import (
     BadRowError,
     ConnectorError,
     FencedError,
+    HeadFormatError,
     IdentityError,
     LostCommittableError,
     PrepareError,
@@ -23,11 +24,12 @@ from twophase.errors import (
 )
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
-from twophase.messages import Acknowledged, Begin, Failed, Seen
+from twophase.messages import Acknowledged, Begin, Discard, Failed, Seen
 from twophase.news import Aborted, CommittedUpTo, Decided
 from twophase.ownership import Ownership
 from twophase.participants import Prepared
-from twophase.values import CommitOutcome, Committable, OffsetRange
+from twophase.values import DIGEST_METHODS, CommitOutcome, Committable, OffsetRange
+from twophase.version import installed_version
 
 BEGIN = Begin(0, {"orders": {"orders/0": 10, "orders/1": 5}}, "v1 0", at=1.0)
 START = head(positions={"orders": {"orders/0": 4, "orders/1": 5}})
@@ -199,6 +201,28 @@ def test_a_replay_prepares_and_commits_nothing(rows: Any) -> None:
     result, actions = run(AGAIN, COMPLETED, LoadRecord=lambda _: DECIDED, Discard=lambda _: rows)
     assert names(actions) == ["LoadRecord", "Discard"]
     assert result == DECIDED
+
+
+@pytest.mark.parametrize("method", DIGEST_METHODS)
+def test_r4_a_replay_computes_the_method_that_the_record_names(method: int) -> None:
+    decided = replace(DECIDED, digest_method=method)
+    _, actions = run(AGAIN, COMPLETED, LoadRecord=lambda _: decided, Discard=lambda _: {"warehouse": (3, 0)})
+    assert [each.digest_method for each in actions if isinstance(each, Discard)] == [method]
+
+
+def test_r4_rows_that_this_version_cannot_compare_are_not_run_again() -> None:
+    group = (replace(committable(scope(3)), digest=255),)
+    decided = replace(DECIDED, committables={"warehouse": group}, digest_method=99, written_by="7.1.0")
+    with pytest.raises(HeadFormatError, match="checkpoint 3 was decided with row digests of method 99") as caught:
+        run(AGAIN, COMPLETED, LoadRecord=lambda _: decided, Discard=lambda _: pytest.fail("it runs again"))
+    assert "finish it with eos 7.1.0" in caught.value.remedy
+
+
+def test_r6_a_decision_names_the_method_of_its_tasks() -> None:
+    for method in DIGEST_METHODS:
+        acknowledged = Acknowledged({"warehouse": (OURS,)}, 2.0, digest_method=method)
+        decided, _ = run(BEGIN, RunWriters=lambda _, each=acknowledged: each)
+        assert (decided.digest_method, decided.written_by) == (method, installed_version())
 
 
 def test_a_replay_goes_on_with_what_was_not_finished() -> None:

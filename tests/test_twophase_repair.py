@@ -12,6 +12,7 @@ from twophase import messages
 from twophase.codec import decode_record
 from twophase.errors import (
     ConnectorError,
+    HeadFormatError,
     IdentityError,
     LostCommittableError,
     PrepareError,
@@ -128,6 +129,25 @@ def test_what_is_lost_once_more_keeps_its_origin() -> None:
     assert not isinstance(made, ConnectorError)
     assert [origin(each) for each in made.committables["warehouse"]] == [FIRST.transaction, SECOND.transaction]
     assert made.repaired == 1
+
+
+def test_r4_rows_that_this_version_cannot_compare_are_not_written_again() -> None:
+    lost = replace(SECOND, digest=255)
+    committables = {"warehouse": (FIRST, lost), "lake": OTHER}
+    decided = replace(RECORD, committables=committables, digest_method=99, written_by="7.1.0")
+    sinks = {name: SinkState(INCARNATION, 7, 4) for name in ("warehouse", "lake")}
+    error, actions = run(
+        LoadRecord=lambda action: decided if action.ref == ref(4) else record(3, 0, 10),
+        Inspect=lambda _: Inspected(replace(SPARK, newest_committed=4), sinks),  # the sinks alone are behind
+        Commit=lambda a: {
+            s: [CommitOutcome.LOST if c == lost else CommitOutcome.COMMITTED for c in g]
+            for s, g in a.committables.items()
+        },
+        FindLost=lambda _: {"warehouse": [lost]},
+    )
+    assert isinstance(error, HeadFormatError)
+    assert "finish it with eos 7.1.0" in error.remedy
+    assert "PermitAgain" not in names(actions)
 
 
 def test_nothing_lost() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.twophase_values import INCARNATION, committable, head, record, scope
-from twophase.errors import IdentityError
+from twophase.errors import HeadFormatError, IdentityError
 from twophase.head_value import HeadValue
-from twophase.values import CheckpointRecord, SinkState, SparkState
+from twophase.values import DIGEST_METHODS, CheckpointRecord, SinkState, SparkState
 from twophase.verify import may_be_under_way, verify
 
 HEAD = head(query_id="query", completed=4, committed=4, epoch=7)
@@ -77,6 +77,26 @@ def test_what_does_not_fit_is_refused(stores: dict[str, Any], said: str) -> None
         compare(**stores)
     assert "eos reset" in caught.value.remedy or "location of its own" in caught.value.remedy
     assert not caught.value.retriable
+
+
+def _decided_with(method: int, written_by: str = "7.1.0", digest: int = 255) -> CheckpointRecord:
+    group = (replace(committable(scope(4)), digest=digest),)
+    return replace(NEWEST, committables={"warehouse": group}, digest_method=method, written_by=written_by)
+
+
+@pytest.mark.parametrize(("written_by", "remedy"), [("7.1.0", "eos 7.1.0"), ("", "the version that wrote it")])
+def test_digests_that_this_version_does_not_compute_are_refused_before_the_claim(written_by: str, remedy: str) -> None:
+    unfinished = replace(SPARK, newest_committed=3)
+    with pytest.raises(HeadFormatError, match=r"row digests of method 3\..* it computes methods 1, 2") as caught:
+        compare(newest=_decided_with(3, written_by), spark=unfinished)
+    assert f"finish it with {remedy}: run that once and end it with `eos stop`" in caught.value.remedy
+    for method in DIGEST_METHODS:
+        compare(newest=_decided_with(method), spark=unfinished)
+
+
+def test_digests_that_nobody_compares_any_more_are_not_refused() -> None:
+    compare(newest=_decided_with(3))  # Spark has done the batch
+    compare(newest=_decided_with(3, digest=0), spark=replace(SPARK, newest_committed=3))  # no state: no digests
 
 
 @pytest.mark.parametrize("left", ["", "v", "v1", "\0\0\0\0", "v1\0\0"])

@@ -22,6 +22,7 @@ from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.transitions import Abort, Committed, Complete, Note
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
+from twophase.verify import check_digest_method
 
 
 def run_checkpoint(
@@ -61,7 +62,7 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
         raise error
     assert isinstance(answer, Acknowledged)
 
-    record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at)
+    record = _record(scope, begin, ranges, answer)
     put = filed(record)
     yield put
     yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
@@ -84,13 +85,27 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
         raise answer.error
     if error := mistake(scope, sinks, answer.committables):
         raise error
-    record = CheckpointRecord(scope, ranges, begin.offsets_log, answer.committables, begin.at, answer.at, direct=True)
+    record = _record(scope, begin, ranges, answer, direct=True)
     put, before = filed(record), owned.head.records
     yield put
     yield from owned.swap(Note(Complete(record, put.ref, begin.began), retained), "note")
     yield messages.Tell(Decided(record))
     yield from tell(owned, record, before)
     return record
+
+
+def _record(
+    scope: Scope,
+    begin: Begin,
+    ranges: Mapping[str, tuple[OffsetRange, ...]],
+    done: Acknowledged,
+    *,
+    direct: bool = False,
+) -> CheckpointRecord:
+    method = done.digest_method
+    return CheckpointRecord(
+        scope, ranges, begin.offsets_log, done.committables, begin.at, done.at, direct, digest_method=method
+    )
 
 
 def permit(owned: Ownership, checkpoint_id: int) -> Steps[Scope | None]:
@@ -166,7 +181,8 @@ def _replay(owned: Ownership, begin: Begin) -> Steps[CheckpointRecord]:
     if record.offsets_log != begin.offsets_log:
         message = f"Spark re-runs batch {number} with other offsets than checkpoint {number} was decided with"
         raise ReplayMismatchError(message, remedy="Spark's offsets log was changed; restore it from a backup")
-    rows: Mapping[str, tuple[int, int]] | None = yield messages.Discard(number)
+    check_digest_method(record)
+    rows: Mapping[str, tuple[int, int]] | None = yield messages.Discard(number, record.digest_method)
     if rows is not None:
         _check_same(record, rows)
     return record
@@ -181,9 +197,8 @@ def _check_same(record: CheckpointRecord, now: Mapping[str, tuple[int, int]]) ->
             f"now {dict(now)}, then {then} (rows, digest). State would no longer match what was written"
         )
         remedy = (
-            "were steps or tables changed since, or was eos updated, change that back for one run; what is not "
-            "deterministic (rand(), the current time, a step of your own that gives other rows each time) has to go, "
-            "and then `eos reset`"
+            "were steps or tables changed since, change them back for one run; what is not deterministic (rand(), the "
+            "current time, a step of your own that gives other rows each time) has to go, and then `eos reset`"
         )
         raise ReplayMismatchError(message, remedy=remedy)
 

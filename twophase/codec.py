@@ -98,6 +98,8 @@ def encode_record(record: CheckpointRecord) -> bytes:
             "decided_at": record.decided_at,
             **({"direct": True} if record.direct else {}),
             **({"state_partitions": record.state_partitions} if record.state_partitions is not None else {}),
+            **({"digest_method": record.digest_method} if record.digest_method != 1 else {}),
+            **({"written_by": record.written_by} if record.written_by else {}),
         }
     )
 
@@ -123,6 +125,8 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
             decided_at=document["decided_at"],
             direct=document.get("direct", False),
             state_partitions=document.get("state_partitions"),
+            digest_method=document.get("digest_method", 1),
+            written_by=document.get("written_by", ""),
         )
 
 

@@ -31,7 +31,7 @@ from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.news import News
 from twophase.participants import Prepared
-from twophase.values import CheckpointRecord, Committable, SinkState, SparkState, StartingPoint
+from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable, SinkState, SparkState, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,7 @@ class Discard:
     """Run a decided batch again for its state only, and tell its rows and digest (R4)."""
 
     checkpoint_id: int
+    digest_method: int  # of the record that the answer is compared with
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +276,7 @@ class Acknowledged:
 
     committables: Mapping[str, tuple[Committable, ...]]
     at: float  # seconds since 1970
+    digest_method: int = DIGEST_METHODS[-1]  # by which the tasks have computed the digests of `committables`
 
 
 @dataclass(frozen=True, slots=True)

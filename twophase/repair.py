@@ -23,6 +23,7 @@ from twophase.ownership import Ownership, load
 from twophase.startup import claim_head, recover
 from twophase.transitions import Repair
 from twophase.values import INSTEAD_OF, CheckpointRecord, Committable, origin
+from twophase.verify import check_digest_method
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def _ask(number: int, committables: Mapping[str, tuple[Committable, ...]]) -> St
 
 def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     """As R5, R6, R7 and R9 for any checkpoint."""
+    check_digest_method(loss.record)
     number = loss.record.checkpoint_id
     scope = Scope(owned.head.incarnation, owned.head.epoch, number)
     yield messages.PermitAgain(scope, tuple(loss.lost))
@@ -139,7 +141,7 @@ def mended(
     """The same decision with what was written again in the place of what is lost; or why there is none.
 
     All tasks must have had the rows that they were decided with, by their number and, where there is state, by their
-    digest: else the rows of a lost one are not those of now.
+    digest, computed by the record's method: else the rows of a lost one are not those of now.
     """
     record = loss.record
     error = mistake(scope, tuple(record.committables), acknowledged)

@@ -8,9 +8,19 @@ from enum import Enum
 from typing import Final
 
 from twophase.ids import Scope, TransactionId
+from twophase.version import installed_version
 
 Positions = Mapping[str, int]
 """Split -> next offset to read. For Kafka a split is `<topic>/<partition>`."""
+
+
+DIGEST_METHODS: Final = (1, 2)
+"""Methods of row digests that this version computes (R4), oldest first. A checkpoint is decided with the last one; the
+replay of a decided checkpoint uses the method that its record names. A method leaves this list one release after its
+successor has entered it, at the earliest, so that an update finishes what the version before it has decided.
+
+1: the sum of a hash of each row's values. 2: the hash also sees which columns are NULL.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,9 @@ class Committable:
     transaction: TransactionId
     rows: int
     bytes: int = 0
-    digest: int = 0  # order-free sum of row hashes, modulo 2**64, for stateful pipelines (R4); 0 where not computed
+    digest: int = (
+        0  # order-free sum of row hashes, modulo 2**64, by the record's `digest_method`; 0: stateless pipeline
+    )
     data: Mapping[str, str] = field(default_factory=dict)  # what only this kind of sink understands (a segment's name)
 
 
@@ -100,6 +112,8 @@ class CheckpointRecord:
     decided_at: float
     direct: bool = False  # at-least-once: tasks committed their rows themselves, and no sink has a witness of them
     state_partitions: int | None = None  # of a rescale: into how many it has divided the state; no task has run
+    digest_method: int = 1  # one of DIGEST_METHODS, or one of another version's; 1 in records that name none
+    written_by: str = installed_version()  # the version of eos that decided; empty in records that name none
 
     @property
     def checkpoint_id(self) -> int:

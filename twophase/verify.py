@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from twophase.errors import IdentityError
+from twophase.errors import HeadFormatError, IdentityError
 from twophase.head_value import HeadValue
-from twophase.values import CheckpointRecord, SinkState, SparkState
+from twophase.values import DIGEST_METHODS, CheckpointRecord, SinkState, SparkState
+from twophase.version import installed_version
 
 _RESET = "`eos reset` starts the pipeline anew on purpose (and says what will be written twice)"
 WITHOUT_SPARK = (
@@ -26,7 +27,10 @@ def verify(
     *,
     rescales: bool = False,
 ) -> None:
-    """Compare the three stores. Raises IdentityError on the first thing that does not fit.
+    """Compare the three stores.
+
+    Raises IdentityError on the first thing that does not fit, and HeadFormatError where Spark re-runs the newest
+    completed checkpoint and this version cannot compare its rows.
 
     Args:
         pipeline: name in the spec.
@@ -44,9 +48,28 @@ def verify(
         message = f"the checkpoint location belongs to pipeline {head.pipeline!r}, the spec names {pipeline!r}"
         raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
     _check_spark(head, newest, spark, rescales=rescales)
+    if newest is not None and spark.newest_committed < newest.checkpoint_id:
+        check_digest_method(newest)
     _check_removed(head, spark, sinks)
     for name, sink in sinks.items():
         _check_sink(head, name, sink, joins=name in late and newest is not None and name not in newest.committables)
+
+
+def check_digest_method(record: CheckpointRecord) -> None:
+    """Raise HeadFormatError for row digests of a method that this version does not compute (R4).
+
+    Called before a batch runs again: at a start that finds it unfinished, at its replay, and by a repair. Without a
+    digest there is nothing to compute, whatever the method.
+    """
+    if record.digest_method in DIGEST_METHODS or not any(digest for _, digest in record.digest.values()):
+        return
+    writer = f"eos {record.written_by}" if record.written_by else "the version that wrote it"
+    message = (
+        f"checkpoint {record.checkpoint_id} was decided with row digests of method {record.digest_method}. Its batch "
+        f"has to run again, and eos {installed_version()} cannot compare its rows: it computes methods "
+        f"{', '.join(map(str, DIGEST_METHODS))}"
+    )
+    raise HeadFormatError(message, remedy=f"finish it with {writer}: run that once and end it with `eos stop`")
 
 
 def _check_unclaimed(pipeline: str, sinks: Mapping[str, SinkState]) -> None:

@@ -29,8 +29,8 @@ from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
 from spark_jobs.cli.ui_command import ui
 from spark_jobs.cli.validate import validate
-from spark_jobs.version import installed_version
 from twophase.errors import ConnectorError, SpecError
+from twophase.version import installed_version
 
 app = typer.Typer(
     name="eos",

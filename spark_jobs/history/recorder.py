@@ -26,10 +26,10 @@ from spark_jobs.history.model import (
 from spark_jobs.history.phases import phases
 from spark_jobs.history.retention import Retention
 from spark_jobs.report import CheckpointReport, Listener
-from spark_jobs.version import installed_version
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
 from twophase.status import Status
 from twophase.values import CheckpointRecord
+from twophase.version import installed_version
 
 
 class Recorder(Listener):

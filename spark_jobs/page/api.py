@@ -18,8 +18,8 @@ from spark_jobs.page import probes, reading, steering
 from spark_jobs.page.guard import Guard
 from spark_jobs.page.masked import masking
 from spark_jobs.page.watched import BusyError, NobodyRunsError, Watched
-from spark_jobs.version import installed_version
 from twophase.errors import ConnectorError
+from twophase.version import installed_version
 
 ASSETS: Final = Path(__file__).parent / "assets"
 

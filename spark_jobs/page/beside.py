@@ -10,7 +10,7 @@ from spark_jobs.page.live import Beside, Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import Opened, PageOptions, opened
 from spark_jobs.page.watched import AskSinks
-from spark_jobs.version import installed_version
+from twophase.version import installed_version
 
 
 @contextmanager

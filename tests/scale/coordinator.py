@@ -68,7 +68,7 @@ class ReportedBatch:
         self.acknowledgements = measured(self.names, self.acknowledged, written)
         return Acknowledged(by_sink(self.names, written), time.time())
 
-    def discard(self) -> None: ...
+    def discard(self, digest_method: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from tests.simulation.operations import ReadSpark
 from tests.simulation.world import Spark, head_of, parse, record_of
 from twophase import messages
 from twophase.errors import HeadFormatError, PrepareError
-from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, Inspected, Rewritten, Seen
 from twophase.participants import Prepared
-from twophase.values import Committable, SinkState, SparkState
+from twophase.values import DIGEST_METHODS, Committable, SinkState, SparkState
 
 
 def offsets_log(checkpoint_id: int) -> str:
@@ -42,12 +41,13 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
         case messages.LoadRecord():
             return record_of(results[0]) if results[0] is not None else HeadFormatError("the record is gone")
         case messages.RunWriters() | messages.WriteAgain():
-            return _acknowledged(action.scope, results[0], config)
+            return _acknowledged(action, results[0], config)
         case messages.FindLost():
             found = iter(results)
             return {name: [c for c in group if next(found)] for name, group in action.committables.items()}
         case messages.Discard() if config.stateful:
-            digests = [_digest(action.checkpoint_id, task) for task in range(config.tasks)]
+            method = action.digest_method
+            digests = [_digest(action.checkpoint_id, task, method) for task in range(config.tasks)]
             return dict.fromkeys(config.names, (config.tasks, sum(digests)))
         case messages.Rewrite():
             if False in results:
@@ -77,19 +77,26 @@ def _prepared(text: str) -> Prepared:
     return Prepared(parse(text), text)
 
 
-def _acknowledged(scope: Scope, result: tuple[str, ...], config: Config) -> Acknowledged | Failed:
+def _acknowledged(
+    action: messages.RunWriters | messages.WriteAgain, result: tuple[str, ...], config: Config
+) -> Acknowledged | Failed:
+    scope = action.scope
     if result[0] == "failed":
         return Failed(PrepareError(result[1]), again=scope.attempt <= config.tolerated)
     by_sink: dict[str, list[Committable]] = {name: [] for name in config.names}
+    if isinstance(action, messages.WriteAgain):
+        method = action.record.digest_method
+    else:
+        method = DIGEST_METHODS[-2 if config.updated and scope.epoch == 1 else -1]
     for number, text, is_drifted in cast("tuple[tuple[int, str, bool], ...]", result[1]):
         transaction = parse(text)
         assert transaction is not None
-        digest = _digest(scope.checkpoint_id, transaction.task) if config.stateful else 0
+        digest = _digest(scope.checkpoint_id, transaction.task, method) if config.stateful else 0
         rows, digest = (1, digest + is_drifted) if config.stateful else (1 + is_drifted, 0)
         by_sink[config.names[number]].append(Committable(transaction, rows, digest=digest))
-    return Acknowledged({name: tuple(group) for name, group in by_sink.items()}, at=1.0)
+    return Acknowledged({name: tuple(group) for name, group in by_sink.items()}, at=1.0, digest_method=method)
 
 
-def _digest(checkpoint_id: int, task: int) -> int:
-    """Of the rows that a task has had, in whatever attempt."""
-    return 1 + 10 * (100 * checkpoint_id + task)
+def _digest(checkpoint_id: int, task: int, method: int) -> int:
+    """Return the digest, by this method, of the rows that a task has had, in whatever attempt."""
+    return 1 + 10 * (100 * checkpoint_id + task) + 100_000 * method

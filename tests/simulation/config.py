@@ -48,6 +48,7 @@ class Config:
     behind: int = 0  # decided checkpoints that a driver leaves uncommitted while Spark writes the next one
     evicts: bool = False  # sinks roll back what is prepared under permits that they delete, as databases do
     stateful: bool = False  # rows are known by their digest
+    updated: bool = False  # epoch 1 is a version before, which computes digests by the method before
     direct: frozenset[int] = frozenset()  # which runs are at-least-once, by their number
     budget: Budget = field(default_factory=Budget)
     coordinator: Coordinator = REAL

@@ -16,6 +16,7 @@ SWAPS = Config(sinks=1, tasks=1, checkpoints=1, drivers=1, budget=Budget(swaps=2
 ABORTED = SCENARIOS["aborted by another process"][0]
 SLOW = SCENARIOS["commits that take their time"][0]
 RESET = SCENARIOS["a reset while others run"][0]
+UPDATE = scenarios.UPDATE
 RESCALE = SCENARIOS["two rescales"][0]
 RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
 REPAIR = scenarios.REPAIR

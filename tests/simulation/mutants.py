@@ -20,6 +20,7 @@ from tests.simulation.mutant import (
     SLOW,
     TOLERATED,
     TWO,
+    UPDATE,
     VANDAL,
     Mutant,
 )
@@ -117,6 +118,14 @@ MUTANTS: dict[str, Mutant] = {
             Patch("checkpoint", "    if end < start:\n", "    if False:\n"),
             Patch("transitions", "if each.start != before or each.end < each.start:", "if False:"),
         ),
+    ),
+    "a replay computes this version's digests, whatever the record names (R4)": Mutant(
+        UPDATE,
+        "ends as 'other rows'",
+        (Patch("checkpoint", "messages.Discard(number, record.digest_method)", "messages.Discard(number, 2)"),),
+    ),
+    "a decision does not name the method of its digests (R4)": Mutant(
+        UPDATE, "ends as 'other rows'", (Patch("checkpoint", ", digest_method=method\n", "\n"),)
     ),
     "a retry rolls its sibling back (H1)": Mutant(RETRIES, "lost", broken="retry rolls its sibling back"),
     "the newest attempt is committed, not the accepted one (H1)": Mutant(

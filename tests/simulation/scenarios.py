@@ -21,6 +21,9 @@ RESTARTING = replace(small(Budget(switches=1, outages=1), checkpoints=1), restar
 FORGETFUL = Config(sinks=1, tasks=1, drivers=1, tries=2, budget=Budget(forgets=1, failures=1, retries=1))
 """A server answers OK to a commit or a rollback, and does nothing."""
 
+UPDATE = Config(drivers=2, sinks=1, tasks=2, checkpoints=2, stateful=True, updated=True)
+"""The first driver is of the version before, which computes digests in another way; it ends at any moment (R4)."""
+
 AT_LEAST_ONCE = Config(sinks=1, budget=Budget(switches=1), direct=frozenset({0}))
 """A run of either mode, and another one that comes after it or takes over from it."""
 
@@ -94,6 +97,11 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "a repair of state, of sinks that are behind": (
         replace(REPAIR, sinks=2, checkpoints=2, behind=1, stateful=True, budget=Budget(drifts=1, vandals=1)),
         3_000,
+    ),
+    "an update of a pipeline with state": (UPDATE, 1_000),
+    "an update, and a repair of what the version before decided": (
+        replace(REPAIR, tasks=2, stateful=True, updated=True),
+        500,
     ),
     "at-least-once, then exactly-once": (AT_LEAST_ONCE, 5_000),
     "exactly-once, then at-least-once": (replace(AT_LEAST_ONCE, direct=frozenset({1})), 5_000),
