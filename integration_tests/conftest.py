@@ -18,7 +18,8 @@ from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
-from integration_tests.harness.rotation import seed_of_run, turn
+from integration_tests.harness.rotation import seed_of_run
+from integration_tests.harness.turns import commits_since, read_passed, turn
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
@@ -56,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--in-turns",
         action="store_true",
         default=os.environ.get("CI") == "true",
-        help="take a twentieth of the tests that are marked in_turns, as $EOS_MATRIX_SEED says (default where CI=true)",
+        help="take a part of the tests that are marked in_turns: see harness/turns.py (default where CI=true)",
     )
 
     group.addoption("--image", action="store_true", help="take the tests of the product's image, which they build")
@@ -70,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "any_server: the test is about Spark, Kafka or a command; one database server is enough for CI"
     )
     config.addinivalue_line(
-        "markers", "in_turns: the test starts Spark several times; CI takes a twentieth of these, by a seed it prints"
+        "markers", "in_turns: the test starts Spark several times; CI takes a part of these (harness/turns.py)"
     )
     config.addinivalue_line(
         "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"
@@ -99,7 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = seed_of_run()
     if config.getoption("--in-turns") and seed is not None:
         long = [item.nodeid for item in items if item.get_closest_marker("in_turns")]
-        left_out |= set(long) - turn(long, seed)
+        passed = read_passed()
+        left_out |= set(long) - turn(long, passed, commits_since(passed), seed)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]
 

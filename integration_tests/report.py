@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from integration_tests.harness.rotation import SEED, seed_of_run
+from integration_tests.harness.turns import clean_revision, write_passed
 from integration_tests.services import NoControlError, Services
 from integration_tests.services.values import Server
 
@@ -31,6 +32,9 @@ class Report:
         self._ran: Counter[tuple[str, str]] = Counter()  # by file, and what it ran on
         self._not_run: list[tuple[str, str]] = []
         self._not_applicable: list[tuple[str, str]] = []
+        self._long_passed_s: Counter[str] = Counter()  # by node id: seconds of set-up, call, tear-down
+        self._long_failed: set[str] = set()
+        self._revision = clean_revision() if seed_of_run() is None else ""  # what HEAD is when the tests begin
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -49,6 +53,10 @@ class Report:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note what ran and what did not, whichever process it ran in."""
+        if "in_turns" in report.keywords:
+            self._long_passed_s[report.nodeid] += report.duration
+            if not report.passed:
+                self._long_failed.add(report.nodeid)
         if reason := _not_run(report):
             self._not_run.append((report.nodeid, reason))
         elif reason := _skipped(report):
@@ -59,8 +67,15 @@ class Report:
     def pytest_report_header(self) -> str:
         """Name what every group runs on."""
         seed = seed_of_run()
-        pairs = "every pair" if seed is None else f"pairs, and in CI a twentieth of the long tests, by {SEED}={seed}"
+        pairs = "every pair" if seed is None else f"pairs, and in CI a part of the long tests, by {SEED}={seed}"
         return f"Python {platform.python_version()}, Spark {version('pyspark')}; kill matrix: {pairs}"
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Record the long tests that passed, of a run that takes all of them, on a work tree without changes."""
+        passed = {name: each for name, each in self._long_passed_s.items() if name not in self._long_failed}
+        is_worker = hasattr(session.config, "workerinput")
+        if passed and self._revision and not is_worker and clean_revision() == self._revision:
+            write_passed(passed, self._revision)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print both lists."""

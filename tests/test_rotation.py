@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration_tests.harness.rotation import rotated, turn
+from integration_tests.harness.rotation import rotated
 
 POINTS = {"a": ("one", "two", "three"), "b": ("one", "two"), "c": ("two", "three", "four")}
 
@@ -26,11 +26,3 @@ def test_every_pair_in_some_run() -> None:
 def test_no_room() -> None:
     with pytest.raises(ValueError, match="no room for"):
         rotated({"a": ("one", "two", "three")}, 2, 0)
-
-
-def test_a_twentieth_of_the_long_tests_in_each_run_and_each_of_them_in_some() -> None:
-    names = [f"test {n}" for n in range(41)]
-    turns = [turn(names, seed) for seed in range(200)]
-    assert {len(each) for each in turns} == {3}
-    assert set().union(*turns) == set(names)
-    assert turn(names[::-1], 7) == turn(names, 7)

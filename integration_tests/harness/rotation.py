@@ -1,4 +1,4 @@
-"""Which pairs of sink and point a run tries, and which of the long tests: all, or a part that a seed chooses."""
+"""Which pairs of sink and point a run tries: all, or a part that a seed chooses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Final
 
 SEED: Final = "EOS_MATRIX_SEED"
 """Environment variable: a number repeats the choice of another run, `all` takes every pair."""
-_RUNS: Final = 20  # of CI, in which about every long test has its turn
 
 
 def rotated(points: Mapping[str, Sequence[str]], each: int, seed: int) -> dict[str, list[str]]:
@@ -39,10 +38,3 @@ def seed_of_run() -> int | None:
     """Of all processes of this run; None: all pairs. Chosen here, unless the environment says it."""
     found = os.environ.setdefault(SEED, str(secrets.randbelow(10_000)))
     return None if found == "all" else int(found)
-
-
-def turn(names: Sequence[str], seed: int) -> set[str]:
-    """A twentieth of the names, whatever their order."""
-    shuffled = sorted(names)
-    random.Random(seed).shuffle(shuffled)
-    return set(shuffled[: -(-len(shuffled) // _RUNS)])
