@@ -1,13 +1,15 @@
-"""The golden checkpoint location: written once by each version that changes a format, and read by all that follow.
+"""Golden checkpoint locations: each written once, by the version that changed a format, and read by all that follow.
 
-`python -m integration_tests.golden` writes `tests/golden/location` anew, from a run on Kafka that is killed between a
+`python -m integration_tests.golden NAME` writes `tests/golden/NAME`, from a run on Kafka that is killed between a
 decision and its commit: head, records, Spark's checkpoint with state, segments that wait, and the sink, a SQLite file.
+It refuses a name that exists: an old location is never written over, since users have locations like it.
 """
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -18,12 +20,17 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, T
 from integration_tests.harness.pipeline_process import PROJECT
 from integration_tests.services import obtain
 
-PLACE: Final = PROJECT / "tests" / "golden" / "location"
+LOCATIONS: Final = {
+    "location": "row digests of method 1, all segments in one folder",
+    "location-2": "row digests of method 2, records with the version that wrote them",
+}
+"""Folder of tests/golden -> what tells it from the others."""
 TOPIC: Final = "eos-golden"
 RECORDS: Final = 3 * CHECKPOINT_RECORDS
 LAST: Final = 2
 """The checkpoint that is decided and not committed."""
 
+_GOLDEN: Final = PROJECT / "tests" / "golden"
 _KEPT: Final = ("head", "records", "spark", "log")
 _SINK: Final = "sink.db"
 
@@ -49,17 +56,16 @@ class GoldenPipeline(Pipeline):
         with closing(sqlite3.connect(self.folder / _SINK)) as sink:
             sink.execute(f"CREATE TABLE {TABLE} (id INTEGER, word TEXT, payload TEXT)")
 
-    def put(self) -> None:
-        """The golden location and sink into this pipeline's folder."""
-        shutil.copytree(PLACE, self.location)
+    def put(self, name: str) -> None:
+        """Copy the golden location of this name, and its sink, into this pipeline's folder."""
+        shutil.copytree(_GOLDEN / name, self.location)
         (self.location / _SINK).rename(self.folder / _SINK)
 
-    def keep(self) -> None:
-        """This pipeline's location and sink as the golden ones."""
-        shutil.rmtree(PLACE, ignore_errors=True)
-        for name in _KEPT:
-            shutil.copytree(self.location / name, PLACE / name)
-        shutil.copy(self.folder / _SINK, PLACE)
+    def keep(self, name: str) -> None:
+        """Copy this pipeline's location and sink to the golden location of this name, which must not exist."""
+        for part in _KEPT:
+            shutil.copytree(self.location / part, _GOLDEN / name / part)
+        shutil.copy(self.folder / _SINK, _GOLDEN / name)
 
     def close(self) -> None:
         """See Pipeline. SQLite holds nothing prepared."""
@@ -68,7 +74,10 @@ class GoldenPipeline(Pipeline):
 
 
 def main() -> None:
-    """Write it."""
+    """Write one."""
+    (name,) = sys.argv[1:] or [""]
+    if name not in LOCATIONS or (_GOLDEN / name).exists():
+        sys.exit(f"name a golden location of LOCATIONS that does not exist yet, not {name!r}")
     services = obtain("native")
     topics.create(services.kafka_bootstrap, TOPIC, PARTITIONS, {})
     try:
@@ -78,7 +87,7 @@ def main() -> None:
             process = made.start(arm=[f"after-decide@{LAST}"])
             process.await_point(f"after-decide@{LAST}")
             process.kill()
-            made.keep()
+            made.keep(name)
     finally:
         topics.delete(services.kafka_bootstrap, [TOPIC])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Generator
 from importlib.metadata import version
 from typing import Final
@@ -32,7 +32,9 @@ class Report:
         self._ran: Counter[tuple[str, str]] = Counter()  # by file, and what it ran on
         self._not_run: list[tuple[str, str]] = []
         self._not_applicable: list[tuple[str, str]] = []
-        self._long_passed_s: Counter[str] = Counter()  # by node id: seconds of set-up, call, tear-down
+        self._long_passed_s: defaultdict[str, float] = defaultdict(
+            float
+        )  # by node id: seconds of set-up, call, tear-down
         self._long_failed: set[str] = set()
         self._revision = clean_revision() if seed_of_run() is None else ""  # what HEAD is when the tests begin
 

@@ -12,23 +12,24 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from integration_tests import topics
-from integration_tests.golden import LAST, RECORDS, TOPIC, GoldenPipeline
+from integration_tests.golden import LAST, LOCATIONS, RECORDS, TOPIC, GoldenPipeline
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS
 from integration_tests.services import Services
-from twophase.codec import decode_head, encode_head
+from twophase.codec import decode_head, decode_record, encode_head, encode_record, sha256_of
 from twophase.local_head import LocalHead
 
-pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+# Every run of CI takes these, although they start Spark: the run that lands a change of a format finds what it breaks.
+pytestmark = [pytest.mark.any_server, pytest.mark.xdist_group("golden")]  # one topic
 
 
-@pytest.fixture
-def golden(services: Services, tmp_path: Path) -> Iterator[GoldenPipeline]:
-    """The location, on a topic with the records that it was written from."""
+@pytest.fixture(params=LOCATIONS)
+def golden(request: pytest.FixtureRequest, services: Services, tmp_path: Path) -> Iterator[GoldenPipeline]:
+    """Each golden location, on a topic with the records that it was written from."""
     bootstrap = services.kafka_bootstrap
     topics.create(bootstrap, TOPIC, PARTITIONS, {})
     try:
         with GoldenPipeline(tmp_path, bootstrap) as pipeline:
-            pipeline.put()
+            pipeline.put(request.param)
             pipeline.workload.produce(RECORDS)
             client = AdminClient({"bootstrap.servers": bootstrap})
             described = client.describe_topics(TopicCollection([TOPIC]))[TOPIC].result(30)
@@ -44,6 +45,29 @@ def _know(store: LocalHead, topic_id: str) -> None:
     assert seen is not None
     head = decode_head(seen.value)
     assert store.swap(seen.version, encode_head(replace(head, identities={"incoming": {TOPIC: topic_id}})))
+
+
+def _decided_with_method(store: LocalHead, method: int) -> None:
+    """Change the newest record, and its hash in head, to those of a version that computes this method."""
+    seen = store.read()
+    assert seen is not None
+    head = decode_head(seen.value)
+    *before, newest = head.records
+    record = decode_record(store.get_record(newest.name), newest.sha256)
+    content = encode_record(replace(record, digest_method=method, written_by="7.1.0"))
+    changed = replace(newest, name=f"{newest.name}-changed", sha256=sha256_of(content))
+    store.put_record(changed.name, content)
+    assert store.swap(seen.version, encode_head(replace(head, records=(*before, changed))))
+
+
+@pytest.mark.timeout(600)
+def test_rows_that_it_could_not_compare_are_refused_before_anything_changes(golden: GoldenPipeline) -> None:
+    _decided_with_method(LocalHead(golden.location), 99)
+    before = golden.head, golden.counts()
+    golden.start().fail(
+        "row digests of method 99", "finish it with eos 7.1.0: run that once and end it with `eos stop`"
+    )
+    assert (golden.head, golden.counts()) == before
 
 
 @pytest.mark.timeout(600)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors.registry import refuse_network_location
 from spark_jobs.source_offset import topic_of
 from spark_jobs.spark_log import local_folder
+from twophase.codec import check_format
 from twophase.errors import HeadFormatError, IdentityError
 from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
@@ -71,6 +72,7 @@ def _encoded(known: Begun) -> bytes:
 def _decoded(content: bytes, location: str) -> Begun:
     try:
         document = json.loads(content)
+        check_format(document["format"], f"the file of the first offsets at {location}")
         point = StartingPoint(document["positions"], document["identities"])
         return Begun(location, document.get("source", ""), point)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

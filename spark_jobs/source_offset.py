@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from twophase.codec import FORMAT, check_format
 from twophase.values import OffsetRange, Positions, StartingPoint
 
 
@@ -33,7 +34,7 @@ class SourceOffset:
     def to_json(self) -> dict[str, Any]:
         """As Spark keeps it. Where nothing came, what it gave last is to be given again: any other JSON is a new batch.
 
-        Plain dicts, sorted by Spark itself.
+        Plain dicts, sorted by Spark itself. Format 1 carries no number; another one will name itself in `format`.
         """
         document: dict[str, Any] = {"source": self.source, "ends": dict(self.ends)}
         if self.began != StartingPoint():
@@ -45,7 +46,8 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> SourceOffset:
-        """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
+        """The inverse. Raises HeadFormatError for another format, KeyError, TypeError or ValueError for no offset."""
+        check_format(document.get("format", FORMAT), f"the offset of source {document['source']} in Spark's plan")
         began = document.get("began", {"positions": {}, "identities": {}})
         return cls(
             document["source"],

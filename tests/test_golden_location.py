@@ -1,6 +1,6 @@
 """A whole checkpoint location as an earlier version wrote it is read as it was meant, and one from the future is not.
 
-`python -m integration_tests.golden` makes it; it is made anew, under another name beside this one, only with a format.
+`python -m integration_tests.golden` writes one, beside the others, with each change of a format.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from connectors.log.segments import segment_of, slots_of
+from integration_tests.golden import LOCATIONS
 from spark_jobs.cli import output, run_command_line
 from spark_jobs.spark_log import LocalSparkLog, planned
 from tests.test_twophase_codec import GOLDEN
@@ -36,11 +37,11 @@ sinks: [{{name: warehouse, from: incoming, connector: sqlite, path: sink.db, tab
 """
 
 
-@pytest.fixture
-def location(tmp_path: Path) -> Path:
-    """A copy of it, beside a spec."""
+@pytest.fixture(params=LOCATIONS)
+def location(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy of each, beside a spec."""
     (tmp_path / "pipeline.yaml").write_text(SPEC)
-    shutil.copytree(LOCATION, tmp_path / "checkpoints")
+    shutil.copytree(GOLDEN / request.param, tmp_path / "checkpoints")
     return tmp_path / "checkpoints"
 
 

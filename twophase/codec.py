@@ -30,6 +30,16 @@ def sha256_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def check_format(found: object, what: str) -> None:
+    """Raise HeadFormatError, which names `what`, unless `found` is the format number that this version reads.
+
+    For documents that processes of another version may have written. A document that carries no number has format 1.
+    """
+    if found != FORMAT:
+        message = f"{what} has format {found}; this version reads format {FORMAT}"
+        raise HeadFormatError(message, remedy="run the version that wrote it, or a newer one")
+
+
 def encode_head(head: HeadValue) -> bytes:
     """Canonical JSON of head, with its own hash: unlike a record's, nothing else could tell that it was damaged."""
     document = {
@@ -194,9 +204,6 @@ def _dump(document: Mapping[str, Any]) -> bytes:
 def _load(content: bytes, what: str) -> dict[str, Any]:
     with _Reading(what):
         document = json.loads(content)
-        found = document["format"]
-        if found != FORMAT:
-            message = f"this {what} has format {found}; this version reads format {FORMAT}"
-            raise HeadFormatError(message, remedy="run the version that wrote it, or a newer one")
+        check_format(document["format"], f"this {what}")
         return dict(document)
     raise AssertionError

@@ -19,6 +19,7 @@ from connectors.kafka.sink.producer import FencedProducerError, TransactionalPro
 from connectors.kafka.sink.target import Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.kafka.source import KafkaSource
 from connectors.letters import Letter
+from twophase.codec import FORMAT
 from twophase.errors import SinkUnavailableError
 from twophase.values import OffsetRange, StartingPoint
 
@@ -111,7 +112,7 @@ class Replay:
             for each in letters:
                 handle.produce(self.topic, each.value, each.key, headers=list(each.headers))
                 key = self._key(each)
-                marker = json.dumps({"checkpoint_id": each.checkpoint_id}).encode()
+                marker = json.dumps({"format": FORMAT, "checkpoint_id": each.checkpoint_id}).encode()
                 handle.produce(self.markers, marker, key.encode(), partition_of_marker(key))
 
         size_bytes = sum(len(each.value or b"") + len(each.key or b"") for each in letters)

@@ -18,6 +18,7 @@ from connectors.spec import PythonStep, Spec
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import TransformStep
+from twophase.codec import FORMAT, check_format
 from twophase.errors import HeadError
 from wal.durable import sync
 
@@ -86,7 +87,7 @@ def keep(location: Path, incarnation: str, plan: Plan) -> None:
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(plan.to_json(), ensure_ascii=False, indent=1))
+        partial.write_text(json.dumps({"format": FORMAT, **plan.to_json()}, ensure_ascii=False, indent=1))
         sync(partial)
         partial.replace(path)
     except OSError as error:
@@ -98,11 +99,13 @@ def keep(location: Path, incarnation: str, plan: Plan) -> None:
 def kept(location: Path, incarnation: str) -> Plan | None:
     """The plan of the newest query of this life that has done a batch; None: no names are known, as of older versions.
 
-    Raises HeadError where it cannot be read.
+    Raises HeadError where it cannot be read, HeadFormatError where a newer version wrote it.
     """
     path = _path(location, incarnation)
     try:
-        return Plan.from_json(json.loads(path.read_text()))
+        document = json.loads(path.read_text())
+        check_format(document.get("format", FORMAT), str(path))
+        return Plan.from_json(document)
     except FileNotFoundError:
         return None
     except OSError as error:

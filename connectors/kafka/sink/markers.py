@@ -23,6 +23,7 @@ from connectors.kafka.ranges import messages
 from connectors.kafka.settings import Connection
 from connectors.kafka.splits import split_name
 from connectors.owner import Owner
+from twophase.codec import FORMAT, check_format
 from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.values import OffsetRange
 
@@ -118,6 +119,7 @@ class Markers:
         if not isinstance(parsed, dict):
             message = f"the record {key!r} of topic {self._topic} is not one of ours"
             raise IdentityError(message, remedy="see who writes to that topic; nobody else may")
+        check_format(parsed.pop("format", FORMAT), f"the record {key!r} of topic {self._topic}")
         return parsed
 
     def _catch_up(self, partition: int) -> None:

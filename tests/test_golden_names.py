@@ -1,0 +1,97 @@
+"""Stored names, keys and tables have the form of format 1, and a document of another format is refused by its number.
+
+Other processes, and later versions, find by these what was stored: transactions, slots, claims, markers, segments, and
+dead letters that were sent again. Head's format number covers all of them, since nothing touches a sink before it has
+read head (docs/protocol.md, "Formats"). A change here is a new format: then the old form stays readable beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from connectors.kafka.letters import Replay
+from connectors.kafka.settings import Connection
+from connectors.kafka.sink.ledger import _digest
+from connectors.kafka.sink.markers import Markers, partition_of_marker
+from connectors.kafka.sink.place import Names
+from connectors.letters import Letter
+from connectors.log.segments import segment_name
+from connectors.sql import tables
+from connectors.sql.log import slots
+from connectors.sql.mysql import xa
+from connectors.sql.postgres import transactions
+from connectors.sql.two_phase import permits
+from spark_jobs.savepoint import plan as plans
+from spark_jobs.source_offset import SourceOffset
+from tests.test_twophase_codec import GOLDEN
+from tests.twophase_values import INCARNATION, scope
+from twophase.errors import HeadFormatError, IdentityError
+from twophase.ids import TransactionId, sink_key
+from twophase.values import Committable, StartingPoint
+
+_ID = TransactionId(scope(7, epoch=2), sink_key("warehouse"), 3, 42)
+_LETTER = Letter(
+    "orders", None, "t", 1, 23, "2026-01-02T03:04:05.678000+00:00", b"k", b"v", [("h", b"x")], "not JSON", 7
+)
+_DIALECTS = {"mysql": mysql.dialect(), "postgresql": postgresql.dialect(), "sqlite": sqlite.dialect()}
+_TABLES = [*slots.TABLES, permits.PERMIT]
+
+
+def test_names_and_keys() -> None:
+    names = Names("daily", sink_key("warehouse"))
+    key = Replay("daily", "b:9092", {}, "again")._key(_LETTER)
+    found = {
+        "sink": sink_key("warehouse"),
+        "transaction": str(_ID),
+        "MySQL": xa.literal(_ID),
+        "PostgreSQL": transactions._literal(_ID),
+        "segment": segment_name(_ID),
+        "Kafka claim": names.claim,
+        "Kafka slot": names.slot(2),
+        "Kafka marker": names.marker(INCARNATION, 2),
+        "Kafka marker's partition": partition_of_marker(names.marker(INCARNATION, 2)),
+        "Kafka share": _digest([Committable(_ID, 1)]),
+        "dead letter": _LETTER.digest,
+        "dead letter sent again": key,
+        "dead letter sent again, partition": partition_of_marker(key),
+    }
+    assert found == json.loads((GOLDEN / "names.json").read_text())
+
+
+@pytest.mark.parametrize("server", _DIALECTS)
+def test_tables(server: str) -> None:
+    assert tables.ddl(_TABLES, _DIALECTS[server]) == (GOLDEN / "tables" / f"{server}.sql").read_text().rstrip("\n")
+
+
+def test_an_offset_of_another_format_is_refused() -> None:
+    offset = SourceOffset("orders", {"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id"}))
+    document = offset.to_json()
+    assert SourceOffset.from_json({**document, "format": 1}) == SourceOffset.from_json(document) == offset
+    with pytest.raises(HeadFormatError, match=r"the offset of source orders in Spark's plan has format 2; .* reads"):
+        SourceOffset.from_json({**document, "format": 2})
+
+
+def test_a_plan_of_a_query_of_another_format_is_refused(tmp_path: Path) -> None:
+    plan = plans.Plan(("orders",), (plans.Operator("count", "Aggregate", "int"),), {}, "spec")
+    plans.keep(tmp_path, INCARNATION, plan)
+    (path,) = (tmp_path / "plans").iterdir()
+    assert plans.kept(tmp_path, INCARNATION) == plan
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(plan.to_json()))  # of a version that wrote no number
+    assert plans.kept(tmp_path, INCARNATION) == plan
+    path.write_text(json.dumps({**document, "format": 2}))
+    with pytest.raises(HeadFormatError, match=r"plans/.*\.json has format 2; this version reads format 1"):
+        plans.kept(tmp_path, INCARNATION)
+
+
+def test_a_marker_of_another_format_is_refused() -> None:
+    markers = Markers(Connection("127.0.0.1:1", "eos"), "_eos")
+    assert markers._parsed("k", b'{"applied":3}') == markers._parsed("k", b'{"applied":3,"format":1}') == {"applied": 3}
+    with pytest.raises(HeadFormatError, match="the record 'k' of topic _eos has format 2; this version reads format 1"):
+        markers._parsed("k", b'{"applied":3,"format":2}')
+    with pytest.raises(IdentityError, match="not one of ours"):
+        markers._parsed("k", b"[]")
