@@ -16,10 +16,11 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from connectors.kafka.letters import Replay
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.ledger import _digest
-from connectors.kafka.sink.markers import Markers, partition_of_marker
+from connectors.kafka.sink.markers import Claim, Marker, Markers, encode, partition_of_marker
 from connectors.kafka.sink.place import Names
 from connectors.letters import Letter
 from connectors.log.segments import segment_name
+from connectors.owner import Owner
 from connectors.sql import tables
 from connectors.sql.log import slots
 from connectors.sql.mysql import xa
@@ -60,6 +61,17 @@ def test_names_and_keys() -> None:
         "dead letter sent again, partition": partition_of_marker(key),
     }
     assert found == json.loads((GOLDEN / "names.json").read_text())
+
+
+def test_documents() -> None:
+    offset = SourceOffset("orders", {"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id"}))
+    found = {
+        "claim": encode(Claim(Owner(INCARNATION, 2), 4).record()),
+        "marker": encode(Marker(7, "56915d98", "a1", 12).record()),
+        "dead letter sent again": encode({"checkpoint_id": 7}),
+        "offset of a source": json.dumps(offset.to_json()).encode(),
+    }
+    assert {name: each.decode() for name, each in found.items()} == json.loads((GOLDEN / "documents.json").read_text())
 
 
 @pytest.mark.parametrize("server", _DIALECTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,13 +12,12 @@ from connectors.dead_letter_names import MESSAGE_HEADERS
 from connectors.formats import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
-from connectors.kafka.sink.markers import CLAIMS, Markers, partition_of_marker
+from connectors.kafka.sink.markers import CLAIMS, Markers, encode, partition_of_marker
 from connectors.kafka.sink.place import MARKERS, Place
 from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
 from connectors.kafka.sink.target import Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.kafka.source import KafkaSource
 from connectors.letters import Letter
-from twophase.codec import FORMAT
 from twophase.errors import SinkUnavailableError
 from twophase.values import OffsetRange, StartingPoint
 
@@ -112,7 +110,7 @@ class Replay:
             for each in letters:
                 handle.produce(self.topic, each.value, each.key, headers=list(each.headers))
                 key = self._key(each)
-                marker = json.dumps({"format": FORMAT, "checkpoint_id": each.checkpoint_id}).encode()
+                marker = encode({"checkpoint_id": each.checkpoint_id})
                 handle.produce(self.markers, marker, key.encode(), partition_of_marker(key))
 
         size_bytes = sum(len(each.value or b"") + len(each.key or b"") for each in letters)

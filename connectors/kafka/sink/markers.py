@@ -65,6 +65,11 @@ class Marker:
         return {"applied": self.applied, "of": self.of, "begun": self.begun, "rows": self.rows}
 
 
+def encode(record: Mapping[str, object]) -> bytes:
+    """Return the value of a record in the topic, with its format number: a claim's, a marker's, or a replay's."""
+    return json.dumps({"format": FORMAT, **record}).encode()
+
+
 def partition_of_marker(key: str) -> int:
     """Where the marker of this key is."""
     return 1 + crc32(key.encode()) % (PARTITIONS - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from connectors.kafka.client import AWAY, Complaints, QuietLogger, explained
 from connectors.kafka.handshake import look
 from connectors.kafka.refusals import is_refusal
+from connectors.kafka.sink.markers import encode
 from connectors.kafka.sink.place import Place
-from twophase.codec import FORMAT
 from twophase.errors import SinkUnavailableError, TargetError
 
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
@@ -163,8 +162,7 @@ class TransactionalProducer(_AnyProducer):
 
         Raises ConnectorError for an unknown outcome as well: the marker tells.
         """
-        record = json.dumps({"format": FORMAT, **value}).encode()
-        topic = self._place.markers
+        topic, record = self._place.markers, encode(value)
         self._call("marking", lambda: self._handle.produce(topic, record, key.encode(), partition))
         self._call("committing", lambda: self._handle.commit_transaction(self._place.transaction_timeout_s))
 
