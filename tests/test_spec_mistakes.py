@@ -111,6 +111,13 @@ SINGLE = [
     ("topics: [orders]", "topics: ['^a.*']", 9, "sources[0].topics[0]", "no patterns"),
     ("topics: [orders]", "topics:\n    - a\n    - 3", 11, "sources[0].topics[1]", "wrong type: 3 (a number)"),
     ("{type: string}", "{type: jsn}", 10, "sources[0].format.type", "did you mean 'json'? allowed: json, string, raw"),
+    (
+        "{type: string}",
+        '{type: json, schema: "id BIGINT, tags MAP<STRING, STRING>"}',
+        10,
+        "sources[0].format.schema",
+        "column tags: MAP is not supported in JSON",
+    ),
     ("{type: string}", "{type: avro}", 10, "sources[0].format.type", "not built yet: 'avro'"),
     ("{type: string}", "{type: json}", 10, "sources[0].format.schema", "missing key 'schema'"),
     ("{type: string}", "{schema: a INT}", 10, "sources[0].format.type", "missing key 'type'"),

@@ -44,11 +44,12 @@ def _pattern(pattern: str) -> str:
 
 def _schema(ddl: str) -> str:
     from connectors.formats import parse_ddl  # loads pyarrow, which only this format needs
+    from connectors.formats.wire import check as check_json
 
     if ddl.count("<") > _MAX_NESTING:
         raise wrong("the schema is nested too deeply", f"at most {_MAX_NESTING} of ARRAY<, MAP< and STRUCT<")
     try:
-        parse_ddl(ddl)
+        check_json(parse_ddl(ddl))
     except SpecError as error:
         raise wrong(error.message, *([error.remedy] if error.remedy else [])) from None
     return ddl
