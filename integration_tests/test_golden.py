@@ -22,14 +22,20 @@ from twophase.local_head import LocalHead
 pytestmark = [pytest.mark.any_server, pytest.mark.xdist_group("golden")]  # one topic
 
 
-@pytest.fixture(params=LOCATIONS)
+UNNAMED = "location-2, without its method's name"
+"""As versions wrote it that computed method 2 and did not say so."""
+
+
+@pytest.fixture(params=[*LOCATIONS, UNNAMED])
 def golden(request: pytest.FixtureRequest, services: Services, tmp_path: Path) -> Iterator[GoldenPipeline]:
     """Each golden location, on a topic with the records that it was written from."""
     bootstrap = services.kafka_bootstrap
     topics.create(bootstrap, TOPIC, PARTITIONS, {})
     try:
         with GoldenPipeline(tmp_path, bootstrap) as pipeline:
-            pipeline.put(request.param)
+            pipeline.put(request.param.partition(",")[0])
+            if request.param == UNNAMED:
+                _name_method(LocalHead(pipeline.location), None, "")
             pipeline.workload.produce(RECORDS)
             client = AdminClient({"bootstrap.servers": bootstrap})
             described = client.describe_topics(TopicCollection([TOPIC]))[TOPIC].result(30)
@@ -47,14 +53,14 @@ def _know(store: LocalHead, topic_id: str) -> None:
     assert store.swap(seen.version, encode_head(replace(head, identities={"incoming": {TOPIC: topic_id}})))
 
 
-def _decided_with_method(store: LocalHead, method: int) -> None:
-    """Change the newest record, and its hash in head, to those of a version that computes this method."""
+def _name_method(store: LocalHead, method: int | None, written_by: str) -> None:
+    """Change the newest record, and its hash in head, as if this version had written it, with this method's name."""
     seen = store.read()
     assert seen is not None
     head = decode_head(seen.value)
     *before, newest = head.records
     record = decode_record(store.get_record(newest.name), newest.sha256)
-    content = encode_record(replace(record, digest_method=method, written_by="7.1.0"))
+    content = encode_record(replace(record, digest_method=method, written_by=written_by))
     changed = replace(newest, name=f"{newest.name}-changed", sha256=sha256_of(content))
     store.put_record(changed.name, content)
     assert store.swap(seen.version, encode_head(replace(head, records=(*before, changed))))
@@ -62,11 +68,9 @@ def _decided_with_method(store: LocalHead, method: int) -> None:
 
 @pytest.mark.timeout(600)
 def test_rows_that_it_could_not_compare_are_refused_before_anything_changes(golden: GoldenPipeline) -> None:
-    _decided_with_method(LocalHead(golden.location), 99)
+    _name_method(LocalHead(golden.location), 99, "7.1.0")
     before = golden.head, golden.counts()
-    golden.start().fail(
-        "row digests of method 99", "finish it with eos 7.1.0: run that once and end it with `eos stop`"
-    )
+    golden.start().fail("row digests of method 99", "finish it with eos 7.1.0, by `eos run --until-caught-up`")
     assert (golden.head, golden.counts()) == before
 
 

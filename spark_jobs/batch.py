@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import product
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -110,26 +111,27 @@ class SparkBatch:
         """Run `task` over the same partitions as `run_writers`, with digests of this method. Blocks as that does."""
         try:
             with self._deadline():
-                found = self._run(branch_jobs.writing(task), digest_method)
+                found = self._run(branch_jobs.writing(task), (digest_method,))
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
         return Acknowledged(by_sink(self.flow.sinks, committables(found)), time.time(), digest_method)
 
-    def discard(self, digest_method: int) -> Mapping[str, tuple[int, int]] | None:
+    def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
         if not self.stateful:
             return None
         try:
             with self._deadline():
-                counts = self._run(branch_jobs.counting(self.flow), digest_method).to_pylist()
+                counts = self._run(branch_jobs.counting(self.flow, digest_methods), digest_methods).to_pylist()
         except _JOB_ERRORS as error:
             raise self._reason(error) from error
-        found: dict[str, tuple[int, int]] = {}
-        for number, branch in enumerate(self.flow.branches):
-            for share in branch.shares:
-                own = [row for row in counts if (row["branch"], row["hash"]) == (number, share.digest)]
+        found: list[dict[str, tuple[int, int]]] = [{} for _ in digest_methods]
+        for branch_number, branch in enumerate(self.flow.branches):
+            for (place, by_sink_name), share in product(enumerate(found), branch.shares):
+                hash_number = place * len(branch.hashes) + share.digest
+                own = [row for row in counts if (row["branch"], row["hash"]) == (branch_number, hash_number)]
                 total = sum(row["rows"] for row in own), sum(int(row["digest"]) for row in own) % 2**64
-                found[share.sink.name] = total
+                by_sink_name[share.sink.name] = total
         return found
 
     def cancel(self, reason: str) -> None:
@@ -138,10 +140,10 @@ class SparkBatch:
         self.frame.sparkSession.sparkContext.cancelJobGroup(self._job_group)
 
     def _run(
-        self, job: branch_jobs.BranchJob, digest_method: int = DIGEST_METHODS[-1], *, placed: bool = False
+        self, job: branch_jobs.BranchJob, digest_methods: Sequence[int] = DIGEST_METHODS[-1:], *, placed: bool = False
     ) -> pa.Table:
-        method = digest_method if self.stateful else None
-        return branch_jobs.run(self.flow, self.frame, job, digest_method=method, placed=placed)
+        methods = digest_methods if self.stateful else ()
+        return branch_jobs.run(self.flow, self.frame, job, digest_methods=methods, placed=placed)
 
     def _run_chained(self, chain: Chain, task: Callable[[Branch], ArrowTask]) -> pa.Table:
         """The same as `_run`, but for the way that rows take."""

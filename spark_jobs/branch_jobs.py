@@ -21,25 +21,24 @@ BranchJob = Callable[[Branch, DataFrame], DataFrame]
 """A branch and its rows, with their hashes where there is state; what its tasks return of them."""
 
 
-def run(flow: Flow, trunk: DataFrame, job: BranchJob, *, digest_method: int | None, placed: bool = False) -> pa.Table:
+def run(
+    flow: Flow, trunk: DataFrame, job: BranchJob, *, digest_methods: Sequence[int], placed: bool = False
+) -> pa.Table:
     """What the tasks of all branches return. Blocks until they have ended.
 
-    `digest_method`: see `row_hash`; None for a pipeline that keeps no state. `placed`: see Branch.placed.
+    `digest_methods`: see `row_hash`; none for a pipeline that keeps no state. `placed`: see Branch.placed.
 
     What several branches need is kept until all have had it. With state, and where there are several machines, it is
     made in a job before: two tasks that need the same rows at once would both make them, and bring the state along
     twice.
     """
     with ExitStack() as kept:
-        frames, stateful = flow.frames(trunk), digest_method is not None
+        frames, stateful = flow.frames(trunk), bool(digest_methods)
         for name in flow.shared:
             kept.enter_context(_kept(frames[name], now=stateful or not _is_local(trunk)))
         select = Branch.placed if placed else Branch.of
         rows = [(branch, select(branch, frames[branch.rows])) for branch in flow.branches]
-        jobs = [
-            job(branch, each if digest_method is None else _hashed(branch, each, digest_method))
-            for branch, each in rows
-        ]
+        jobs = [job(branch, _hashed(branch, each, digest_methods)) for branch, each in rows]
         return reduce(DataFrame.union, jobs).toArrow()
 
 
@@ -53,11 +52,14 @@ def writing(task: Callable[[Branch], ArrowTask], *, together: bool = False) -> B
     return job
 
 
-def counting(flow: Flow) -> BranchJob:
-    """Nothing is written: the rows of a CountTask, and a column `branch` with the number of the branch."""
+def counting(flow: Flow, digest_methods: Sequence[int]) -> BranchJob:
+    """Nothing is written: the rows of a CountTask, and a column `branch` with the number of the branch.
+
+    Hashes are numbered through all methods: those of the branch by the first method, then by the next one.
+    """
 
     def job(branch: Branch, rows: DataFrame) -> DataFrame:
-        counts = numbered(rows).mapInArrow(CountTask(len(branch.hashes)), COUNTED)
+        counts = numbered(rows).mapInArrow(CountTask(len(digest_methods) * len(branch.hashes)), COUNTED)
         return counts.withColumn("branch", functions.lit(flow.branches.index(branch)))
 
     return job
@@ -71,8 +73,9 @@ def written(rows: DataFrame, by: Sequence[str] | None, task: ArrowTask) -> DataF
     return numbered(rows).mapInArrow(task, ACKNOWLEDGEMENT)
 
 
-def _hashed(branch: Branch, rows: DataFrame, method: int) -> DataFrame:
-    return rows.withColumns({f"{HASH_COLUMN}{n}": row_hash(names, method) for n, names in enumerate(branch.hashes)})
+def _hashed(branch: Branch, rows: DataFrame, methods: Sequence[int]) -> DataFrame:
+    hashes = [row_hash(names, method) for method in methods for names in branch.hashes]
+    return rows.withColumns({f"{HASH_COLUMN}{n}": each for n, each in enumerate(hashes)})
 
 
 def row_hash(names: Sequence[str], method: int) -> Column:

@@ -31,5 +31,5 @@ class DoneBatch:
             return Failed(self.outcome)
         return Acknowledged(by_sink(self.sinks, map(decode_committable, self.outcome)), time.time())
 
-    def discard(self, digest_method: int) -> None:
+    def discard(self, digest_methods: Sequence[int]) -> None:
         """Nothing has a state to bring along."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from connectors.kafka import KafkaSource
 
 FORMAT: Final = "eos_kafka"
+_DOCUMENT_FORMAT: Final = 1
 """What Spark calls the format; and what each of its sources called itself in offsets before they had ids."""
 
 
@@ -65,14 +66,18 @@ def _check_own(source: KafkaSource, known: Begun) -> None:
 
 def _encoded(known: Begun) -> bytes:
     point = known.point
-    document: dict[str, Any] = {"format": 1, "positions": point.positions, "identities": point.identities}
+    document: dict[str, Any] = {
+        "format": _DOCUMENT_FORMAT,
+        "positions": point.positions,
+        "identities": point.identities,
+    }
     return json.dumps({**document, "source": known.source_id}, sort_keys=True).encode()
 
 
 def _decoded(content: bytes, location: str) -> Begun:
     try:
         document = json.loads(content)
-        check_format(document["format"], f"the file of the first offsets at {location}")
+        check_format(document["format"], f"the file of the first offsets at {location}", _DOCUMENT_FORMAT)
         point = StartingPoint(document["positions"], document["identities"])
         return Begun(location, document.get("source", ""), point)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

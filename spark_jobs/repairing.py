@@ -38,6 +38,7 @@ from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.status import Status
 from twophase.values import CheckpointRecord, Committable, StartingPoint
+from twophase.verify import check_digest_method
 
 _log: Final = logging.getLogger("eos.repair")
 
@@ -64,9 +65,11 @@ class Rerun:
     def check(self, record: CheckpointRecord) -> None:
         """Whether the same rows can come again, as far as that is known before. Changes nothing.
 
-        Raises SpecError for steps that are not deterministic, or state that Spark has deleted; SavepointError for state
-        that is damaged; OffsetOutOfRangeError for records that are gone; IdentityError for other sources; SourceError.
+        Raises SpecError for steps that are not deterministic, or state that Spark has deleted; HeadFormatError for row
+        digests that this version does not compute; SavepointError for state that is damaged; OffsetOutOfRangeError for
+        records that are gone; IdentityError for other sources; SourceError.
         """
+        check_digest_method(record)
         if self.spec.dead_letter is not None:
             message = (
                 "a pipeline with a `dead_letter` sink cannot be repaired yet: what was put aside would not be found"
@@ -114,7 +117,7 @@ class Rerun:
                     message = f"Spark planned batch {number} and not {record.checkpoint_id}"
                     raise ReplayMismatchError(message, remedy="Spark's checkpoint was changed; restore it")
                 batch = SparkBatch(frame, number, pipeline.flow, pipeline.stateful, self.spec.checkpoint.timeout_s)
-                answers.append(batch.acknowledged(task, record.digest_method))
+                answers.append(batch.acknowledged(task, record.digest_methods[-1]))
                 raise _DoneError
             except BaseException as error:  # kept as it is: Spark passes on nothing but its text
                 failures.append(error)

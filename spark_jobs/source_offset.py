@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from twophase.codec import FORMAT, check_format
+from twophase.codec import check_format
 from twophase.values import OffsetRange, Positions, StartingPoint
+
+FORMAT: Final = 1
+"""Of an offset. Format 1 carries no number, since Spark takes any other JSON for a new batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class SourceOffset:
     def to_json(self) -> dict[str, Any]:
         """As Spark keeps it. Where nothing came, what it gave last is to be given again: any other JSON is a new batch.
 
-        Plain dicts, sorted by Spark itself. Format 1 carries no number; another one will name itself in `format`.
+        Plain dicts, sorted by Spark itself.
         """
         document: dict[str, Any] = {"source": self.source, "ends": dict(self.ends)}
         if self.began != StartingPoint():
@@ -47,7 +50,7 @@ class SourceOffset:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> SourceOffset:
         """The inverse. Raises HeadFormatError for another format, KeyError, TypeError or ValueError for no offset."""
-        check_format(document.get("format", FORMAT), f"the offset of source {document['source']} in Spark's plan")
+        check_format(document.get("format", 1), f"the offset of source {document['source']} in Spark's plan", FORMAT)
         began = document.get("began", {"positions": {}, "identities": {}})
         return cls(
             document["source"],

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -178,7 +178,7 @@ class World:
         other.write(batch)
         return other.prepare()
 
-    def discard(self, digest_method: int) -> Mapping[str, tuple[int, int]] | None:
+    def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
         return None
 
     def repeated(self, checkpoints: int) -> list[int]:

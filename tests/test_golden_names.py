@@ -95,6 +95,8 @@ def test_a_plan_of_a_query_of_another_format_is_refused(tmp_path: Path) -> None:
     document = json.loads(path.read_text())
     path.write_text(json.dumps(plan.to_json()))  # of a version that wrote no number
     assert plans.kept(tmp_path, INCARNATION) == plan
+    path.write_text("[]")  # damaged
+    assert plans.kept(tmp_path, INCARNATION) is None
     path.write_text(json.dumps({**document, "format": 2}))
     with pytest.raises(HeadFormatError, match=r"plans/.*\.json has format 2; this version reads format 1"):
         plans.kept(tmp_path, INCARNATION)

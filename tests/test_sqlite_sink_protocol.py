@@ -106,7 +106,7 @@ class Job:
         writer.write(pa.record_batch([pa.array(numbers, pa.int64())], schema=SCHEMA))
         return writer.prepare()
 
-    def discard(self, digest_method: int) -> Mapping[str, tuple[int, int]] | None:
+    def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
         return None
 
 

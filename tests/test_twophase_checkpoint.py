@@ -193,10 +193,11 @@ def test_what_spark_may_not_run(begin: Begin, value: HeadValue, said: str) -> No
 
 DECIDED = record(3, 0, 10)
 COMPLETED = head(completed=3, committed=3, records=(ref(3),), positions={"orders": {"orders/0": 10}})
+WITH_STATE = replace(DECIDED, committables={"warehouse": (replace(committable(scope(3)), digest=255),)})
 AGAIN = Begin(3, {"orders": {"orders/0": 10}}, "v1 3", at=5.0)
 
 
-@pytest.mark.parametrize("rows", [None, {"warehouse": (3, 0)}])
+@pytest.mark.parametrize("rows", [None, [{"warehouse": (3, 0)}]])
 def test_a_replay_prepares_and_commits_nothing(rows: Any) -> None:
     result, actions = run(AGAIN, COMPLETED, LoadRecord=lambda _: DECIDED, Discard=lambda _: rows)
     assert names(actions) == ["LoadRecord", "Discard"]
@@ -205,14 +206,23 @@ def test_a_replay_prepares_and_commits_nothing(rows: Any) -> None:
 
 @pytest.mark.parametrize("method", DIGEST_METHODS)
 def test_r4_a_replay_computes_the_method_that_the_record_names(method: int) -> None:
-    decided = replace(DECIDED, digest_method=method)
-    _, actions = run(AGAIN, COMPLETED, LoadRecord=lambda _: decided, Discard=lambda _: {"warehouse": (3, 0)})
-    assert [each.digest_method for each in actions if isinstance(each, Discard)] == [method]
+    decided = replace(WITH_STATE, digest_method=method)
+    _, actions = run(AGAIN, COMPLETED, LoadRecord=lambda _: decided, Discard=lambda _: [{"warehouse": (3, 255)}])
+    assert [each.digest_methods for each in actions if isinstance(each, Discard)] == [(method,)]
+
+
+@pytest.mark.parametrize("fits", [0, 1])
+def test_r4_of_a_record_that_names_no_method_one_of_those_before_names_has_to_fit(fits: int) -> None:
+    decided, rows = replace(WITH_STATE, digest_method=None), [{"warehouse": (3, 8)}, {"warehouse": (3, 9)}]
+    with pytest.raises(ReplayMismatchError):
+        run(AGAIN, COMPLETED, LoadRecord=lambda _: decided, Discard=lambda _: rows)
+    rows[fits] = {"warehouse": (3, 255)}
+    _, actions = run(AGAIN, COMPLETED, LoadRecord=lambda _: decided, Discard=lambda _: rows)
+    assert [each.digest_methods for each in actions if isinstance(each, Discard)] == [(1, 2)]
 
 
 def test_r4_rows_that_this_version_cannot_compare_are_not_run_again() -> None:
-    group = (replace(committable(scope(3)), digest=255),)
-    decided = replace(DECIDED, committables={"warehouse": group}, digest_method=99, written_by="7.1.0")
+    decided = replace(WITH_STATE, digest_method=99, written_by="7.1.0")
     with pytest.raises(HeadFormatError, match="checkpoint 3 was decided with row digests of method 99") as caught:
         run(AGAIN, COMPLETED, LoadRecord=lambda _: decided, Discard=lambda _: pytest.fail("it runs again"))
     assert "finish it with eos 7.1.0" in caught.value.remedy
@@ -238,13 +248,13 @@ def test_a_replay_of_other_offsets_is_refused() -> None:
 @pytest.mark.parametrize("rows", [{"warehouse": (2, 0)}, {"warehouse": (3, 1)}])
 def test_a_replay_with_other_rows_is_refused(rows: Any) -> None:
     with pytest.raises(ReplayMismatchError, match=r"other rows than it was decided with: .*3, 0") as caught:
-        run(AGAIN, COMPLETED, LoadRecord=lambda _: DECIDED, Discard=lambda _: rows)
+        run(AGAIN, COMPLETED, LoadRecord=lambda _: DECIDED, Discard=lambda _: [rows])
     assert "deterministic" in caught.value.remedy
 
 
 def test_a_replay_is_compared_for_the_sinks_that_are_left() -> None:
     two = replace(DECIDED, committables={**DECIDED.committables, "gone": ()})
-    run(AGAIN, COMPLETED, LoadRecord=lambda _: two, Discard=lambda _: {"warehouse": (3, 0)})
+    run(AGAIN, COMPLETED, LoadRecord=lambda _: two, Discard=lambda _: [{"warehouse": (3, 0)}])
 
 
 def test_pruning_comes_after_head_has_let_go() -> None:

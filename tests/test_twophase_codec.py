@@ -40,7 +40,8 @@ RECORD = CheckpointRecord(
     committables={"Lager Süd": (COMMITTABLE,), "empty": ()},
     started_at=1760000000.25,
     decided_at=1760000001.5,
-    written_by="",  # by a version that did not say so yet
+    digest_method=None,  # by a version that named neither
+    written_by="",
 )
 RECORD_OF_METHOD_2 = replace(RECORD, digest_method=2, written_by="0.1.0")
 HEAD = HeadValue(
@@ -106,6 +107,19 @@ def test_every_key_is_needed(kind: str) -> None:
         less = {k: v for k, v in document.items() if k != key}
         with pytest.raises(HeadFormatError, match=f"this {document_of(kind)} is damaged.*({key}|checksum)"):
             KINDS[kind][2](json.dumps(less).encode())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("digest_method", odd) for odd in ("1", True, 1.0, [1])),
+        *(("written_by", odd) for odd in (None, 1, "\x1b[31m1.0", "1" * 101)),
+    ],
+)
+def test_odd_methods_and_versions_are_damage(key: str, value: object) -> None:
+    document = json.loads((GOLDEN / "record-2.json").read_bytes())
+    with pytest.raises(HeadFormatError, match="this record is damaged"):
+        decode_record(json.dumps({**document, key: value}).encode())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -106,7 +106,7 @@ class Batch:
         self.sink.waiting.add(mine.transaction)
         return Failed(self.error) if self.error else Acknowledged({"warehouse": (mine,)}, 2.0)
 
-    def discard(self, digest_method: int) -> Mapping[str, tuple[int, int]] | None:
+    def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
         return None
 
 

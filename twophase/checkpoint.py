@@ -182,19 +182,22 @@ def _replay(owned: Ownership, begin: Begin) -> Steps[CheckpointRecord]:
         message = f"Spark re-runs batch {number} with other offsets than checkpoint {number} was decided with"
         raise ReplayMismatchError(message, remedy="Spark's offsets log was changed; restore it from a backup")
     check_digest_method(record)
-    rows: Mapping[str, tuple[int, int]] | None = yield messages.Discard(number, record.digest_method)
-    if rows is not None:
-        _check_same(record, rows)
+    found: Sequence[Mapping[str, tuple[int, int]]] | None = yield messages.Discard(number, record.digest_methods)
+    if found is not None:
+        _check_same(record, found)
     return record
 
 
-def _check_same(record: CheckpointRecord, now: Mapping[str, tuple[int, int]]) -> None:
-    """Of the sinks that the spec still names; of one that it no longer does, nothing is written any more."""
-    then = {sink: each for sink, each in record.digest.items() if sink in now}
-    if then != {sink: each for sink, each in now.items() if sink in then}:
+def _check_same(record: CheckpointRecord, found: Sequence[Mapping[str, tuple[int, int]]]) -> None:
+    """Compare the sinks that the spec still names; nothing is written any more to the others.
+
+    `found`: by each method that may have given the record's digests; one of them has to fit.
+    """
+    then = {sink: each for sink, each in record.digest.items() if sink in found[0]}
+    if all(then != {sink: each for sink, each in now.items() if sink in then} for now in found):
         message = (
             f"Spark re-runs batch {record.checkpoint_id} and gets other rows than it was decided with: "
-            f"now {dict(now)}, then {then} (rows, digest). State would no longer match what was written"
+            f"now {dict(found[-1])}, then {then} (rows, digest). State would no longer match what was written"
         )
         remedy = (
             "were steps or tables changed since, change them back for one run; what is not deterministic (rand(), the "

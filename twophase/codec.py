@@ -17,6 +17,7 @@ from twophase.ids import Scope, TransactionId
 from twophase.values import CheckpointRecord, Committable, OffsetRange
 
 FORMAT: Final = 1
+_MOST_VERSION_CHARS: Final = 100
 
 _RESTORE: Final = "restore the checkpoint location from a backup"
 _RESTORE_HEAD: Final = (
@@ -30,13 +31,13 @@ def sha256_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_format(found: object, what: str) -> None:
-    """Raise HeadFormatError, which names `what`, unless `found` is the format number that this version reads.
+def check_format(found: object, what: str, known: int = FORMAT) -> None:
+    """Raise HeadFormatError, which names `what`, unless `found` is the number of the format that this version reads.
 
-    For documents that processes of another version may have written. A document that carries no number has format 1.
+    For documents that processes of another version may have written; `known` is that of the document's kind.
     """
-    if found != FORMAT:
-        message = f"{what} has format {found}; this version reads format {FORMAT}"
+    if found != known or type(found) is not int:
+        message = f"{what} has format {found}; this version reads format {known}"
         raise HeadFormatError(message, remedy="run the version that wrote it, or a newer one")
 
 
@@ -108,7 +109,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
             "decided_at": record.decided_at,
             **({"direct": True} if record.direct else {}),
             **({"state_partitions": record.state_partitions} if record.state_partitions is not None else {}),
-            **({"digest_method": record.digest_method} if record.digest_method != 1 else {}),
+            **({"digest_method": record.digest_method} if record.digest_method is not None else {}),
             **({"written_by": record.written_by} if record.written_by else {}),
         }
     )
@@ -135,8 +136,8 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
             decided_at=document["decided_at"],
             direct=document.get("direct", False),
             state_partitions=document.get("state_partitions"),
-            digest_method=document.get("digest_method", 1),
-            written_by=document.get("written_by", ""),
+            digest_method=_method(document.get("digest_method")),
+            written_by=_version(document.get("written_by", "")),
         )
 
 
@@ -188,6 +189,19 @@ class _Reading:
 
 def _origin_to_json(origin: Origin) -> dict[str, Any]:
     return {"savepoint": origin.savepoint, "checkpoint_id": origin.checkpoint_id, "ended": origin.ended}
+
+
+def _method(found: object) -> int | None:
+    if found is not None and type(found) is not int:  # True is an int, and would pass for method 1
+        raise ValueError(found)
+    return found
+
+
+def _version(found: object) -> str:
+    """Messages show it."""
+    if not isinstance(found, str) or not found.isprintable() or len(found) > _MOST_VERSION_CHARS:
+        raise ValueError(found)
+    return found
 
 
 def _scope(text: str) -> Scope:

@@ -55,10 +55,10 @@ class Batch(Protocol):
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """One job: write, prepare (`direct`: commit), acknowledge. Returns only when it has ended or was cancelled."""
 
-    def discard(self, digest_method: int) -> Mapping[str, tuple[int, int]] | None:
-        """Run the batch for its state only: rows and digest by sink; None where there is no state to bring along.
+    def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
+        """Run the batch for its state only. Return rows and digest by sink, for each of these methods (DIGEST_METHODS).
 
-        `digest_method`: one of DIGEST_METHODS, by which the digests are computed.
+        None where there is no state to bring along.
         """
 
 
@@ -126,7 +126,7 @@ class Effects:
                 return batch.run_writers(action.scope, direct=action.direct)
             case messages.Discard():
                 assert batch is not None
-                return batch.discard(action.digest_method)
+                return batch.discard(action.digest_methods)
             case messages.Commit():
                 return self._commit(action)
             case messages.ListPrepared():

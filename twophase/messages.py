@@ -13,7 +13,7 @@
 | ListPrepared | {sink: prepared} |
 | RunWriters, WriteAgain | Acknowledged or Failed |
 | FindLost | {sink: the committables that are lost} |
-| Discard | {sink: (rows, digest)}, or None for a stateless pipeline |
+| Discard | {sink: (rows, digest)} by each method, or None for a stateless pipeline |
 
 An action that cannot be carried out raises out of the protocol, as if the process had died there: every rule holds
 for a crash between any two actions, so that nothing else needs to be thought of.
@@ -140,10 +140,10 @@ class DropPlan:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Run a decided batch again for its state only, and tell its rows and digest (R4)."""
+    """Run a decided batch again for its state only, and return its rows and digests (R4)."""
 
     checkpoint_id: int
-    digest_method: int  # of the record that the answer is compared with
+    digest_methods: tuple[int, ...]  # of the record that the answer is compared with
 
 
 @dataclass(frozen=True, slots=True)

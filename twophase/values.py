@@ -22,6 +22,9 @@ successor has entered it, at the earliest, so that an update finishes what the v
 1: the sum of a hash of each row's values. 2: the hash also sees which columns are NULL.
 """
 
+UNNAMED_METHODS: Final = (1, 2)
+"""Methods of records that name none: both were in use before records named their method."""
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
@@ -47,9 +50,7 @@ class Committable:
     transaction: TransactionId
     rows: int
     bytes: int = 0
-    digest: int = (
-        0  # order-free sum of row hashes, modulo 2**64, by the record's `digest_method`; 0: stateless pipeline
-    )
+    digest: int = 0  # order-free sum of row hashes, modulo 2**64, by the record's method; 0: stateless pipeline (R4)
     data: Mapping[str, str] = field(default_factory=dict)  # what only this kind of sink understands (a segment's name)
 
 
@@ -112,7 +113,7 @@ class CheckpointRecord:
     decided_at: float
     direct: bool = False  # at-least-once: tasks committed their rows themselves, and no sink has a witness of them
     state_partitions: int | None = None  # of a rescale: into how many it has divided the state; no task has run
-    digest_method: int = 1  # one of DIGEST_METHODS, or one of another version's; 1 in records that name none
+    digest_method: int | None = DIGEST_METHODS[-1]  # or another version's; None in records that name none
     written_by: str = installed_version()  # the version of eos that decided; empty in records that name none
 
     @property
@@ -129,6 +130,16 @@ class CheckpointRecord:
     def repaired(self) -> int:
         """Transactions that `eos repair` has put in the place of lost ones."""
         return sum(INSTEAD_OF in c.data for group in self.committables.values() for c in group)
+
+    @property
+    def digest_methods(self) -> tuple[int, ...]:
+        """The methods of which one has given the digests: the one that is named, or those before methods had names.
+
+        Without rows, and without state, each digest is 0 by every method, so that any method does.
+        """
+        if not any(digest for _, digest in self.digest.values()):
+            return DIGEST_METHODS[-1:]
+        return UNNAMED_METHODS if self.digest_method is None else (self.digest_method,)
 
     @property
     def digest(self) -> dict[str, tuple[int, int]]:

@@ -58,18 +58,17 @@ def verify(
 def check_digest_method(record: CheckpointRecord) -> None:
     """Raise HeadFormatError for row digests of a method that this version does not compute (R4).
 
-    Called before a batch runs again: at a start that finds it unfinished, at its replay, and by a repair. Without a
-    digest there is nothing to compute, whatever the method.
+    Called before a batch runs again: at a start that finds it unfinished, at its replay, and by a repair.
     """
-    if record.digest_method in DIGEST_METHODS or not any(digest for _, digest in record.digest.values()):
+    if set(record.digest_methods) <= set(DIGEST_METHODS):
         return
-    writer = f"eos {record.written_by}" if record.written_by else "the version that wrote it"
+    writer = f"eos {record.written_by}" if record.written_by[:1].isdigit() else "the version that wrote it"
     message = (
         f"checkpoint {record.checkpoint_id} was decided with row digests of method {record.digest_method}. Its batch "
         f"has to run again, and eos {installed_version()} cannot compare its rows: it computes methods "
         f"{', '.join(map(str, DIGEST_METHODS))}"
     )
-    raise HeadFormatError(message, remedy=f"finish it with {writer}: run that once and end it with `eos stop`")
+    raise HeadFormatError(message, remedy=f"finish it with {writer}, by `eos run --until-caught-up`")
 
 
 def _check_unclaimed(pipeline: str, sinks: Mapping[str, SinkState]) -> None:

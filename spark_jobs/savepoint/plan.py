@@ -18,11 +18,14 @@ from connectors.spec import PythonStep, Spec
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import TransformStep
-from twophase.codec import FORMAT, check_format
+from twophase.codec import check_format
 from twophase.errors import HeadError
 from wal.durable import sync
 
 _log: Final = logging.getLogger("eos.savepoint")
+
+FORMAT: Final = 1
+"""Of the file of a plan. A file without a number has format 1."""
 
 Described = Mapping[str, Mapping[str, str]]
 """By name: what the spec says of it, as far as a change of it matters."""
@@ -104,13 +107,13 @@ def kept(location: Path, incarnation: str) -> Plan | None:
     path = _path(location, incarnation)
     try:
         document = json.loads(path.read_text())
-        check_format(document.get("format", FORMAT), str(path))
+        check_format(document.get("format", 1), str(path), FORMAT)
         return Plan.from_json(document)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise HeadError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         _log.warning("%s is damaged, so that no names of steps are known: %r", path, error)
         return None
 

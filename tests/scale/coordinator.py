@@ -68,7 +68,7 @@ class ReportedBatch:
         self.acknowledgements = measured(self.names, self.acknowledged, written)
         return Acknowledged(by_sink(self.names, written), time.time())
 
-    def discard(self, digest_method: int) -> None: ...
+    def discard(self, digest_methods: Sequence[int]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,9 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
             found = iter(results)
             return {name: [c for c in group if next(found)] for name, group in action.committables.items()}
         case messages.Discard() if config.stateful:
-            method = action.digest_method
-            digests = [_digest(action.checkpoint_id, task, method) for task in range(config.tasks)]
-            return dict.fromkeys(config.names, (config.tasks, sum(digests)))
+            tasks, number = range(config.tasks), action.checkpoint_id
+            digests = [sum(_digest(number, task, method) for task in tasks) for method in action.digest_methods]
+            return [dict.fromkeys(config.names, (config.tasks, each)) for each in digests]
         case messages.Rewrite():
             if False in results:
                 return Failed(PrepareError("Spark has another plan of that batch, or has committed it"))
@@ -85,7 +85,7 @@ def _acknowledged(
         return Failed(PrepareError(result[1]), again=scope.attempt <= config.tolerated)
     by_sink: dict[str, list[Committable]] = {name: [] for name in config.names}
     if isinstance(action, messages.WriteAgain):
-        method = action.record.digest_method
+        method = action.record.digest_methods[-1]
     else:
         method = DIGEST_METHODS[-2 if config.updated and scope.epoch == 1 else -1]
     for number, text, is_drifted in cast("tuple[tuple[int, str, bool], ...]", result[1]):

@@ -122,7 +122,7 @@ MUTANTS: dict[str, Mutant] = {
     "a replay computes this version's digests, whatever the record names (R4)": Mutant(
         UPDATE,
         "ends as 'other rows'",
-        (Patch("checkpoint", "messages.Discard(number, record.digest_method)", "messages.Discard(number, 2)"),),
+        (Patch("checkpoint", "messages.Discard(number, record.digest_methods)", "messages.Discard(number, (2,))"),),
     ),
     "a decision does not name the method of its digests (R4)": Mutant(
         UPDATE, "ends as 'other rows'", (Patch("checkpoint", ", digest_method=method\n", "\n"),)

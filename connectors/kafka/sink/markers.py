@@ -23,12 +23,15 @@ from connectors.kafka.ranges import messages
 from connectors.kafka.settings import Connection
 from connectors.kafka.splits import split_name
 from connectors.owner import Owner
-from twophase.codec import FORMAT, check_format
+from twophase.codec import check_format
 from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.values import OffsetRange
 
 PARTITIONS: Final = 8
 """Of the topic; a further one is not used, so that a key never moves."""
+
+FORMAT: Final = 1
+"""Of a record's value. A value without a number has format 1."""
 
 CLAIMS: Final = 0
 """Partition of all claims."""
@@ -124,7 +127,7 @@ class Markers:
         if not isinstance(parsed, dict):
             message = f"the record {key!r} of topic {self._topic} is not one of ours"
             raise IdentityError(message, remedy="see who writes to that topic; nobody else may")
-        check_format(parsed.pop("format", FORMAT), f"the record {key!r} of topic {self._topic}")
+        check_format(parsed.pop("format", 1), f"the record {key!r} of topic {self._topic}", FORMAT)
         return parsed
 
     def _catch_up(self, partition: int) -> None:
