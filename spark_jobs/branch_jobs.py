@@ -15,7 +15,6 @@ from spark_jobs.chaining import ArrowTask
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.master import is_local
 from spark_jobs.writing import COUNTED, HASH_COLUMN, CountTask
-from twophase.values import DIGEST_METHODS
 
 BranchJob = Callable[[Branch, DataFrame], DataFrame]
 """A branch and its rows, with their hashes where there is state; what its tasks return of them."""
@@ -85,10 +84,14 @@ def row_hash(names: Sequence[str], method: int) -> Column:
     another column. Method 2 also hashes whether each column is NULL; neither sees a NULL within a nested value.
     """
     columns = list(map(_column, names))
-    if method == 1:
-        return functions.xxhash64(*columns)
-    assert method == DIGEST_METHODS[-1]
-    return functions.xxhash64(*(part for column in columns for part in (column, column.isNull())))
+    match method:
+        case 1:
+            return functions.xxhash64(*columns)
+        case 2:
+            return functions.xxhash64(*(part for column in columns for part in (column, column.isNull())))
+        case _:  # DIGEST_METHODS names one that is not written here
+            message = f"row digests have no method {method}"
+            raise ValueError(message)
 
 
 def _column(name: str) -> Column:

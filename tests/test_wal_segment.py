@@ -107,6 +107,13 @@ def test_any_tool_can_read_the_layout(place: Place) -> None:
     assert pa.ipc.open_stream(content[8 : ref.bytes]).read_all().equals(ROWS)
 
 
+def test_the_layout_of_another_version_is_refused_as_that_and_not_as_damage(place: Place) -> None:
+    ref = place.ref()
+    place.write(NAME, b"EOSWAL02" + place.read(NAME)[8:])
+    with pytest.raises(SegmentFormatError, match="begins with b'EOSWAL02', this version reads b'EOSWAL01'"):
+        list(read_segment(place.storage, ref))
+
+
 UNCHANGED = [HealthCheck.function_scoped_fixture]
 
 

@@ -16,7 +16,9 @@ import pyarrow as pa
 from wal.errors import SegmentDamagedError, SegmentFormatError, StorageError
 
 MAGIC: Final = b"EOSWAL01"
-"""First bytes of every segment."""
+"""First bytes of every segment: a name, and the version of the layout around the footer."""
+
+_NAME: Final = b"EOSWAL"
 
 FORMAT: Final = 1
 """Version of the layout and of the footer. A reader refuses any other."""
@@ -80,7 +82,11 @@ def _footer_text(file: BinaryIO, size: int, place: str) -> tuple[int, bytes]:
     if zlib.crc32(text) != crc:
         raise _damaged(place, "its footer does not match its checksum")
     file.seek(0)
-    if file.read(len(MAGIC)) != MAGIC:
+    begin = file.read(len(MAGIC))
+    if begin.startswith(_NAME) and begin != MAGIC:
+        message = f"segment {place} begins with {begin!r}, this version reads {MAGIC!r}"
+        raise SegmentFormatError(message, remedy="use the version that wrote it, or a newer one")
+    if begin != MAGIC:
         raise _damaged(place, "it does not begin like a segment")
     return start, text
 
