@@ -1,0 +1,278 @@
+"""A sink that goes back in time (H26, H27): exhaustive model of one sink among drivers that start, run and die.
+
+At any moment a copy of the sink is taken, and at any later moment it replaces the sink: a backup is restored, or a
+replica that lagged takes over. Transactions that were prepared then are prepared in the copy. Up to DRIVERS drivers
+write CHECKPOINTS checkpoints; some of these have no rows. One may die between any two steps.
+
+In every state: no driver rolls back what is decided, and no driver decides a checkpoint on a sink that lacks rows of an
+earlier decision and lacked them when the checkpoint was permitted. Where all drivers have ended, one more driver
+either shows the rows of each decision, or is refused; it is refused only where rows are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+DRIVERS = 2
+ENDS = ("done", "fenced", "dead", "lost", "refused", "stopped")
+CHECKPOINTS = (True, False)
+"""Whether each checkpoint has rows, from checkpoint 1 on. Small ones come after: they hide what is missing."""
+
+VARIANTS = (  # each must be caught
+    "a start asks for the newest checkpoint alone (H26)",
+    "a permit does not compare the count (H26)",
+    "a count moves without a look at the witnesses (H26)",
+    "a count moves from wherever it is (H26)",
+    "a claim rolls back without a look at the count (H27)",
+    "a close rolls back without a look at the count (H27)",
+    "a close rolls back what is decided (H27)",
+    "a start rolls back what head calls committed (H27)",
+)
+Xid = tuple[int, int]  # (epoch, checkpoint)
+
+
+class Head(NamedTuple):
+    epoch: int = 0
+    completed: tuple[Xid, ...] = ()  # completed[i] decides checkpoint i + 1
+    committed: int = 0
+
+
+class Sink(NamedTuple):
+    claimed: int = 0  # epoch
+    permits: frozenset[Xid] = frozenset()
+    prepared: frozenset[Xid] = frozenset()
+    shown: frozenset[Xid] = frozenset()  # rows, each with its witness
+    count: int = 0  # every checkpoint up to this one is shown. Invariant: never goes back, but by a copy
+
+
+class Driver(NamedTuple):
+    step: str = "read"
+    head: Head = Head()  # what this driver believes head to be
+    todo: tuple[Xid, ...] = ()
+    count: int = 0  # the highest that it has seen
+    permitted_over_a_hole: bool = False
+
+
+class World(NamedTuple):
+    head: Head = Head()
+    sink: Sink = Sink()
+    copy: Sink | None = None
+    was_restored: bool = False
+    drivers: tuple[Driver, ...] = (Driver(),)
+
+
+class Violation(Exception):
+    pass
+
+
+def gone(world: World) -> list[Xid]:
+    """Decided rows that can never be shown."""
+    return [x for x in world.head.completed if _has_rows(x) and x not in world.sink.shown | world.sink.prepared]
+
+
+def _has_rows(xid: Xid) -> bool:
+    return CHECKPOINTS[xid[1] - 1]
+
+
+def _starts_as_if_nothing_went_back(broken: str) -> bool:
+    """What head calls committed is committed: neither looked for nor counted."""
+    return broken in (
+        "a start asks for the newest checkpoint alone (H26)",
+        "a start rolls back what head calls committed (H27)",
+    )
+
+
+def roll_back(world: World, xids: frozenset[Xid]) -> World:
+    if decided := xids & set(world.head.completed):
+        raise Violation(f"rolled back, and decided: {sorted(decided)}")
+    sink = world.sink
+    return world._replace(sink=sink._replace(prepared=sink.prepared - xids))
+
+
+def evict(world: World, permits: frozenset[Xid]) -> World:
+    """Delete permits; what is prepared under them is rolled back, since it keeps them locked."""
+    rest = roll_back(world, world.sink.prepared & permits)
+    return rest._replace(sink=rest.sink._replace(permits=rest.sink.permits - permits))
+
+
+def advance(world: World, index: int, broken: str) -> World:
+    """The world after driver `index` takes its next step."""
+    me, sink = world.drivers[index], world.sink
+    mine, number = me.head.epoch, len(me.head.completed) + 1
+
+    def go(step: str, world: World = world, **changes: Any) -> World:
+        drivers = list(world.drivers)
+        drivers[index] = me._replace(step=step, **changes)
+        return world._replace(drivers=tuple(drivers))
+
+    def swap(step: str, head: Head, **changes: Any) -> World:
+        if world.head != me.head:
+            return go("fenced")
+        return go(step, world._replace(head=head), head=head, **changes)
+
+    match me.step:
+        case "read":
+            return go("compare", head=world.head)
+        case "compare":  # R2: the sink's count, and what it holds of the checkpoints above it
+            if broken == "a start asks for the newest checkpoint alone (H26)":
+                asked = [x for x in me.head.completed[: me.head.committed] if _has_rows(x)][-1:]
+                asked = [x for x in asked if x[1] == me.head.committed]
+            else:
+                asked = [x for x in me.head.completed[sink.count : me.head.committed] if _has_rows(x)]
+            is_gone = any(x not in sink.shown | sink.prepared for x in asked)
+            return go("refused" if is_gone else "claim", count=sink.count)
+        case "claim":  # R1
+            if world.head != me.head:
+                return go("read")
+            head = world.head._replace(epoch=world.head.epoch + 1)
+            first = me.count
+            if _starts_as_if_nothing_went_back(broken):
+                first = max(first, head.committed)
+            return go("recover", world._replace(head=head), head=head, todo=head.completed[first:])
+        case "recover":  # R3, first half: in order, each counted once it is shown
+            if not me.todo:
+                return go("raise")
+            return _commit_and_count(world, me, go, "recover", broken)
+        case "raise":  # R3: nobody older prepares from here on
+            if sink.claimed > mine:
+                return go("fenced")
+            is_behind = sink.count < len(me.head.completed) and not _starts_as_if_nothing_went_back(broken)
+            if is_behind and broken != "a claim rolls back without a look at the count (H27)":
+                return go("stopped")
+            raised = world._replace(sink=sink._replace(claimed=mine))
+            return go("leftovers", evict(raised, frozenset(p for p in sink.permits if p[0] < mine)))
+        case "leftovers":  # R3, second half
+            old = frozenset(x for x in sink.prepared if x[0] < mine and x not in me.head.completed)
+            return go("said", roll_back(world, old))
+        case "said":
+            return swap("permit", me.head._replace(committed=len(me.head.completed)), count=sink.count)
+        case "permit":  # R5
+            if number > len(CHECKPOINTS):
+                return go("done")
+            if sink.claimed != mine:
+                return go("fenced")
+            if sink.count < me.count and broken != "a permit does not compare the count (H26)":
+                return go("stopped")
+            permitted = world._replace(sink=sink._replace(permits=sink.permits | {(mine, number)}))
+            return go("prepare", permitted, count=max(me.count, sink.count), permitted_over_a_hole=bool(gone(world)))
+        case "prepare":
+            if (mine, number) not in sink.permits:
+                return go("stopped")
+            prepared = sink.prepared | ({(mine, number)} if _has_rows((mine, number)) else set())
+            return go("decide", world._replace(sink=sink._replace(prepared=frozenset(prepared))))
+        case "decide":  # R6
+            if world.head == me.head and me.permitted_over_a_hole:
+                raise Violation(f"checkpoint {number} is decided over a hole: {gone(world)} are gone")
+            completed = (*me.head.completed, (mine, number))
+            return swap("commit", me.head._replace(completed=completed), todo=((mine, number),))
+        case "commit":  # R7
+            if not me.todo:
+                return go("revoke")
+            return _commit_and_count(world, me, go, "commit", broken)
+        case "count":
+            return _count(world, me, go, "commit", broken)
+        case "count-recovered":
+            return _count(world, me, go, "recover", broken)
+        case "revoke":  # R9
+            last = me.head.completed[-1]
+            if sink.count < last[1] and broken != "a close rolls back without a look at the count (H27)":
+                return go("stopped")
+            return go("close", evict(world, sink.permits & {last}))
+        case "close":
+            last = me.head.completed[-1]
+            if last in sink.prepared and broken != "a close rolls back what is decided (H27)":
+                return go("stopped")
+            return go("say", roll_back(world, sink.prepared & {last}))
+        case "say":
+            return swap("permit", me.head._replace(committed=len(me.head.completed)))
+    raise AssertionError(me.step)
+
+
+def _commit_and_count(world: World, me: Driver, go: Any, step: str, broken: str) -> World:
+    xid, sink = me.todo[0], world.sink
+    after = world
+    if _has_rows(xid) and xid not in sink.shown:
+        if xid not in sink.prepared:
+            return go("lost")
+        after = world._replace(sink=sink._replace(prepared=sink.prepared - {xid}, shown=sink.shown | {xid}))
+    return go("count" if step == "commit" else "count-recovered", after)
+
+
+def _count(world: World, me: Driver, go: Any, step: str, broken: str) -> World:
+    xid, sink = me.todo[0], world.sink
+    if _has_rows(xid) and xid not in sink.shown and broken != "a count moves without a look at the witnesses (H26)":
+        return go("stopped")
+    if sink.count >= xid[1]:
+        return go(step, todo=me.todo[1:], count=max(me.count, sink.count))
+    if sink.count != xid[1] - 1 and broken != "a count moves from wherever it is (H26)":
+        return go("stopped")
+    return go(step, world._replace(sink=sink._replace(count=xid[1])), todo=me.todo[1:], count=xid[1])
+
+
+def successors(world: World, broken: str) -> Iterator[World]:
+    for index, driver in enumerate(world.drivers):
+        if driver.step in ENDS:
+            continue
+        yield advance(world, index, broken)
+        drivers = list(world.drivers)
+        drivers[index] = driver._replace(step="dead")
+        yield world._replace(drivers=tuple(drivers))
+    if len(world.drivers) < DRIVERS:
+        yield world._replace(drivers=(*world.drivers, Driver()))
+    if world.copy is None:
+        yield world._replace(copy=world.sink)
+    elif not world.was_restored and world.copy != world.sink:
+        yield world._replace(sink=world.copy, was_restored=True)
+
+
+def check(world: World) -> None:
+    numbers = [number for _, number in world.sink.shown]
+    if len(numbers) != len(set(numbers)):
+        raise Violation(f"doubled: {sorted(world.sink.shown)}")
+    if world.sink.shown - set(world.head.completed):
+        raise Violation(f"shown, and not decided: {sorted(world.sink.shown)}")
+    if not world.was_restored and any(d.step in ("lost", "refused", "stopped") for d in world.drivers):
+        if len(world.drivers) == 1:
+            raise Violation("a driver alone is stopped, though nothing was restored")
+    counted = [x for x in world.head.completed[: world.sink.count] if _has_rows(x)]
+    if any(x not in world.sink.shown for x in counted):
+        raise Violation(f"the sink counts {world.sink.count}, and shows {sorted(world.sink.shown)}")
+
+
+def check_end(world: World, broken: str) -> None:
+    """One more driver, alone."""
+    after = world._replace(drivers=(*world.drivers, Driver()), copy=None, was_restored=True)
+    last = len(world.drivers)
+    while after.drivers[last].step not in ENDS:
+        after = advance(after, last, broken)
+        check(after)
+    end = after.drivers[last].step
+    if end == "done":
+        if gone(after) or any(_has_rows(x) and x not in after.sink.shown for x in after.head.completed):
+            raise Violation(f"a driver alone finishes, and {sorted(after.head.completed)} are not all shown")
+        if after.sink.prepared or after.sink.permits:
+            raise Violation(f"a driver alone leaves {sorted(after.sink.prepared)}, {sorted(after.sink.permits)}")
+    elif not gone(world):
+        raise Violation(f"a driver alone is {end}, and nothing is gone")
+    elif end == "refused" and (after.head, after.sink) != (world.head, world.sink):
+        raise Violation("a refused start has changed something")
+
+
+def explore(broken: str = "") -> tuple[int, str]:
+    """States seen, and the first violation ('' if none)."""
+    start = World()
+    seen, stack = {start}, [start]
+    while stack:
+        world = stack.pop()
+        try:
+            check(world)
+            if all(d.step in ENDS for d in world.drivers):
+                check_end(world, broken)
+            for after in successors(world, broken):
+                if after not in seen:
+                    seen.add(after)
+                    stack.append(after)
+        except Violation as violation:
+            return len(seen), str(violation)
+    return len(seen), ""
