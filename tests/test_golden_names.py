@@ -21,8 +21,7 @@ from connectors.kafka.sink.place import Names
 from connectors.letters import Letter
 from connectors.log.segments import segment_name
 from connectors.owner import Owner
-from connectors.sql import tables
-from connectors.sql.log import slots
+from connectors.sql import slots, tables
 from connectors.sql.mysql import xa
 from connectors.sql.postgres import transactions
 from connectors.sql.two_phase import permits
@@ -39,7 +38,7 @@ _LETTER = Letter(
     "orders", None, "t", 1, 23, "2026-01-02T03:04:05.678000+00:00", b"k", b"v", [("h", b"x")], "not JSON", 7
 )
 _DIALECTS = {"mysql": mysql.dialect(), "postgresql": postgresql.dialect(), "sqlite": sqlite.dialect()}
-_TABLES = [*slots.TABLES, permits.PERMIT]
+_TABLES = [*slots.LOG_TABLES, permits.PERMIT]
 
 
 def test_names_and_keys() -> None:

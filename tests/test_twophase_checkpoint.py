@@ -59,6 +59,7 @@ def test_the_order_of_r10() -> None:
         "PutRecord",
         "Swap decide",
         "Commit",
+        "Count",
         "Revoke",
         "ListPrepared",
         "Swap committed",
@@ -237,7 +238,15 @@ def test_r6_a_decision_names_the_method_of_its_tasks() -> None:
 
 def test_a_replay_goes_on_with_what_was_not_finished() -> None:
     _, actions = run(AGAIN, replace(COMPLETED, committed=2), LoadRecord=lambda _: DECIDED)
-    assert names(actions)[1:] == ["Discard", "Commit", "Revoke", "ListPrepared", "Swap committed", "CommitBack"]
+    assert names(actions)[1:] == [
+        "Discard",
+        "Commit",
+        "Count",
+        "Revoke",
+        "ListPrepared",
+        "Swap committed",
+        "CommitBack",
+    ]
 
 
 def test_a_replay_of_other_offsets_is_refused() -> None:

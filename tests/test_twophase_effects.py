@@ -55,13 +55,15 @@ class MemorySink:
         incarnation_claimed, epoch = self.claimed or (None, 0)
         return SinkState(incarnation_claimed, epoch, highest, missing)
 
-    def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
+    def claim(
+        self, incarnation: str, epoch: int, *, take_over: bool = False, begins: int = -1, counted: int = -1
+    ) -> None:
         self._called("claim")
         if self.claimed is not None and self.claimed[1] > epoch:
             raise FencedError("fenced")
         self.claimed = (incarnation, epoch)
 
-    def permit(self, scope: Scope) -> None:
+    def permit(self, scope: Scope, *, counted: int = -1) -> None:
         self._called("permit")
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
@@ -73,6 +75,9 @@ class MemorySink:
         self.visible |= {c.transaction for c in committables}
         return [CommitOutcome.COMMITTED] * len(committables)
 
+    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+        self._called(f"count {checkpoint_id}")
+
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         self._called("prepared")
         return [Prepared(each, str(each)) for each in sorted(self.waiting)]
@@ -81,7 +86,7 @@ class MemorySink:
         self._called("abort")
         self.waiting -= {p.transaction for p in prepared if p.transaction is not None}
 
-    def revoke(self, scope: Scope) -> None:
+    def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         self._called("revoke")
 
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:

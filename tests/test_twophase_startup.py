@@ -55,9 +55,9 @@ def test_what_is_decided_is_committed_before_anything_is_aborted() -> None:
     foreign = Prepared(None, "somebody else's")
     owned, actions = run(Seen(9, replace(HEAD, committed=3)), ListPrepared=lambda _: {"warehouse": (old, foreign)})
     rest = names(actions)[names(actions).index("Swap") :]
-    assert rest == ["Swap", "LoadRecord", "Commit", "Claim", "ListPrepared", "AbortPrepared", "Swap", "Sweep"]
+    assert rest == ["Swap", "LoadRecord", "Commit", "Count", "Claim", "ListPrepared", "AbortPrepared", "Swap", "Sweep"]
     assert actions[-3].prepared == {"warehouse": (old,)}
-    assert actions[-5] == messages.Claim(INCARNATION, 8)
+    assert actions[-5] == messages.Claim(INCARNATION, 8, begins=4, counted={"warehouse": 4})
     assert (owned.head.epoch, owned.head.committed) == (8, 4)
 
 

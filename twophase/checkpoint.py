@@ -13,7 +13,7 @@ from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.codec import encode_record, sha256_of
 from twophase.commits import commit_everywhere
-from twophase.errors import ConnectorError, IdentityError, ReplayMismatchError
+from twophase.errors import ConnectorError, IdentityError, ReplayMismatchError, SetBackError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Begin, Failed, Steps
@@ -49,12 +49,12 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
         return (yield from _replay(owned, begin))
     ranges = _ranges(owned.head, begin)
     if not begin.permitted:
-        yield messages.Permit(scope)
+        yield messages.Permit(scope, owned.counted)
     answer: Acknowledged | Failed = yield messages.RunWriters(scope)
     while isinstance(answer, Failed) and answer.again:
         yield from _abort(owned, scope, answer.error)
         scope = replace(scope, attempt=owned.head.next_attempt(scope.checkpoint_id))
-        yield messages.Permit(scope)
+        yield messages.Permit(scope, owned.counted)
         answer = yield messages.RunWriters(scope)
     error = answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)
     if error is not None:
@@ -115,7 +115,7 @@ def permit(owned: Ownership, checkpoint_id: int) -> Steps[Scope | None]:
     """
     scope = _scope(owned.head, checkpoint_id)
     if scope is not None:
-        yield messages.Permit(scope)
+        yield messages.Permit(scope, owned.counted)
     return scope
 
 
@@ -136,9 +136,11 @@ def _finish(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[
 
 
 def show(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
-    """R7 and R9, in the sinks whose committables the record has: commit and close."""
+    """R7 and R9, in the sinks whose committables the record has: commit, count and close."""
     yield from commit_everywhere(owned, record)
-    yield from close(owned.head, record.scope)
+    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
+    owned.note_counted(dict.fromkeys(record.committables, record.checkpoint_id))
+    yield from close(owned.head, record.scope, record, counted=True)
 
 
 def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None]:
@@ -213,14 +215,21 @@ def _abort(owned: Ownership, scope: Scope, error: ConnectorError) -> Steps[None]
     yield messages.Tell(Aborted(scope, error))
 
 
-def close(head: HeadValue, scope: Scope) -> Steps[None]:
+def close(
+    head: HeadValue, scope: Scope, decided: CheckpointRecord | None = None, *, counted: bool = False
+) -> Steps[None]:
     """R9: end every open or prepared transaction of this epoch and checkpoint that was not committed.
 
     The permits go first: when they are deleted nobody prepares any more, so that the listing after it is complete.
+    `decided`: what was committed before. A sink that lists it as prepared went back in time meanwhile (H27):
+    SetBackError, and the next start commits it.
     """
-    yield messages.Revoke(scope)
+    yield messages.Revoke(scope, counted)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
     rest = {sink: tuple(p for p in group if _belongs(p, scope)) for sink, group in listed.items()}
+    for sink, group in decided.committables.items() if decided is not None else ():
+        if {each.transaction for each in group} & {each.transaction for each in rest.get(sink, ())}:
+            raise SetBackError.of(sink, scope.checkpoint_id - 1, scope.checkpoint_id)
     if any(rest.values()):
         yield messages.AbortPrepared(rest)
 

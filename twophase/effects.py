@@ -135,12 +135,15 @@ class Effects:
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, action.content)
             case messages.Claim():
-                incarnation, epoch, take_over = action.incarnation, action.epoch, action.take_over
-                self._at_each("claim", lambda sink: sink.claim(incarnation, epoch, take_over=take_over))
+                self._at_each("claim", partial(_claim, action))
             case messages.Permit():
-                self._permit(action.scope)
+                self._permit(action)
             case messages.Revoke():
-                self._at_each("revoke permits", lambda sink: sink.revoke(action.scope))
+                self._at_each("revoke permits", lambda sink: sink.revoke(action.scope, counted=action.counted))
+            case messages.Count():
+                incarnation, number, groups = action.incarnation, action.checkpoint_id, action.committables
+                counts = {n: partial(self.committers[n].count, incarnation, number, each) for n, each in groups.items()}
+                self._at(counts, f"count checkpoint {number}")
             case messages.AbortPrepared():
                 self._abort(action.prepared)
             case messages.CatchUp():
@@ -179,12 +182,19 @@ class Effects:
 
         return {name: partial(in_turn, name, call) for name, call in calls.items()}
 
-    def _permit(self, scope: Scope) -> None:
+    def _permit(self, action: messages.Permit) -> None:
         """Where a sink commits an earlier checkpoint at this moment, over a connection of its own (`gates`)."""
         asked = [name for name, sink in self.committers.items() if not (sink.permits_once and name in self.permitted)]
-        gated: dict[str, Callable[[], None]]
-        gated = {name: partial(self.gates[name].permit, scope) for name in asked if name in self.gates}
-        others = {name: partial(self.committers[name].permit, scope) for name in asked if name not in self.gates}
+        calls: dict[str, Callable[[], None]] = {
+            name: partial(
+                self.gates.get(name, self.committers[name]).permit,
+                action.scope,
+                counted=action.counted.get(name, -1),
+            )
+            for name in asked
+        }
+        gated = {name: call for name, call in calls.items() if name in self.gates}
+        others = {name: call for name, call in calls.items() if name not in self.gates}
         self._again({**gated, **self._in_turn(others)}, "permit")
         self.permitted.update(asked)
 
@@ -262,6 +272,11 @@ class Effects:
             # Of any life: epochs grow over resets, so that nobody can make head point at an older one any more.
             if scope is not None and scope.epoch < head.epoch and name not in kept:
                 self.head.delete_record(name)
+
+
+def _claim(action: messages.Claim, sink: Committer) -> None:
+    counted = action.counted.get(sink.name, -1)
+    sink.claim(action.incarnation, action.epoch, take_over=action.take_over, begins=action.begins, counted=counted)
 
 
 def _commit(

@@ -21,6 +21,7 @@ ConnectorError
 ├── FencedError                   a newer epoch owns the pipeline (R1)
 ├── PermitRevokedError            a writer came too late: its try was aborted or its epoch ended (R5)
 ├── IdentityError                 the three stores do not tell one story (R2)
+├── SetBackError                  a sink lacks what it had counted: it went back in time (H26)
 ├── PlanOverwrittenError          another driver has written its plan over Spark's of the same batch (H25)
 ├── ReplayMismatchError           a replayed batch is not the one that was decided (R4)
 ├── SavepointError                a savepoint cannot be taken, or is missing, damaged or of another format
@@ -58,6 +59,7 @@ __all__ = [
     "ReplayMismatchError",
     "RowLockedError",
     "SavepointError",
+    "SetBackError",
     "SinkError",
     "SinkUnavailableError",
     "SourceAccessError",
@@ -189,6 +191,26 @@ class PermitRevokedError(ConnectorError):
 
 class IdentityError(ConnectorError):
     """Head, Spark's checkpoint and the sinks do not tell one story (R2)."""
+
+
+class SetBackError(ConnectorError):
+    """A sink went back in time while the pipeline ran: a backup was restored, or a replica that lagged took over (H26).
+
+    A restart compares the sink with head: it commits what is still prepared there, or says what is gone.
+    """
+
+    retriable = True
+
+    @classmethod
+    def of(cls, sink: str, found: int | None, known: int) -> SetBackError:
+        """Return the error of a sink that counts `found` committed checkpoints, and had counted up to `known`."""
+        counts = "counts no checkpoint" if found is None else f"counts checkpoints up to {found}"
+        message = f"sink {sink} went back in time: it {counts}, and had counted up to {known}"
+        remedy = (
+            "was a backup restored, or did a replica take over that lagged? The next start compares the sink with "
+            "head, and names what is missing (docs/backup.md)"
+        )
+        return cls(message, remedy=remedy)
 
 
 class PlanOverwrittenError(ConnectorError):

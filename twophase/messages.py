@@ -78,6 +78,8 @@ class Claim:
     incarnation: str
     epoch: int
     take_over: bool = False  # from another incarnation, on purpose (a reset)
+    begins: int = -1  # the count of a sink that has none yet: every checkpoint up to this one is committed everywhere
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Permit:
     """Put the permit of this run into every sink (R5)."""
 
     scope: Scope
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,15 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """Count a checkpoint as committed in every sink named: all of these committables are (H26)."""
+
+    incarnation: str
+    checkpoint_id: int
+    committables: Mapping[str, tuple[Committable, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class ListPrepared:
     """List what every sink holds prepared."""
 
@@ -177,6 +189,7 @@ class Revoke:
     """Delete the permits of this run and of earlier tries; wait for stragglers (R9)."""
 
     scope: Scope
+    counted: bool = False  # the checkpoint is counted as committed; else the try was aborted
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +255,7 @@ Action = (
     | DropPlan
     | Discard
     | Commit
+    | Count
     | ListPrepared
     | AbortPrepared
     | Revoke

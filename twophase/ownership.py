@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,6 +26,9 @@ class Ownership:
     version: int  # never goes back
     head: HeadValue  # of that version; head.epoch is this driver's own, from the claim on
     swaps: int = 0
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """By sink, the newest checkpoint that this driver knows it has counted. Invariant: never goes down. A sink that
+    counts less went back in time, and takes no further checkpoint (H26)."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def stamped(self, head: HeadValue) -> HeadValue:
@@ -39,6 +43,12 @@ class Ownership:
         with self._lock:
             if version > self.version:
                 self.version, self.head = version, head
+
+    def note_counted(self, counted: Mapping[str, int]) -> None:
+        """Sinks have counted these checkpoints."""
+        with self._lock:
+            known = {sink: max(number, self.counted.get(sink, -1)) for sink, number in counted.items()}
+            self.counted = {**self.counted, **known}
 
     def held(self) -> tuple[int, HeadValue]:
         """Version and head, of one moment."""

@@ -40,14 +40,20 @@ class Committer(Protocol):
         """
 
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
-        """Read claim row, highest witness of `incarnation`, and which of `expected` lack a visible witness.
+        """Read claim row, highest witness and count of `incarnation`, and which of `expected` lack a visible witness.
 
         Called at every start, before anything is changed. Creates the protocol's own tables if they are missing and
         may be created; raises TargetError with their DDL if not. Changes nothing else.
         """
 
-    def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
+    def claim(
+        self, incarnation: str, epoch: int, *, take_over: bool = False, begins: int = -1, counted: int = -1
+    ) -> None:
         """Raise the claim row to (incarnation, epoch), then delete permits of everything older (R3).
+
+        `begins`: the count of a sink that has none yet. `counted`: what the sink is known to have counted. The sink is
+        compared with it before anything is rolled back, since a sink that went back in time may hold prepared what is
+        decided (H27): SetBackError.
 
         Returns only when nobody older can prepare any more (it waits for stragglers). Raises FencedError if the row
         holds a
@@ -55,14 +61,25 @@ class Committer(Protocol):
         reset).
         """
 
-    def permit(self, scope: Scope) -> None:
-        """Insert the permit of `scope`, while the claim row is this (incarnation, epoch); else FencedError (R5)."""
+    def permit(self, scope: Scope, *, counted: int = -1) -> None:
+        """Insert the permit of `scope`, while the claim row is this (incarnation, epoch); else FencedError (R5).
+
+        `counted`: what the sink is known to have counted. Raises SetBackError where it counts less (H26).
+        """
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         """Make the committables of a completed checkpoint visible, in checkpoint order (R7). One outcome each.
 
         Called again after a failure, from another process too. Called with no committables as well: a sink that
         counts checkpoints (a write-ahead log's slot) applies every one.
+        """
+
+    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+        """Count a checkpoint as committed: the sink's count moves from the checkpoint before to this one (H26).
+
+        Called once all of `committables`, which are all of the sink's, are committed, in checkpoint order; again after
+        a failure. A log has counted in the transaction of the rows, and does nothing. Raises SetBackError where the
+        count is elsewhere, or the sink does not show one of them.
         """
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
@@ -86,8 +103,11 @@ class Committer(Protocol):
     def abort(self, prepared: Iterable[Prepared]) -> None:
         """Roll back. Returns only when none of them is listed any more and none has a witness (H19). Idempotent."""
 
-    def revoke(self, scope: Scope) -> None:
-        """Delete the permits of `scope` and of earlier tries of it; waits for stragglers that hold one (R9)."""
+    def revoke(self, scope: Scope, *, counted: bool = False) -> None:
+        """Delete the permits of `scope` and of earlier tries of it; waits for stragglers that hold one (R9).
+
+        `counted`: the sink has counted the checkpoint. It is asked before anything is rolled back: SetBackError (H27).
+        """
 
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
         """Count every checkpoint up to this one as committed, where the sink counts them; else there is nothing to do.

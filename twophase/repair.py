@@ -63,17 +63,17 @@ def repair(
 
     Raises what a start raises; ReplayMismatchError where the rows are not those of the decision; what the job raised.
     """
-    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation)
+    owned, compared = yield from claim_head(pipeline, sinks, session, incarnation)
     losses: list[Loss] = []
     waiting = [ref for ref in owned.head.records if ref.checkpoint_id > owned.head.committed]
     if waiting:
         for ref in waiting:
             yield from _commit_prepared(owned, ref, preparing)
         # Nothing decided is prepared any more but in logs, which a claim leaves alone; nobody older writes after it.
-        yield messages.Claim(owned.head.incarnation, owned.head.epoch)
+        yield messages.Claim(owned.head.incarnation, owned.head.epoch, begins=owned.head.committed)
         for ref in waiting:
             losses += yield from _bring_to_its_end(owned, ref)
-    yield from recover(owned, retained, newest)
+    yield from recover(owned, retained, compared)
     return Repaired(owned.head, tuple(losses))
 
 
@@ -132,7 +132,7 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     yield put
     yield from owned.swap(Repair(made, put.ref, ref), "repair")
     yield from commit_everywhere(owned, made)
-    yield from close(owned.head, scope)
+    yield from close(owned.head, scope, made)
 
 
 def mended(

@@ -51,8 +51,8 @@ def rescale(
     Raises what a start raises; IdentityError where a batch is under way that must come to its end first, or another
     rescale; SpecError where there is no state; what Spark failed with, after which all is as before.
     """
-    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, late=late, rescales=True)
-    yield from recover(owned, retained, newest)
+    owned, compared = yield from claim_head(pipeline, sinks, session, incarnation, late=late, rescales=True)
+    yield from recover(owned, retained, compared)
     inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {})
     before = _check_at_rest(owned.head, inspected.spark)
     number, spark = owned.head.completed + 1, inspected.spark
@@ -111,7 +111,7 @@ def _decide(
     number = head.completed + 1
     scope = Scope(head.incarnation, head.epoch, number, head.next_attempt(number))
     if not direct:
-        yield messages.Permit(scope)  # slots of a log that no checkpoint of this life has used yet begin here
+        yield messages.Permit(scope, owned.counted)  # another number of slots begins here
     record = CheckpointRecord(
         scope=scope,
         ranges=dict.fromkeys(head.positions, ()),

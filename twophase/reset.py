@@ -97,14 +97,14 @@ def end_life(
         if not abandon_lost:
             raise _refused(old.pipeline, abandoned)
         yield messages.Abandon(abandoned)
-    yield messages.Claim(old.incarnation, old.epoch, take_over=True)
+    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=old.committed)
     yield from _abort_prepared(old)
     return abandoned
 
 
 def take_sinks(owned: Ownership, old: HeadValue) -> Steps[None]:
     """Make the sinks those of the life that head has now, and sweep away what is left of the one before it."""
-    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True)
+    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
     # From here on nobody asks for a record or a witness of the old life: its drivers are fenced, its head is gone.
     yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
     yield messages.Sweep(owned.head)

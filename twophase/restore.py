@@ -111,7 +111,7 @@ def restore(
     if seen is None:
         owned = Ownership(session, 0, life.apply(HeadValue(pipeline, incarnation, epoch=0, nonces=())))
         yield from be_born(owned, "restore")
-        yield messages.Claim(incarnation, owned.head.epoch, take_over=True)
+        yield messages.Claim(incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
         return Begun(owned.head, None, ())
     owned = Ownership(session, seen.version, seen.head)
     yield from owned.swap(Claim(), "claim")

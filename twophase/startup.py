@@ -6,6 +6,7 @@ Pure; read top to bottom.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from twophase import messages
@@ -16,12 +17,24 @@ from twophase.messages import Inspected, Seen, Steps
 from twophase.news import CommittedUpTo
 from twophase.ownership import Ownership, fenced, load
 from twophase.participants import Prepared
+from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, read_counting_records
 from twophase.transitions import Claim, Committed
-from twophase.values import CheckpointRecord
+from twophase.values import CheckpointRecord, Committable
 from twophase.verify import verify
 
 _ROUNDS: Final = 100
 """A driver that lives and swaps head between our read and our claim makes us begin again, some rounds in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a start has found, and has refused nothing of (R2)."""
+
+    newest: CheckpointRecord | None = None  # of the newest completed checkpoint
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """By sink, the newest checkpoint that it counts once what is decided is committed. At-least-once counts none."""
+    missing: tuple[CheckpointRecord, ...] = ()
+    """What head calls committed and a sink holds prepared, since it went back in time: with its part alone (H27)."""
 
 
 def start(
@@ -44,16 +57,19 @@ def start(
         follows: head as the driver before this one of the same run held it last; None at the first start of a run.
         late: see verify.
     """
-    owned, newest = yield from claim_head(pipeline, sinks, session, incarnation, follows, late)
-    yield from recover(owned, retained, newest)
+    owned, compared = yield from claim_head(pipeline, sinks, session, incarnation, follows, late)
+    yield from recover(owned, retained, compared)
     return owned
 
 
-def recover(owned: Ownership, retained: int, newest: CheckpointRecord | None) -> Steps[None]:
-    """R3: commit what is decided, then end everything else that is older. `newest`: the newest completed checkpoint."""
+def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
+    """R3: commit what is decided, then end everything else that is older."""
+    for record in compared.missing:  # head calls it committed, and the sink went back in time (H27)
+        yield from _commit_and_count(owned, record)
     yield from _commit_decided(owned)
-    head = owned.head
-    yield messages.Claim(head.incarnation, head.epoch)
+    head, newest = owned.head, compared.newest
+    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+    owned.note_counted(compared.counted)
     yield from _abort_leftovers(head)
     if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
         yield from owned.swap(Committed(head.completed, retained), "committed")
@@ -78,8 +94,8 @@ def claim_head(
     late: Collection[str] = (),
     *,
     rescales: bool = False,
-) -> Steps[tuple[Ownership, CheckpointRecord | None]]:
-    """R1 and R2. Returns head as it is claimed, and the newest completed checkpoint.
+) -> Steps[tuple[Ownership, Compared]]:
+    """R1 and R2. Returns head as it is claimed, and what the comparison has found.
 
     Two drivers that start together take turns: who is refused begins again and finds the other's epoch. A restart is
     no such start: it goes on only while nobody else has claimed, or two runs would take over from one another for ever.
@@ -91,7 +107,7 @@ def claim_head(
         if follows is not None and head is not None and _is_superseded(follows, head, session):
             raise fenced(follows, head)
         try:
-            newest = yield from _compare(pipeline, sinks, head, incarnation, late, rescales=rescales)
+            compared = yield from _compare(pipeline, sinks, head, incarnation, late, rescales=rescales)
         except (IdentityError, HeadFormatError):
             again: Seen | None = yield messages.ReadHead()
             if again == seen:
@@ -105,7 +121,7 @@ def claim_head(
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
         owned.take(owned.version + 1, value)
-        return owned, newest
+        return owned, compared
     message = f"head of pipeline {pipeline} did not take or answer a claim in {_ROUNDS} rounds"
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
 
@@ -125,43 +141,34 @@ def _compare(
     late: Collection[str],
     *,
     rescales: bool,
-) -> Steps[CheckpointRecord | None]:
-    newest = yield from _record(head, head.completed if head else -1)
-    committed = yield from _last_written(head)
-    inspected: Inspected = yield messages.Inspect(
-        head.incarnation if head else newborn,
-        {sink: committed.committables.get(sink, ()) if committed else () for sink in sinks},
-    )
+) -> Steps[Compared]:
+    records = (yield from read_counting_records(head, sinks)) if head else ()
+    newest = records[0] if head and records and records[0].checkpoint_id == head.completed else None
+    expected = {sink: _newest_rows(records, head, sink) if head else () for sink in sinks}
+    inspected: Inspected = yield messages.Inspect(head.incarnation if head else newborn, expected)
     verify(pipeline, head, newest, inspected.spark, inspected.sinks, late, rescales=rescales)
-    return newest
+    if head is None:
+        return Compared()
+    counted = counted_by(records, sinks, head.committed)
+    behind = find_set_back(counted, inspected.sinks)
+    missing = (yield from find_missing(head, counted, behind)) if behind else ()
+    return Compared(newest, counted_by(records, sinks, head.completed), missing)
 
 
 def _newborn(pipeline: str, incarnation: str) -> HeadValue:
     return HeadValue(pipeline=pipeline, incarnation=incarnation, epoch=0, nonces=())
 
 
-def _record(head: HeadValue | None, checkpoint_id: int) -> Steps[CheckpointRecord | None]:
-    ref = head.record_of(checkpoint_id) if head else None
-    if ref is None:
-        return None
-    record: CheckpointRecord | HeadFormatError = yield messages.LoadRecord(ref)
-    if isinstance(record, HeadFormatError):
-        raise record
-    return record
+def _newest_rows(records: Sequence[CheckpointRecord], head: HeadValue, sink: str) -> tuple[Committable, ...]:
+    """What the sink must show of the newest committed checkpoint in which it had rows: for a sink without a count.
 
-
-def _last_written(head: HeadValue | None) -> Steps[CheckpointRecord | None]:
-    """The newest committed checkpoint with rows' witnesses to ask for: a batch without tasks leaves none."""
-    if head is None:
-        return None
-    for ref in reversed(head.records):
-        if ref.checkpoint_id <= head.committed:
-            record = yield from _record(head, ref.checkpoint_id)
-            if record is not None and record.direct:
-                return None  # at-least-once: its rows have no witness
-            if record is not None and any(record.committables.values()):
-                return record
-    return None
+    Nothing after a checkpoint that was written at-least-once: its rows have no witness.
+    """
+    for record in (each for each in records if each.checkpoint_id <= head.committed):
+        with_rows = tuple(each for each in record.committables.get(sink, ()) if each.rows)
+        if record.direct or with_rows:
+            return () if record.direct else with_rows
+    return ()
 
 
 def _commit_decided(owned: Ownership) -> Steps[None]:
@@ -169,7 +176,12 @@ def _commit_decided(owned: Ownership) -> Steps[None]:
     for ref in owned.head.records:
         if ref.checkpoint_id > owned.head.committed:
             record = yield from load(owned, ref)
-            yield from commit_everywhere(owned, record)
+            yield from _commit_and_count(owned, record)
+
+
+def _commit_and_count(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
+    yield from commit_everywhere(owned, record)
+    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
 
 
 def _abort_leftovers(head: HeadValue) -> Steps[None]:
@@ -185,5 +197,6 @@ def _abort_leftovers(head: HeadValue) -> Steps[None]:
         sink: tuple(p for p in group if p.transaction and p.transaction.scope.epoch < head.epoch)
         for sink, group in listed.items()
     }
+    yield from check_undecided(head, leftovers)
     if any(leftovers.values()):
         yield messages.AbortPrepared(leftovers)

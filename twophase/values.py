@@ -81,6 +81,9 @@ class SinkState:
     claim_epoch: int = 0
     highest_witness: int = -1  # newest checkpoint of the claim's incarnation with a visible witness; -1: none
     missing: tuple[TransactionId, ...] = ()  # of the committables asked about: those with no visible witness
+    counted: int | None = None
+    """The sink shows every checkpoint of the incarnation up to this one. None: it has no count, since an earlier
+    version claimed it last. Invariant: only a sink that went back in time counts less than before (H26)."""
 
 
 @dataclass(frozen=True, slots=True)

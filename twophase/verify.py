@@ -185,6 +185,6 @@ def _check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool) -> 
             "head was set back"
         )
         raise IdentityError(message, remedy=_RESTORE)
-    if sink.missing:
+    if sink.missing and sink.counted is None:  # else the count tells more (set_back)
         message = f"sink {name} lacks what head calls committed: {', '.join(map(str, sink.missing[:3]))}"
         raise IdentityError(message, remedy=_RESTORE)

@@ -15,7 +15,7 @@ from connectors.log.listed import Log
 from connectors.log.segments import by_slot, committable, segment_of, slots_of, while_committing
 from connectors.owner import Owner
 from twophase import faults
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, SetBackError
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
@@ -51,21 +51,26 @@ class LogCommitter:
             claim_epoch=entries.owner.epoch if entries.owner else 0,
             highest_witness=max(entries.slots.values(), default=-1),
             missing=tuple(each for each in asked if each not in entries.seen),
+            counted=entries.applied if entries.slots else None,
         )
 
-    def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
+    def claim(
+        self, incarnation: str, epoch: int, *, take_over: bool = False, begins: int = -1, counted: int = -1
+    ) -> None:
         """See Committer. Sweeps away what older epochs have begun to write, so that they can seal nothing of it, and
         what a crash has left of checkpoints that are applied."""
         self._ledger.prepare()
-        self._ledger.claim(Owner(incarnation, epoch), take_over=take_over)
+        self._ledger.claim(Owner(incarnation, epoch), take_over=take_over, begins=begins, counted=counted)
         self._incarnation, self._epoch = incarnation, epoch
         applied = self._ledger.entries(incarnation, ()).applied
+        if applied < counted:
+            raise SetBackError.of(self.name, applied, counted)
         with _of_the_log():
             log = self._log(incarnation, everywhere=True)
             log.sweep(epoch)
             log.collect(applied)
 
-    def permit(self, scope: Scope) -> None:
+    def permit(self, scope: Scope, *, counted: int = -1) -> None:
         """See Committer. Everything before this checkpoint is applied, since it is the first one of a start: the time
         for another number of slots."""
         self._ledger.share_out(scope)
@@ -92,6 +97,9 @@ class LogCommitter:
             with _of_the_log():
                 self._log(incarnation).collect(checkpoint_id)
         return [outcomes[each.transaction] for each in committables]
+
+    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+        """See Committer. A slot counts in the transaction of its rows."""
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """See Committer. What a slot has applied is not: its segments are no longer needed. Reads all others whole.
@@ -156,7 +164,7 @@ class LogCommitter:
             with _of_the_log():
                 self._log(self._incarnation).sweep(self._epoch)
 
-    def revoke(self, scope: Scope) -> None:
+    def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         """See Committer. There are no permits."""
 
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:

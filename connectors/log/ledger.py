@@ -58,8 +58,11 @@ class Ledger(Protocol):
     def entries(self, incarnation: str, asked: Iterable[Committable]) -> Entries:
         """What stands there. Changes nothing."""
 
-    def claim(self, owner: Owner, *, take_over: bool) -> None:
+    def claim(self, owner: Owner, *, take_over: bool, begins: int, counted: int) -> None:
         """Make the sink this driver's. When it returns, nobody older can apply anything any more.
+
+        `begins`: the checkpoint at which slots stand from now on where the incarnation has none. `counted`: what is
+        known to be applied, so that the sink went back in time if nobody has claimed it (H26): SetBackError.
 
         Raises FencedError, IdentityError; `take_over`: whoever has it now.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connectors.owner import Owner, check_succession, fenced
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from twophase.errors import SinkUnavailableError
+from twophase.errors import SetBackError, SinkUnavailableError
 from twophase.ids import sink_key
 
 
@@ -18,14 +18,19 @@ def read_claim(server: Connected, pipeline: str, sink: str, *, lock: str = "") -
     return Owner(str(rows[0][0]), int(rows[0][1])) if rows else None
 
 
-def raise_claim(server: Connected, pipeline: str, sink: str, owner: Owner, *, take_over: bool) -> None:
-    """Make the claim row this one. Raises FencedError, IdentityError, StatementError.
+def raise_claim(
+    server: Connected, pipeline: str, sink: str, owner: Owner, *, take_over: bool, counted: int = -1
+) -> None:
+    """Make the claim row this one. Raises FencedError, IdentityError, SetBackError, StatementError.
 
-    `take_over`: whoever has it now (`eos reset`).
+    `take_over`: whoever has it now (`eos reset`). `counted`: what the sink is known to have counted of this
+    incarnation, so that it went back in time if there is no row (H26).
     """
     try:
         with in_transaction(server):
             found = read_claim(server, pipeline, sink, lock=server.for_update)
+            if counted >= 0 and (found is None or found.incarnation != owner.incarnation):
+                raise SetBackError.of(sink, None, counted)
             if found is None:
                 server.execute("INSERT INTO eos_claim VALUES (%s, %s, %s, %s)", pipeline, sink_key(sink), *owner)
                 return

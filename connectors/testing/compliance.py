@@ -13,6 +13,7 @@ import pytest
 
 from connectors.testing.behaviours.chance import Chance
 from connectors.testing.behaviours.committing import Committing
+from connectors.testing.behaviours.counting import Counting
 from connectors.testing.behaviours.direct import Direct
 from connectors.testing.behaviours.merging import Merging
 from connectors.testing.behaviours.repairing import Repairing
@@ -22,7 +23,7 @@ from connectors.testing.life import Life
 from connectors.testing.target import Target
 
 
-class SinkCompliance(Committing, Starting, Writing, Repairing, Direct, Chance):
+class SinkCompliance(Committing, Counting, Starting, Writing, Repairing, Direct, Chance):
     """Each test is one behaviour, on a fresh target."""
 
     @pytest.fixture

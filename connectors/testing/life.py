@@ -68,7 +68,8 @@ class Life:
         self.committer.inspect(self.incarnation, ())
         for checkpoint_id in sorted(self.decided):
             self.commit(checkpoint_id)
-        self.committer.claim(self.incarnation, self.epoch, take_over=take_over)
+            self.committer.count(self.incarnation, checkpoint_id, self.decided[checkpoint_id])
+        self.committer.claim(self.incarnation, self.epoch, take_over=take_over, begins=max(self.decided, default=-1))
         older = [each for each in self.prepared() if each.transaction and each.transaction.scope.epoch < self.epoch]
         self.committer.abort(older)
 
@@ -122,7 +123,8 @@ class Life:
         scope = self.permit(checkpoint_id)
         self.decided[checkpoint_id] = [self.prepare(scope, *rows, task=task) for task, rows in enumerate(shares)]
         self.commit(checkpoint_id)
-        self.committer.revoke(scope)
+        self.committer.count(self.incarnation, checkpoint_id, self.decided[checkpoint_id])
+        self.committer.revoke(scope, counted=True)
 
     def commit(self, checkpoint_id: int, committer: Committer | None = None) -> list[CommitOutcome]:
         """Commit what is decided, again while the answer is "retry later"."""

@@ -232,9 +232,9 @@ def check(world: World) -> None:
         raise Violation(f"doubled: {sorted(world.sink.shown)}")
     if world.sink.shown - set(world.head.completed):
         raise Violation(f"shown, and not decided: {sorted(world.sink.shown)}")
-    if not world.was_restored and any(d.step in ("lost", "refused", "stopped") for d in world.drivers):
-        if len(world.drivers) == 1:
-            raise Violation("a driver alone is stopped, though nothing was restored")
+    is_stopped = any(d.step in ("lost", "refused", "stopped") for d in world.drivers)
+    if is_stopped and len(world.drivers) == 1 and not world.was_restored:
+        raise Violation("a driver alone is stopped, though nothing was restored")
     counted = [x for x in world.head.completed[: world.sink.count] if _has_rows(x)]
     if any(x not in world.sink.shown for x in counted):
         raise Violation(f"the sink counts {world.sink.count}, and shows {sorted(world.sink.shown)}")

@@ -24,16 +24,21 @@ class FreeSink:
         self.calls["inspect"] += 1
         return SinkState()
 
-    def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
+    def claim(
+        self, incarnation: str, epoch: int, *, take_over: bool = False, begins: int = -1, counted: int = -1
+    ) -> None:
         self.calls["claim"] += 1
 
-    def permit(self, scope: Scope) -> None:
+    def permit(self, scope: Scope, *, counted: int = -1) -> None:
         self.calls["permit"] += 1
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         self.calls["commit"] += 1
         self.rows += sum(each.rows for each in committables)
         return [CommitOutcome.COMMITTED] * len(committables)
+
+    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+        self.calls["count"] += 1
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         raise NotImplementedError
@@ -48,7 +53,7 @@ class FreeSink:
     def abort(self, prepared: Iterable[Prepared]) -> None:
         self.calls["abort"] += 1
 
-    def revoke(self, scope: Scope) -> None:
+    def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         self.calls["revoke"] += 1
 
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:

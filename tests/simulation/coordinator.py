@@ -14,6 +14,7 @@ _ORDER = (
     "transitions",
     "ownership",
     "verify",
+    "set_back",
     "commits",
     "acknowledged",
     "startup",

@@ -95,6 +95,9 @@ def finish(moves: Moves, world: World) -> None:
     Where a reset has died half way it may be refused, and another reset is due. That must go well in any world.
     """
     after, status = run_alone(moves, world)
+    if world.erased is not None:
+        _check_alone_after_set_back(moves, world, after, status)
+        return
     half_rescale = is_half_rescale(world)
     if half_rescale and status != "refused":
         raise Violation(f"a start goes on from a rescale that has not ended, and ends as {status!r}")
@@ -111,6 +114,17 @@ def finish(moves: Moves, world: World) -> None:
         finish_by_reset(moves, world)
     if moves.config.restores and has_savepoint(world):
         finish_by_restore(moves, world)
+
+
+def _check_alone_after_set_back(moves: Moves, world: World, after: World, status: str) -> None:
+    """Everything is visible, or the driver says that it is not. Refused, it has changed nothing."""
+    check(after, moves.config)
+    if status == "done":
+        check_finished(after, status, moves.config)
+    elif status == "refused" and after.core != world.core:
+        raise Violation("a refused start has changed something")
+    elif status not in ("refused", "lost"):
+        raise Violation(f"a driver alone ends as {status!r} after a sink went back")
 
 
 def finish_by_reset(moves: Moves, world: World) -> None:

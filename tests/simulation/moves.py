@@ -9,13 +9,14 @@ from tests.simulation import jobs, sinks
 from tests.simulation.config import Config
 from tests.simulation.operations import execute, swap
 from tests.simulation.processes import Processes
+from tests.simulation.set_back import set_backs
 from tests.simulation.sinks import AWAY
 from tests.simulation.world import FOREIGN, World, head_of, record_of
 from twophase import messages
 from twophase.ids import Scope
 from twophase.values import CommitOutcome
 
-ASKED = frozenset({"inspect", "claim", "revoke older", "permit", "revoke", "list", "commit", "abort", "prune"})
+ASKED = frozenset({"inspect", "claim", "revoke older", "permit", "revoke", "list", "commit", "count", "abort", "prune"})
 """Operations of sinks."""
 
 Move = tuple[str, tuple[object, ...], World]
@@ -210,6 +211,7 @@ class Moves:
             if landed:
                 yield "deliver", ("a late swap lands at", sent[0]), after
         awaited = self._awaited(world)
+        yield from set_backs(world)
         for number, sink in enumerate(world.sinks):
             for text in sorted(sink.open - awaited):
                 if self.config.evicts and sinks.is_hindered(sink, text):

@@ -17,6 +17,7 @@ from tests.simulation.mutant import (
     FORGETFUL,
     ONE,
     RETRIES,
+    SET_BACK,
     SLOW,
     TOLERATED,
     TWO,
@@ -35,9 +36,11 @@ _REPLAY = """    if number <= head.completed:
         return None
     if number != head.completed + 1:
 """
-_CLOSE = """    yield messages.Revoke(scope)
+_CLOSE = """    yield messages.Revoke(scope, counted)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
 """
+_LISTED = "        if {each.transaction for each in group} & {each.transaction for each in rest.get(sink, ())}:\n"
+_CLOSED = "    yield from close(owned.head, record.scope, record, counted=True)\n"
 _SHOWN = """    yield from show(owned, record)
     yield from say(owned, record, retained)
 """
@@ -62,7 +65,11 @@ MUTANTS: dict[str, Mutant] = {
     "at-least-once: a start asks for witnesses (R2)": Mutant(
         replace(ONE, direct=frozenset({0})),
         "refused",
-        (Patch("startup", "            if record is not None and record.direct:\n", "            if False:\n"),),
+        (
+            Patch(
+                "startup", "            return () if record.direct else with_rows\n", "            return with_rows\n"
+            ),
+        ),
     ),
     "commit before decide": Mutant(
         ONE,
@@ -106,6 +113,26 @@ MUTANTS: dict[str, Mutant] = {
                 "commits",
                 "    if seen is None or seen.head.epoch != owned.head.epoch:\n",
                 "    if seen is None:\n",
+            ),
+        ),
+    ),
+    "a permit does not compare the count (H26)": Mutant(
+        SET_BACK, "decided over a hole", broken="a permit does not compare the count"
+    ),
+    "a count moves without a look at the witnesses (H26)": Mutant(
+        SET_BACK, "", broken="a count moves without a look at the witnesses"
+    ),
+    "a close rolls back without a look at the count (H27)": Mutant(
+        SET_BACK, "rolled back, and decided", broken="a close does not compare the count"
+    ),
+    "a close rolls back what is decided (H27)": Mutant(
+        SET_BACK,
+        "rolled back, and decided",
+        (
+            Patch(
+                "checkpoint",
+                "            raise SetBackError.of(sink, scope.checkpoint_id - 1, scope.checkpoint_id)\n",
+                "            pass\n",
             ),
         ),
     ),
@@ -160,9 +187,7 @@ MUTANTS: dict[str, Mutant] = {
         "still holds",
         (Patch("checkpoint", _CLOSE, "".join(reversed(_CLOSE.splitlines(keepends=True)))),),
     ),
-    "nothing is closed (R9)": Mutant(
-        RETRIES, "leaves", (Patch("checkpoint", "    yield from close(owned.head, record.scope)\n", ""),)
-    ),
+    "nothing is closed (R9)": Mutant(RETRIES, "leaves", (Patch("checkpoint", _CLOSED, ""),)),
     "an aborted try is not closed (R8)": Mutant(
         FAILING,
         "",

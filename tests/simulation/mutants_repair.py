@@ -11,11 +11,11 @@ from tests.simulation.mutant import REPAIR, REPAIRS, Mutant
 _COMMITS_FIRST = """        for ref in waiting:
             yield from _commit_prepared(owned, ref, preparing)
 """
-_CLAIM = "        yield messages.Claim(owned.head.incarnation, owned.head.epoch)\n"
+_CLAIM = "        yield messages.Claim(owned.head.incarnation, owned.head.epoch, begins=owned.head.committed)\n"
 _LOSS = "    loss = Loss(record, lost)\n"
 _SWAP = '    yield from owned.swap(Repair(made, put.ref, ref), "repair")\n'
 _SHOWN = """    yield from commit_everywhere(owned, made)
-    yield from close(owned.head, scope)
+    yield from close(owned.head, scope, made)
 """
 _OTHER_ROWS = replace(REPAIR, budget=Budget(vandals=1, drifts=1))
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from tests.simulation.coordinator import Patch
-from tests.simulation.mutant import BEHIND, ONE, RESET, RESTORE, SWAPS, TWO, Mutant
+from tests.simulation.mutant import BEHIND, ONE, RESET, RESTORE, SET_BACK, SET_BACK_AMONG_TWO, SWAPS, TWO, Mutant
 from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
 
 _START = """    yield from _commit_decided(owned)
-    head = owned.head
-    yield messages.Claim(head.incarnation, head.epoch)
+    head, newest = owned.head, compared.newest
+    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+    owned.note_counted(compared.counted)
     yield from _abort_leftovers(head)
 """
-_CLAIMED = "    head = owned.head\n    yield messages.Claim(head.incarnation, head.epoch)\n"
+_HEAD = "    head, newest = owned.head, compared.newest\n"
+_CLAIM = "    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)\n"
+_CLAIMED = _HEAD + _CLAIM
+_NO_COUNT = Patch("startup", ", counted=compared.counted)\n    owned.note_counted(compared.counted)\n", ")\n")
 _SAID = """    if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
         yield from owned.swap(Committed(head.completed, retained), "committed")
 """
 _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 """
-_END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True)\n"
+_END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=old.committed)\n"
 _ENDED = "    abandoned = yield from end_life(owned, sinks, inspected.spark, abandon_lost=abandon_lost)\n"
 _ENDED_LATE = """    abandoned = yield from _commit_decided(owned, sinks)
     old = owned.head
@@ -27,9 +31,28 @@ _ENDED_LATE = """    abandoned = yield from _commit_decided(owned, sinks)
     yield from _abort_prepared(old)
 """
 _SWAP = '    yield from owned.swap(life, "reset")\n'
+_TAKEN = (
+    "    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)\n"
+)
 _PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
 
 START_MUTANTS: dict[str, Mutant] = {
+    "a start asks for the newest checkpoint alone (H26)": Mutant(
+        SET_BACK,
+        "",
+        (Patch("startup", "    behind = find_set_back(counted, inspected.sinks)\n", "    behind = {}\n"), _NO_COUNT),
+    ),
+    "a start rolls back what head calls committed (H27)": Mutant(
+        SET_BACK, "", (Patch("startup", "    for record in compared.missing:", "    for record in ():"), _NO_COUNT)
+    ),
+    "a start rolls back without asking the records (H27)": Mutant(
+        SET_BACK_AMONG_TWO,
+        "rolled back, and decided",
+        (Patch("startup", "    yield from check_undecided(head, leftovers)\n", ""),),
+    ),
+    "a claim rolls back without a look at the count (H27)": Mutant(
+        SET_BACK_AMONG_TWO, "rolled back, and decided", broken="a claim does not compare the count"
+    ),
     "swap without compare": Mutant(TWO, "", broken="swap without compare"),
     "abort before commit": Mutant(
         ONE,
@@ -38,7 +61,7 @@ START_MUTANTS: dict[str, Mutant] = {
             Patch(
                 "startup",
                 _START,
-                "    head = owned.head\n    yield messages.Claim(head.incarnation, head.epoch)\n"
+                f"{_HEAD}    yield messages.Claim(head.incarnation, head.epoch)\n"
                 "    yield from _abort_leftovers(head)\n    yield from _commit_decided(owned)\n",
             ),
         ),
@@ -80,7 +103,7 @@ START_MUTANTS: dict[str, Mutant] = {
     "a reset leaves the sinks to the old life": Mutant(
         RESET,
         "a reset alone ends as",
-        (Patch("reset", "    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True)\n", ""),),
+        (Patch("reset", _TAKEN, ""),),
     ),
     "a start from a savepoint does not look again": Mutant(
         RESTORE,
@@ -112,9 +135,7 @@ START_MUTANTS: dict[str, Mutant] = {
         (Patch("startup", "seen.epoch != mine.epoch and not by_this_run", "seen.epoch != mine.epoch"),),
     ),
     "the claim leaves older permits (H7)": Mutant(TWO, "leaves", broken="claim leaves permits"),
-    "the sinks are not claimed (R3)": Mutant(
-        ONE, "", (Patch("startup", "    yield messages.Claim(head.incarnation, head.epoch)\n", ""),)
-    ),
+    "the sinks are not claimed (R3)": Mutant(ONE, "", (Patch("startup", _CLAIM, ""),)),
     "a start says committed before it has closed (R9)": Mutant(
         TWO,
         "may be taken out of the spec",

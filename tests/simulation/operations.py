@@ -56,17 +56,26 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
         case messages.Swap():
             return (("swap", action.version, encode_head(action.value), action.point),)
         case messages.Claim():
-            raise_ = (("claim", n, action.incarnation, action.epoch, action.take_over) for n in every)
-            revoke = (("revoke older", n, action.incarnation, action.epoch, config.evicts) for n in every)
+            which = action.incarnation, action.epoch
+            known = [action.counted.get(name, -1) for name in config.names]
+            raise_ = (("claim", n, *which, action.begins, known[n], action.take_over) for n in every)
+            revoke = (("revoke older", n, *which, known[n], config.evicts) for n in every)
             return tuple(each for pair in zip(raise_, revoke, strict=True) for each in pair)
         case messages.Permit():
-            return tuple(("permit", n, action.scope) for n in every)
+            return tuple(("permit", n, action.scope, action.counted.get(config.names[n], -1)) for n in every)
         case messages.Revoke():
-            return tuple(("revoke", n, action.scope, config.evicts) for n in every)
+            return tuple(("revoke", n, action.scope, action.counted, config.evicts) for n in every)
+        case messages.Count():
+            groups = [(config.names.index(name), group) for name, group in action.committables.items()]
+            which = action.incarnation, action.checkpoint_id
+            return tuple(("count", n, *which, tuple(str(c.transaction) for c in group)) for n, group in groups)
+        case messages.CatchUp():
+            which = action.incarnation, action.checkpoint_id
+            return tuple(("catch up", config.names.index(name), *which) for name in action.sinks)
         case messages.ListPrepared():
             return tuple(("list", n) for n in every)
         case messages.PermitAgain():
-            return tuple(("permit", config.names.index(name), action.scope) for name in action.sinks)
+            return tuple(("permit", config.names.index(name), action.scope, -1) for name in action.sinks)
         case messages.FindLost():
             return tuple(
                 ("lost", config.names.index(name), str(c.transaction))
@@ -100,14 +109,18 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
     match operation:
         case ("inspect", int(n), incarnation, expected):
             return _at(world, n, sinks.inspect(world.sinks[n], incarnation, expected))
-        case ("claim", int(n), incarnation, epoch, take_over):
-            return _at(world, n, sinks.claim(world.sinks[n], incarnation, epoch, take_over=take_over))
-        case ("revoke older", int(n), incarnation, epoch, evicts):
-            return _at(world, n, sinks.revoke_older(world.sinks[n], incarnation, epoch, broken, evicts=evicts))
-        case ("permit", int(n), scope):
-            return _at(world, n, sinks.permit(world.sinks[n], scope, broken))
-        case ("revoke", int(n), scope, evicts):
-            return _at(world, n, sinks.revoke(world.sinks[n], scope, evicts=evicts))
+        case ("claim", int(n), *claim, take_over):
+            return _at(world, n, sinks.claim(world.sinks[n], *claim, broken, take_over=take_over))
+        case ("revoke older", int(n), incarnation, epoch, counted, evicts):
+            return _at(world, n, sinks.revoke_older(world.sinks[n], incarnation, epoch, counted, broken, evicts=evicts))
+        case ("permit", int(n), scope, counted):
+            return _at(world, n, sinks.permit(world.sinks[n], scope, counted, broken))
+        case ("revoke", int(n), scope, counted, evicts):
+            return _at(world, n, sinks.revoke(world.sinks[n], scope, broken, counted=counted, evicts=evicts))
+        case ("count", int(n), incarnation, number, expected):
+            return _at(world, n, sinks.count(world.sinks[n], incarnation, number, expected, broken))
+        case ("catch up", int(n), incarnation, number):
+            return _at(world, n, sinks.catch_up(world.sinks[n], incarnation, number))
         case ("list", int(n)):
             return _at(world, n, sinks.prepared(world.sinks[n], broken))
         case ("lost", int(n), transaction):
@@ -179,7 +192,7 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
             spark = world.spark_of(action.incarnation)
             done = spark._replace(committed=max(spark.committed, action.checkpoint_id))
             return None, world.with_spark(action.incarnation, done)
-        case messages.CommitBack() | messages.Discard() | messages.Abandon() | messages.CatchUp():
+        case messages.CommitBack() | messages.Discard() | messages.Abandon():
             return None, world
     raise AssertionError(action)
 

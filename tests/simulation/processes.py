@@ -15,7 +15,7 @@ from tests.simulation import runs
 from tests.simulation.answers import answer
 from tests.simulation.config import Config
 from tests.simulation.operations import Operation, operations
-from tests.simulation.sinks import AWAY
+from tests.simulation.sinks import AWAY, SET_BACK
 from tests.simulation.world import Process
 from twophase import messages
 from twophase.errors import (
@@ -25,6 +25,7 @@ from twophase.errors import (
     IdentityError,
     LostCommittableError,
     ReplayMismatchError,
+    SetBackError,
     SinkUnavailableError,
 )
 
@@ -85,7 +86,7 @@ class Processes:
     def _add(self, make: Make, path: Path, steps: Steps, last: Any) -> None:
         number = len(self._nodes)
         raised = _raised(path[-1]) if path else None
-        if raised is not None and raised != AWAY[1]:
+        if raised is not None and raised not in (AWAY[1], SET_BACK[1]):
             self._nodes.append(Node(make, path, None, (), raised))
             return
         try:
@@ -99,7 +100,10 @@ class Processes:
             self._running[number] = steps
 
     def _go_on(self, steps: Steps, action: Any, results: tuple[Any, ...]) -> Any:
-        if _raised(results) is not None:
+        raised = _raised(results)
+        if raised == SET_BACK[1]:
+            return steps.throw(SetBackError("the sink went back in time"))
+        if raised is not None:
             return steps.throw(SinkUnavailableError("the sink is away"))
         return _after_news(steps, steps.send(answer(action, results, self._config)))
 
@@ -142,6 +146,7 @@ def _end(error: Exception) -> str:
         LostCommittableError: "lost",
         HeadFormatError: "damaged",
         IdentityError: "stopped",
+        SetBackError: "set back",
         ReplayMismatchError: "other rows",
     }
     return next((name for kind, name in kinds.items() if isinstance(error, kind)), "failed")

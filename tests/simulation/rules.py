@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cache
 
 from tests.simulation.config import FIRST_OFFSET, SOURCE, SPLIT, Config
+from tests.simulation.set_back import find_mistake
 from tests.simulation.world import FOREIGN, Sink, World, decided_transactions, head_of, is_direct, parse, record_of
 from twophase.values import SparkState
 from twophase.verify import may_be_under_way
@@ -24,6 +25,9 @@ def check(world: World, config: Config) -> None:
         raise Violation("a run that was superseded has taken head back: two runs would do so for ever")
     if world.unsaid:
         raise Violation("a start from a savepoint has more come twice than was said")
+    if world.erased is not None:
+        _check_set_back(world, config)
+        return
     for name, sink in zip(config.names, world.sinks, strict=True):
         decided = [decided_transactions(record, name) for record in world.decided]
         past = frozenset[str]().union(*(decided_transactions(record, name) for record in world.past))
@@ -51,6 +55,14 @@ def check(world: World, config: Config) -> None:
         may_be_refused = has_reset(world) or config.rescales > 0
         if process.status == "damaged" or (process.status == "refused" and not may_be_refused):
             raise Violation(f"a driver is refused though nothing was tampered with ({process.status})")
+
+
+def _check_set_back(world: World, config: Config) -> None:
+    """A sink went back in time: what is gone is gone, and nothing more may come of it."""
+    for name, sink in zip(config.names, world.sinks, strict=True):
+        _check_rows(name, sink, frozenset().union(*(decided_transactions(record, name) for record in world.decided)))
+    if mistake := find_mistake(world, config):
+        raise Violation(mistake)
 
 
 def has_reset(world: World) -> bool:
@@ -124,6 +136,8 @@ def _check_decisions(world: World) -> None:
 def check_end(world: World, config: Config) -> None:
     """Nobody lives any more. Where one has finished, or a sink may be removed, nothing of ours is left prepared."""
     head = head_of(world.head)
+    if world.erased is not None:
+        return  # a driver that needed nothing more of the sink has ended without a look at it
     done = any(process.status == "done" and process.make[0] == "driver" for process in world.processes)
     said = min(head.committed, world.spark.committed) if head is not None else -1
     if done and said >= config.last:  # else a life that has ended, or one that its successor was to bring to its end

@@ -110,6 +110,20 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         Config(drivers=1, tries=2, budget=Budget(retries=1, failures=1), direct=frozenset({0})),
         500,
     ),
+    "a sink that goes back in time": (replace(small(Budget(set_backs=1), drivers=1), evicts=True), 500),
+    "a sink with a log that goes back in time": (small(Budget(set_backs=1), drivers=1), 500),
+    "one of two sinks goes back in time": (
+        replace(small(Budget(set_backs=1), drivers=1, checkpoints=1), sinks=2, evicts=True),
+        500,
+    ),
+    "a sink goes back in time while drivers take over": (
+        replace(small(Budget(switches=1, set_backs=1)), evicts=True),
+        5_000,
+    ),
+    "a run whose sink goes back in time restarts": (
+        replace(small(Budget(set_backs=1), drivers=1), evicts=True, restarts=1),
+        500,
+    ),
     "a run that restarts": (replace(small(Budget(outages=2), drivers=1, checkpoints=1), restarts=2), 1_500),
     "two runs that restart": (RESTARTING, 20_000),
 }

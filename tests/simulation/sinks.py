@@ -16,6 +16,7 @@ from twophase.values import CommitOutcome
 
 FENCED = ("raise", "fenced")
 REFUSED = ("raise", "stopped")
+SET_BACK = ("raise", "set back")
 AWAY = ("raise", "unavailable")
 """The sink does not answer: raised into the process, which may go on with another driver."""
 
@@ -24,23 +25,34 @@ def inspect(sink: Sink, incarnation: str, expected: tuple[str, ...]) -> tuple[An
     """R2: what a start reads."""
     own = (parse(text) for text in sink.witnesses)
     highest = max((t.scope.checkpoint_id for t in own if t and t.scope.incarnation == incarnation), default=-1)
-    return (sink.claim, highest, tuple(text for text in expected if text not in sink.witnesses)), sink
+    missing = tuple(text for text in expected if text not in sink.witnesses)
+    return (sink.claim, highest, missing, sink.count(incarnation)), sink
 
 
-def claim(sink: Sink, incarnation: str, epoch: int, *, take_over: bool) -> tuple[Any, Sink]:
+def claim(
+    sink: Sink, incarnation: str, epoch: int, begins: int, counted: int, broken: str, *, take_over: bool
+) -> tuple[Any, Sink]:
     """R3: raise the claim row; R2: take it over from another incarnation only on purpose."""
+    is_unknown = sink.claim is None or sink.claim[0] != incarnation
+    if is_unknown and counted >= 0 and broken != "a claim does not compare the count":
+        return SET_BACK, sink
     if sink.claim is not None:
         if sink.claim[0] != incarnation and not take_over:
             return REFUSED, sink
         if sink.claim[0] == incarnation and sink.claim[1] > epoch:
             return FENCED, sink
-    return None, sink._replace(claim=(incarnation, epoch))
+    claimed = sink._replace(claim=(incarnation, epoch))
+    return None, claimed if sink.count(incarnation) is not None else claimed.counting(incarnation, begins)
 
 
-def revoke_older(sink: Sink, incarnation: str, epoch: int, broken: str, *, evicts: bool) -> tuple[Any, Sink]:
-    """R3: delete the permits of older epochs; who holds one is ended."""
+def revoke_older(
+    sink: Sink, incarnation: str, epoch: int, counted: int, broken: str, *, evicts: bool
+) -> tuple[Any, Sink]:
+    """R3: delete the permits of older epochs; who holds one is ended. Not in a sink that went back in time (H27)."""
     if broken == "claim leaves permits":
         return None, sink
+    if _is_behind(sink, incarnation, counted) and broken != "a claim does not compare the count":
+        return SET_BACK, sink
 
     def stays(scope: Scope) -> bool:
         return scope.incarnation == incarnation and scope.epoch >= epoch
@@ -48,15 +60,44 @@ def revoke_older(sink: Sink, incarnation: str, epoch: int, broken: str, *, evict
     return None, _keep(sink, stays, evicts=evicts)
 
 
-def permit(sink: Sink, scope: Scope, broken: str) -> tuple[Any, Sink]:
-    """R5: insert a permit, while the claim row is its own."""
+def _is_behind(sink: Sink, incarnation: str, counted: int) -> bool:
+    count = sink.count(incarnation)
+    return counted >= 0 and (count is None or count < counted)
+
+
+def count(sink: Sink, incarnation: str, checkpoint_id: int, expected: tuple[str, ...], broken: str) -> tuple[Any, Sink]:
+    """H26: move the count to this checkpoint, all of which is shown."""
+    found = sink.count(incarnation)
+    if found is None:
+        return None, sink
+    shown = all({text, origin(sink, text)} & sink.witnesses for text in expected)
+    if not shown and broken != "a count moves without a look at the witnesses":
+        return SET_BACK, sink
+    if found < checkpoint_id - 1 and broken != "a count moves from wherever it is":
+        return SET_BACK, sink
+    return None, sink if found >= checkpoint_id else sink.counting(incarnation, checkpoint_id)
+
+
+def catch_up(sink: Sink, incarnation: str, checkpoint_id: int) -> tuple[Any, Sink]:
+    """Count what was written without counting."""
+    found = sink.count(incarnation)
+    return None, sink if found is None or found >= checkpoint_id else sink.counting(incarnation, checkpoint_id)
+
+
+def permit(sink: Sink, scope: Scope, counted: int, broken: str) -> tuple[Any, Sink]:
+    """R5: insert a permit, while the claim row is its own, and the sink did not go back in time (H26)."""
     if sink.claim != (scope.incarnation, scope.epoch) and broken != "permit without claim":
         return FENCED, sink
+    if _is_behind(sink, scope.incarnation, counted) and broken != "a permit does not compare the count":
+        return SET_BACK, sink
     return None, sink._replace(permits=sink.permits | {str(scope)})
 
 
-def revoke(sink: Sink, scope: Scope, *, evicts: bool) -> tuple[Any, Sink]:
-    """R9: delete the permits of a run and of earlier tries; who holds one is ended."""
+def revoke(sink: Sink, scope: Scope, broken: str, *, counted: bool, evicts: bool) -> tuple[Any, Sink]:
+    """R9: delete the permits of a run and of earlier tries; who holds one is ended. `counted`: as `revoke_older`."""
+    known = scope.checkpoint_id if counted else -1
+    if _is_behind(sink, scope.incarnation, known) and broken != "a close does not compare the count":
+        return SET_BACK, sink
 
     def stays(other: Scope) -> bool:
         same = (other.incarnation, other.epoch, other.checkpoint_id)

@@ -30,6 +30,7 @@ class Sink(NamedTuple):
     committed: frozenset[str] = frozenset()  # rows as a reader sees them; never forgotten
     witnesses: frozenset[str] = frozenset()  # pruned (R9)
     direct: frozenset[str] = frozenset()  # rows that tasks have committed themselves (at-least-once)
+    counts: frozenset[tuple[str, int]] = frozenset()  # by incarnation: the newest checkpoint that it counts (H26)
     instead: frozenset[tuple[str, str]] = frozenset()  # written by a repair, and the lost one whose witness it holds
     drifted: frozenset[str] = frozenset()  # written by a repair, with other rows than those that were decided
 
@@ -37,6 +38,15 @@ class Sink(NamedTuple):
     def held(self) -> frozenset[str]:
         """What is prepared, whether the sink lists it or not."""
         return self.prepared | self.forgotten
+
+    def count(self, incarnation: str) -> int | None:
+        """The newest checkpoint that the sink counts of this incarnation."""
+        return next((number for name, number in self.counts if name == incarnation), None)
+
+    def counting(self, incarnation: str, checkpoint_id: int) -> Sink:
+        """The sink with another count."""
+        others = frozenset(each for each in self.counts if each[0] != incarnation)
+        return self._replace(counts=others | {(incarnation, checkpoint_id)})
 
     @property
     def left(self) -> frozenset[str]:
@@ -90,6 +100,9 @@ class World(NamedTuple):
     claimer: str = ""  # the run whose claim of head came last
     usurped: bool = False  # a run has claimed head again after it was superseded
     unsaid: bool = False  # a start from a savepoint has ended a life that had gone on since it was looked at
+    copy: tuple[int, Sink] | None = None  # of one sink, which may take its place later (H26)
+    erased: frozenset[str] | None = None  # transactions that the copy lacked when it did; None: it did not
+    decided_then: int = 0  # how many checkpoints were decided or permitted at that moment
     processes: tuple[Process, ...] = ()
     current: int = 0
 

@@ -27,7 +27,7 @@ from connectors.log.ledger import Entries, Share, gap, missing_segments
 from connectors.log.segments import is_of_log, segment_of, slots_of
 from connectors.owner import Owner, check_applier, check_succession, fenced
 from twophase import faults
-from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.errors import IdentityError, SetBackError, SinkUnavailableError
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
@@ -88,10 +88,12 @@ class KafkaLedger:
         begun = {slot: marker.rows for slot, marker in markers.items() if marker.rows}
         return Entries(claim.owner if claim else None, current, seen, begun)
 
-    def claim(self, owner: Owner, *, take_over: bool) -> None:
+    def claim(self, owner: Owner, *, take_over: bool, begins: int, counted: int) -> None:
         """See Ledger. First the claim, then every slot's producer anew: who opens one later finds the claim."""
         self.close()
         with self._claiming() as (change, found):
+            if counted >= 0 and (found is None or found.owner.incarnation != owner.incarnation):
+                raise SetBackError.of(self._sink, None, counted)
             if found is not None and not take_over:
                 check_succession(self._sink, found.owner, owner)
             same_life = found is not None and found.owner.incarnation == owner.incarnation
@@ -99,6 +101,9 @@ class KafkaLedger:
             change(Claim(owner, in_use))
         slots = range(max(in_use, self.slots, found.slots if found else 0))
         at_once({f"slot {slot}": partial(self._slot, owner.incarnation, owner.epoch, slot) for slot in slots})
+        if not any(slot.marker for slot in self._open.values()):
+            for slot in range(in_use):
+                self._begin(owner, slot, Marker(begins))
 
     def share_out(self, scope: Scope) -> None:
         """See Ledger. The markers are read, not remembered: another process may be the one that commits."""

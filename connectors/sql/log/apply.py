@@ -15,8 +15,8 @@ from connectors.log.segments import segment_of
 from connectors.owner import check_applier
 from connectors.sql import tables
 from connectors.sql.claims import read_claim
-from connectors.sql.log.slots import hold_slot, move_slot
 from connectors.sql.log.store import Store
+from connectors.sql.slots import hold_slot, move_slot
 from connectors.sql.statements import in_transaction
 from twophase import faults
 from twophase.ids import sink_key

@@ -12,8 +12,8 @@ from connectors.sql import claims, tables
 from connectors.sql.kept import IDLE_S, Kept
 from connectors.sql.log.apply import Target, apply_share
 from connectors.sql.log.holder import Holder
-from connectors.sql.log.slots import TABLES, hold_slot, raise_slots, read_slots, share_out
 from connectors.sql.log.store import Store
+from connectors.sql.slots import LOG_TABLES, begin_slots, hold_slot, raise_slots, read_slots, share_out
 from connectors.sql.statements import in_transaction
 from twophase.errors import IdentityError
 from twophase.ids import Scope, TransactionId, sink_key
@@ -48,7 +48,7 @@ class SqlLedger:
     def prepare(self) -> None:
         """See Ledger. Raises IdentityError where two-phase commit may have left something."""
         with self._using("looking for its own tables") as store:
-            tables.ensure(store, TABLES)
+            tables.ensure(store, LOG_TABLES)
             self._check_variant(store)
 
     def entries(self, incarnation: str, asked: Iterable[Committable]) -> Entries:
@@ -61,10 +61,13 @@ class SqlLedger:
             slots = read_slots(store, incarnation, self._sink)
             return Entries(owner, slots, empty | tables.shown(store, wanted))
 
-    def claim(self, owner: Owner, *, take_over: bool) -> None:
+    def claim(self, owner: Owner, *, take_over: bool, begins: int, counted: int) -> None:
         """See Ledger. Whoever is older meets the new claim in each of its transactions."""
         with self._using(f"claiming it for {owner}") as store:
-            claims.raise_claim(store, self._pipeline, self._target.name, owner, take_over=take_over)
+            claims.raise_claim(store, self._pipeline, self._target.name, owner, take_over=take_over, counted=counted)
+            with in_transaction(store):
+                claims.hold_claim(store, self._pipeline, self._target.name, owner)
+                begin_slots(store, owner.incarnation, self._sink, self.slots, begins)
         self._claimed = True
 
     def share_out(self, scope: Scope) -> None:

@@ -9,13 +9,13 @@ from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
 from connectors.sql.address import masked, protection
-from connectors.sql.log import slots
 from connectors.sql.mysql import connections, probe, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
 from connectors.sql.mysql.target import find_target, missing
 from connectors.sql.partitioning import Partitioning
+from connectors.sql.slots import LOG_TABLES
 from connectors.sql.two_phase import permits
 
 Ahead = Callable[[Session], Iterator[Finding]]
@@ -51,7 +51,7 @@ def check(
     """
 
     def look(session: Session) -> Iterator[Finding]:
-        own = permits.TABLES if two_phase else slots.TABLES
+        own = permits.TABLES if two_phase else LOG_TABLES
         all_checks: dict[str, checks.Check] = {
             "product": lambda: probe.what_answers(session),
             "version": lambda: _version(session),

@@ -9,7 +9,6 @@ from typing import Final
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
-from connectors.sql.log import slots
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.postgres.address import masked, protection
 from connectors.sql.postgres.engine import Session
@@ -17,6 +16,7 @@ from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.serverside import DURABLE
 from connectors.sql.postgres.target import Target, find_target, missing
 from connectors.sql.postgres.transactions import listed
+from connectors.sql.slots import LOG_TABLES
 from connectors.sql.two_phase import permits
 
 Ahead = Callable[[Session], Iterator[Finding]]
@@ -53,7 +53,7 @@ def check(
 
     def look(session: Session) -> Iterator[Finding]:
         late = not two_phase and not merged
-        own = permits.TABLES if two_phase else slots.TABLES
+        own = permits.TABLES if two_phase else LOG_TABLES
         all_checks: dict[str, checks.Check] = {
             "version": lambda: _version(session),
             "encryption": lambda: _encryption(session, url),

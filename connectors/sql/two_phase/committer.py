@@ -9,8 +9,9 @@ from connectors.log.segments import is_of_log
 from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.kept import Kept
-from connectors.sql.statements import StatementError
-from connectors.sql.two_phase import permits, undoing
+from connectors.sql.slots import raise_slots
+from connectors.sql.statements import StatementError, in_transaction
+from connectors.sql.two_phase import counts, permits, undoing
 from connectors.sql.two_phase.server import Listed, Server, listed
 from twophase import faults
 from twophase.errors import IdentityError
@@ -47,25 +48,26 @@ class TwoPhaseCommitter:
                 claim_epoch=claim.epoch if claim else 0,
                 highest_witness=tables.highest_witness(server, incarnation, self._sink),
                 missing=tuple(each for each in asked if each not in seen),
+                counted=counts.read_count(server, incarnation, self.name),
             )
 
-    def claim(self, incarnation: str, epoch: int, *, take_over: bool = False) -> None:
+    def claim(
+        self, incarnation: str, epoch: int, *, take_over: bool = False, begins: int = -1, counted: int = -1
+    ) -> None:
         """See Committer. Rolls back what is prepared under older permits, since that keeps them locked (permits)."""
         with self._kept.use(f"claiming it for epoch {epoch}") as server:
             if take_over:
                 permits.check_nothing_undecided(server, self._pipeline, self.name, incarnation, epoch)
             owner = Owner(incarnation, epoch)
-            claims.raise_claim(server, self._pipeline, self.name, owner, take_over=take_over)
+            claims.raise_claim(server, self._pipeline, self.name, owner, take_over=take_over, counted=counted)
+            counts.begin_count(server, self._pipeline, self.name, owner, begins, counted)
             older = permits.older_permits(server, self._pipeline, self.name, incarnation, epoch)
             permits.evict(server, self.name, incarnation, older)
-            where = "incarnation = %s AND sink = %s"
-            if tables.has_rows(server, "eos_slot", where, incarnation, self._sink):  # it had a log before, now applied
-                server.execute(f"DELETE FROM eos_slot WHERE {where}", incarnation, self._sink)
 
-    def permit(self, scope: Scope) -> None:
+    def permit(self, scope: Scope, *, counted: int = -1) -> None:
         """See Committer."""
         with self._kept.use(f"permitting checkpoint {scope.checkpoint_id}") as server:
-            permits.insert_permit(server, self._pipeline, self.name, scope)
+            permits.insert_permit(server, self._pipeline, self.name, scope, counted)
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         """See Committer."""
@@ -79,6 +81,11 @@ class TwoPhaseCommitter:
             unknown = [each.transaction for each in asked if each.transaction not in said]
             found = self._look_up([*unknown, *self._kept.open().unseen(said)])
         return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]
+
+    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+        """See Committer."""
+        with self._kept.use(f"counting checkpoint {checkpoint_id}") as server:
+            counts.count(server, incarnation, self.name, checkpoint_id, _with_rows(committables))
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """See Committer."""
@@ -107,14 +114,19 @@ class TwoPhaseCommitter:
         with self._kept.use(f"rolling back {len(transactions)} transactions") as server:
             undoing.roll_back(server, self.name, transactions)
 
-    def revoke(self, scope: Scope) -> None:
+    def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         """See Committer. Call it after the commits: what is still prepared under the permits is rolled back."""
         with self._kept.use(f"closing checkpoint {scope.checkpoint_id}") as server:
+            if counted:
+                counts.check_count(server, scope.incarnation, self.name, scope.checkpoint_id)
             tries = permits.earlier_tries(server, self.name, scope)
             permits.evict(server, self.name, scope.incarnation, tries)
 
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
-        """See Committer. Checkpoints are not counted here."""
+        """See Committer."""
+        with self._kept.use(f"going on from checkpoint {checkpoint_id}") as server, in_transaction(server):
+            claims.hold_claim(server, self._pipeline, self.name, Owner(incarnation, epoch))
+            raise_slots(server, incarnation, self._sink, checkpoint_id)
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Committer."""

@@ -17,8 +17,9 @@ from sqlalchemy import BigInteger, Integer
 
 from connectors.owner import Owner
 from connectors.sql import claims, tables
+from connectors.sql.slots import SLOT
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from connectors.sql.two_phase import undoing
+from connectors.sql.two_phase import counts, undoing
 from connectors.sql.two_phase.server import Server, listed
 from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
@@ -34,7 +35,7 @@ PERMIT: Final = tables.table(
     tables.column("sink", tables.SINK),
     tables.column("pipeline", tables.PIPELINE, key=False),  # a claim of another incarnation must find it
 )
-TABLES: Final = (tables.CLAIM, PERMIT, tables.WITNESS)
+TABLES: Final = (tables.CLAIM, PERMIT, SLOT, tables.WITNESS)
 """What two-phase commit keeps in the database."""
 
 
@@ -55,10 +56,11 @@ def holders(scope: Scope, sink: str) -> str:
     return f"{scope}/{sink}"
 
 
-def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope) -> None:
-    """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError."""
+def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope, counted: int) -> None:
+    """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError, SetBackError."""
     with in_transaction(server):
         claims.hold_claim(server, pipeline, sink, Owner(scope.incarnation, scope.epoch))
+        counts.check_count(server, scope.incarnation, sink, counted)
         if not lock_permit(server, scope, sink_key(sink)):  # nobody else inserts one: the claim row is held
             statement = f"INSERT INTO eos_permit VALUES ({', '.join(['%s'] * 6)})"
             server.execute(statement, *permit_key(scope, sink_key(sink)), pipeline)

@@ -1,6 +1,8 @@
-"""`eos_slot`: how far each slot of a sink is. A row moves by one checkpoint, in the transaction of that one's rows.
+"""`eos_slot`: how many checkpoints each slot of a sink has committed. A row moves from one checkpoint to the next.
 
-The row is what makes a replay harmless: whoever comes second, and however late, finds it moved.
+With a log a row moves in the transaction of the rows, which makes a replay harmless: a process that comes second finds
+the row moved. With two-phase commit a sink has slot 0 alone, which moves once everything of a checkpoint is visible.
+In both variants a sink that went back in time shows it here (H26).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ SLOT: Final = tables.table(
     tables.column("slot", Integer),
     tables.column("checkpoint_id", BigInteger, key=False),  # every one up to this is applied; never goes back
 )
-TABLES: Final = (tables.CLAIM, SLOT, tables.WITNESS)
+LOG_TABLES: Final = (tables.CLAIM, SLOT, tables.WITNESS)
 """What a log keeps in the database."""
 
 _KEY: Final = "incarnation = %s AND sink = %s AND slot = %s"
@@ -46,6 +48,18 @@ def hold_slot(server: Connected, incarnation: str, sink: str, slot: int) -> int 
 def move_slot(server: Connected, incarnation: str, sink: str, slot: int, checkpoint_id: int) -> None:
     """Say of a slot that is held that it is at this checkpoint now. Raises StatementError."""
     server.execute(f"UPDATE eos_slot SET checkpoint_id = %s WHERE {_KEY}", checkpoint_id, incarnation, sink, slot)
+
+
+def begin_slots(server: Connected, incarnation: str, sink: str, slots: int, checkpoint_id: int) -> Mapping[int, int]:
+    """Return the slots of the incarnation. A sink that has none begins: every checkpoint up to this one is committed.
+
+    Inside a transaction that holds the claim row, so that no other process begins. Raises StatementError.
+    """
+    if found := read_slots(server, incarnation, sink):
+        return found
+    for slot in range(slots):
+        server.execute("INSERT INTO eos_slot VALUES (%s, %s, %s, %s)", incarnation, sink, slot, checkpoint_id)
+    return dict.fromkeys(range(slots), checkpoint_id)
 
 
 def raise_slots(server: Connected, incarnation: str, sink: str, checkpoint_id: int) -> None:

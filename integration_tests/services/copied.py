@@ -1,0 +1,141 @@
+"""A database server whose data folder is copied and put back: a backup, or a replica that lagged and takes over.
+
+The server is killed for both, so that a copy is what a crash leaves: with prepared transactions, without open ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+from integration_tests.services.mariadb_native import MariadbNative
+from integration_tests.services.postgres_native import Postgres
+from integration_tests.services.processes import ServerProcess
+from integration_tests.services.readiness import await_database
+from integration_tests.services.state import State, data_folder, free_port, tail
+
+
+class CopiedServer(ABC):
+    """Of one test run: `down` drops everything."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """SQLAlchemy's form, with the rights of a pipeline's user, without a database."""
+
+    @property
+    @abstractmethod
+    def admin_url(self) -> str:
+        """The same server with all rights."""
+
+    @abstractmethod
+    def up(self) -> None:
+        """Start it where it does not run; wait until it answers."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once."""
+
+    @abstractmethod
+    def down(self) -> None:
+        """Stop it and drop its data."""
+
+    @property
+    @abstractmethod
+    def data(self) -> Path:
+        """Its data folder."""
+
+    @property
+    def _copied(self) -> Path:
+        return self.data.with_name(f"{self.data.name}.copy")
+
+    def copy(self) -> None:
+        """Keep the server as it is now."""
+        self.kill()
+        shutil.rmtree(self._copied, ignore_errors=True)
+        _copy(self.data, self._copied)
+        self.up()
+
+    def put_back(self) -> None:
+        """Replace the server by what `copy` has kept."""
+        self.kill()
+        shutil.rmtree(self.data)
+        _copy(self._copied, self.data)
+        self.up()
+
+
+def _copy(source: Path, target: Path) -> None:
+    """With owners: the server's user is another one."""
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+
+
+class CopiedPostgres(Postgres, CopiedServer):
+    """See CopiedServer."""
+
+    kind = "postgres-copied"
+    wanted_port = "15453"
+
+    @property
+    def settings(self) -> Sequence[str]:
+        """See Postgres. Nothing is synced: the machine does not lose power."""
+        return (*super().settings, "shared_buffers=16MB", "fsync=off")
+
+    def down(self) -> bool:  # type: ignore[override]
+        """See CopiedServer."""
+        shutil.rmtree(self._copied, ignore_errors=True)
+        return super().down()
+
+
+class CopiedMariadb(CopiedServer):
+    """See CopiedServer."""
+
+    kind = "mariadb-copied"
+
+    def __init__(self) -> None:
+        self._state = State(self.kind)
+        self._folder = data_folder() / self.kind
+        state = self._state.load()
+        port = state.setdefault("port", free_port(13327))
+        self._state.save(state)
+        self._native = MariadbNative(self._state, self._folder, port, ("--innodb-buffer-pool-size=32M",))
+        self._process: ServerProcess | None = None
+
+    @property
+    def url(self) -> str:
+        """See CopiedServer."""
+        return self._native.url
+
+    @property
+    def admin_url(self) -> str:
+        """See CopiedServer."""
+        return self._native.admin_url
+
+    @property
+    def data(self) -> Path:
+        """See CopiedServer."""
+        return self._folder / "mariadb" / "data"
+
+    def up(self) -> None:
+        """See CopiedServer."""
+        if self._process is None:
+            self._folder.mkdir(mode=0o711, exist_ok=True)
+            self._process = self._native.start()
+        process = self._process
+        await_database(self.admin_url, lambda: None if process.running() else tail(self._native.log))
+
+    def kill(self) -> None:
+        """See CopiedServer."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.await_reaped()
+        self._process = None
+
+    def down(self) -> None:
+        """See CopiedServer."""
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._state.forget()

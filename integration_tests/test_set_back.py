@@ -1,0 +1,202 @@
+"""A sink that goes back in time: a backup is put back, or a replica that lagged takes over (H26, H27).
+
+Real servers, whose data folders are replaced by a copy of an earlier moment; the real driver, head and sinks, without
+Spark.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import sqlalchemy
+
+from connectors.contracts import Sink
+from connectors.log.place import LogPlace
+from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.postgres.sink import PostgresSink
+from integration_tests.services.copied import CopiedMariadb, CopiedPostgres, CopiedServer
+from twophase.driver import Driver
+from twophase.errors import IdentityError, SetBackError
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.local_head import LocalHead
+from twophase.messages import Acknowledged, Begin, Failed
+from twophase.values import SparkState, StartingPoint
+
+pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
+
+_SCHEMA = pa.schema([("n", pa.int64())])
+
+
+@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
+def server(request: pytest.FixtureRequest) -> Iterator[CopiedServer]:
+    """A server of these tests alone."""
+    made: CopiedServer = CopiedPostgres() if request.param == "postgresql" else CopiedMariadb()
+    made.up()
+    yield made
+    made.down()
+
+
+def _execute(url: str, *statements: str) -> list[tuple[object, ...]]:
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        results = [connection.exec_driver_sql(each) for each in statements]
+        return [tuple(row) for row in results[-1]] if results[-1].returns_rows else []
+
+
+@dataclass
+class World:
+    """A pipeline with one sink and two tasks, of which each checkpoint is given its rows."""
+
+    folder: Path
+    server: CopiedServer
+    log: LogPlace | None = None
+    sink: Sink = field(init=False)
+    planned: int = -1
+    done: int = -1
+    starts: int = 0
+    attempts: int = 0
+    expected: list[int] = field(default_factory=list)
+    meanwhile: Callable[[], None] = lambda: None  # once the tasks of a checkpoint have prepared
+
+    def __post_init__(self) -> None:
+        database = f"eos_{secrets.token_hex(6)}"
+        is_postgres = self.server.url.startswith("postgresql")
+        _execute(self.server.url + ("postgres" if is_postgres else ""), f"CREATE DATABASE {database}")
+        self.url = f"{self.server.url}{database}"
+        _execute(self.url, "CREATE TABLE t (n BIGINT)")
+        kind = PostgresSink if is_postgres else MySqlSink
+        self.sink = kind("warehouse", self.url, "t", self.log, None).open(_SCHEMA)
+
+    def state(self, _incarnation: str) -> SparkState:
+        """What Spark has planned, as a SparkLog tells it."""
+        log = {number: f"offsets {number}" for number in range(self.planned + 1)}
+        return SparkState("query" if self.planned >= 0 else None, self.planned, self.done, log)
+
+    def start(self) -> Driver:
+        """The next driver, started."""
+        self.starts += 1
+        committer = self.sink.committer("orders")
+        driver = Driver(
+            "orders", LocalHead(self.folder), {"warehouse": committer}, self, f"d{self.starts}", "i" * 20, retained=2
+        )
+        driver.start()
+        return driver
+
+    def checkpoint(self, driver: Driver, *rows: int) -> None:
+        """One more checkpoint with these rows."""
+        number = driver.owned.completed + 1
+        self.planned = number
+        ends = {"kafka": {"t/0": number + 1}}
+        driver.checkpoint(
+            Begin(number, ends, f"offsets {number}", 0.0, {"kafka": StartingPoint({"t/0": 0})}), _Job(self, rows)
+        )
+        driver.set_query("query")
+        self.done = number
+        self.expected += rows
+
+    def rows(self) -> Counter[int]:
+        """What everybody sees."""
+        return Counter(int(str(n)) for (n,) in _execute(self.url, "SELECT n FROM t"))
+
+
+@dataclass
+class _Job:
+    """Spark's job: rows go to two tasks; a task without rows prepares nothing."""
+
+    world: World
+    rows: Sequence[int]
+
+    def run_writers(self, scope: Scope, *, direct: bool = False) -> Acknowledged | Failed:
+        done = []
+        for task in range(2):
+            self.world.attempts += 1
+            writer = self.world.sink.writer(TransactionId(scope, sink_key("warehouse"), task, self.world.attempts))
+            if mine := list(self.rows[task::2]):
+                writer.write(pa.record_batch([pa.array(mine, pa.int64())], schema=_SCHEMA))
+            done.append(writer.prepare())
+        self.world.meanwhile()
+        return Acknowledged({"warehouse": tuple(done)}, at=0.0)
+
+    def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
+        return None
+
+
+@pytest.fixture(params=["two-phase", "write-ahead-log"])
+def world(request: pytest.FixtureRequest, tmp_path: Path, server: CopiedServer) -> World:
+    """A pipeline that has not begun."""
+    return World(tmp_path / "head", server, LogPlace(tmp_path / "log") if request.param != "two-phase" else None)
+
+
+def test_h26_a_backup_is_put_back_while_nothing_runs(world: World) -> None:
+    """What came after has no rows, and would hide what is missing."""
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    world.server.copy()
+    world.checkpoint(driver, 1, 2, 3)
+    world.checkpoint(driver)
+    assert world.rows() == Counter(range(4))
+    world.server.put_back()
+    found = "it counts checkpoints up to 0, head calls 2 committed; it lacks 2 transactions with 3 rows"
+    with pytest.raises(IdentityError, match=found):
+        world.start()
+    assert world.rows() == Counter([0])
+
+
+def test_h26_a_replica_that_lagged_takes_over_during_a_run(world: World) -> None:
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    world.server.copy()
+    world.checkpoint(driver, 1, 2, 3)
+    world.server.put_back()
+    with pytest.raises((SetBackError, IdentityError)) as refused:  # a log notices it as it applies
+        world.checkpoint(driver, 4)
+    with pytest.raises(IdentityError, match=r"lacks \d transactions"):
+        world.start()
+    assert (world.rows(), isinstance(refused.value, SetBackError)) == (Counter([0]), world.log is None)
+
+
+def test_h26_a_copy_of_the_newest_moment_is_accepted(world: World) -> None:
+    driver = world.start()
+    world.checkpoint(driver, 0, 1)
+    world.server.copy()
+    world.server.put_back()
+    world.checkpoint(driver, 2, 3)
+    world.server.copy()
+    world.server.put_back()
+    world.checkpoint(world.start(), 4)
+    assert world.rows() == Counter(world.expected) == Counter(range(5))
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["a start", "a run and its restart"])
+def test_h27_what_the_copy_holds_prepared_is_committed_once_more(
+    tmp_path: Path, server: CopiedServer, *, runs: bool
+) -> None:
+    """The replica has the PREPARE of checkpoint 1 and not its COMMIT: nothing is lost, and nothing is rolled back."""
+    world = World(tmp_path / "head", server)
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    world.meanwhile = server.copy
+    world.checkpoint(driver, 1, 2, 3)
+    world.meanwhile = lambda: None
+    if not runs:
+        world.checkpoint(driver)
+    server.put_back()
+    assert world.rows() == Counter([0])
+    if runs:
+        with pytest.raises(SetBackError, match="it counts checkpoints up to 0, and had counted up to 1"):
+            world.checkpoint(driver, 4)
+    driver = world.start()
+    assert world.rows() == Counter(range(4))
+    world.checkpoint(driver, 5, 6)
+    world.checkpoint(world.start(), 7)
+    assert world.rows() == Counter(world.expected)
+    with closing(world.sink.committer("orders")) as committer:
+        assert committer.prepared("i" * 20) == []
+        assert committer.inspect("i" * 20, ()).counted == driver.owned.completed + 1

@@ -1,0 +1,56 @@
+"""A sink that goes back in time (H26, H27): a copy of it is taken, and later replaces it while drivers run or rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.config import Config
+from tests.simulation.world import Sink, World, decided_transactions, is_direct
+from twophase.ids import Scope
+
+
+def set_backs(world: World) -> Iterator[tuple[str, tuple[object, ...], World]]:
+    """The moves: a copy of one sink is taken; the copy takes the sink's place."""
+    if not world.budget.set_backs:
+        return
+    if world.copy is None:
+        for number, sink in enumerate(world.sinks):
+            yield "copy", (number, "is copied"), world._replace(copy=(number, _copy(sink)))
+        return
+    number, sink = world.copy
+    now = world.sinks[number]
+    if sink != now:
+        had = now.committed | now.held | now.open | {text for text, _ in now.committing}
+        sinks = (*world.sinks[:number], sink, *world.sinks[number + 1 :])
+        after = world.spend("set_backs")._replace(
+            sinks=sinks, copy=None, erased=had - sink.committed - sink.held, decided_then=_permitted(world)
+        )
+        yield "set back", (number, "goes back in time"), after
+
+
+def _copy(sink: Sink) -> Sink:
+    """What a backup or a replica has: no open transaction; one whose commit is under way is prepared."""
+    committing = {text for text, _ in sink.committing}
+    return sink._replace(open=frozenset(), committing=frozenset(), prepared=sink.prepared | committing)
+
+
+def _permitted(world: World) -> int:
+    """How many checkpoints are decided, or may be without a further permit."""
+    number = len(world.decided)
+    scopes = [Scope.parse(text) for sink in world.sinks for text in sink.permits]
+    return number + any(scope is not None and scope.checkpoint_id == number for scope in scopes)
+
+
+def find_mistake(world: World, config: Config) -> str:
+    """Return what is wrong in a world in which a sink went back; empty where nothing is."""
+    assert world.erased is not None
+    for name, sink in zip(config.names, world.sinks, strict=True):
+        for number, record in enumerate(world.decided):
+            if is_direct(record):
+                continue
+            missing = decided_transactions(record, name) - sink.committed - sink.held
+            if rolled_back := missing - world.erased - {text for text, _ in sink.committing}:
+                return f"rolled back, and decided: {sorted(rolled_back)} of {name}"
+            if missing and number < world.decided_then < len(world.decided):
+                return f"decided over a hole: {name} lacks {sorted(missing)}"
+    return ""
