@@ -43,7 +43,7 @@ def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
     assert "shop.sql" in load
     type_in(pipeline, load)
     assert pipeline.table.count() == _RECORDS
-    pipeline.start().fail("sink warehouse lacks what head calls committed")
+    pipeline.start().fail("sink warehouse went back in time")
     type_in(pipeline, whole)
     pipeline.assert_exact(_RECORDS + CHECKPOINT_RECORDS)
 

@@ -130,7 +130,7 @@ def _set_head_back(pipeline: Pipeline, forgets: Callable[[HeadValue], bool]) -> 
 
 
 def _protocol_rows(pipeline: Pipeline) -> list[list[tuple[object, ...]]]:
-    tables = ("eos_claim", "eos_permit", "eos_witness")
+    tables = ("eos_claim", "eos_permit", "eos_slot", "eos_witness")
     return [sorted(pipeline.table.execute(f"SELECT * FROM {table}")) for table in tables]
 
 

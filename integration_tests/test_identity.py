@@ -65,5 +65,5 @@ def _delete_newest_commit(pipeline: Pipeline) -> None:
 
 
 def _protocol_rows(pipeline: Pipeline) -> list[list[tuple[object, ...]]]:
-    tables = ("eos_claim", "eos_permit", "eos_witness")
+    tables = ("eos_claim", "eos_permit", "eos_slot", "eos_witness")
     return [sorted(pipeline.table.execute(f"SELECT * FROM {table}")) for table in tables]

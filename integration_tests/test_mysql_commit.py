@@ -374,8 +374,13 @@ def test_inspect_changes_nothing_but_its_own_tables(database: str) -> None:
     assert (state.claim_incarnation, state.claim_epoch, state.highest_witness) == (None, 0, -1)
     committer.close()
     with Session(database) as session:
-        assert {row[0] for row in session.execute("SHOW TABLES")} == {"eos_claim", "eos_permit", "eos_witness"}
-        for table in ("eos_claim", "eos_permit", "eos_witness"):
+        assert {row[0] for row in session.execute("SHOW TABLES")} == {
+            "eos_claim",
+            "eos_permit",
+            "eos_slot",
+            "eos_witness",
+        }
+        for table in ("eos_claim", "eos_permit", "eos_slot", "eos_witness"):
             assert session.execute(f"SELECT COUNT(*) FROM {table}") == [(0,)]
         with pytest.raises(ServerError):
             session.execute("SELECT nothing FROM nowhere")

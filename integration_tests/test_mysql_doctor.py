@@ -68,7 +68,7 @@ def test_the_printed_ddl_makes_the_tables(database: str) -> None:
             if statement.strip():
                 session.execute(statement)
         tables.ensure(session, permits.TABLES)
-        for table in ("eos_claim", "eos_permit", "eos_witness"):
+        for table in ("eos_claim", "eos_permit", "eos_slot", "eos_witness"):
             (_, ddl) = session.execute(f"SHOW CREATE TABLE {table}")[0]
             assert "ENGINE=InnoDB" in ddl
             assert "ascii_bin" in ddl

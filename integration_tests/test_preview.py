@@ -15,7 +15,7 @@ from integration_tests.services import Services
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
-_OWN = ("eos_claim", "eos_permit", "eos_witness")
+_OWN = ("eos_claim", "eos_permit", "eos_slot", "eos_witness")
 
 
 def _preview(pipeline: Pipeline, eos: CommandLine, *options: str) -> Ended:

@@ -73,6 +73,7 @@ _CURABLE = {
     "PlanOverwrittenError",
     "PrepareError",
     "RowLockedError",
+    "SetBackError",
     "SinkUnavailableError",
     "SourceError",
 }

@@ -142,7 +142,7 @@ def test_tls_is_verified_unless_the_url_says_otherwise() -> None:
 
 def test_the_tables_are_as_wide_as_the_ids() -> None:
     text = ddl(TABLES, mysql.dialect())
-    assert text.count("ENGINE=InnoDB") == 3
+    assert text.count("ENGINE=InnoDB") == 4
     assert f"incarnation VARCHAR({INCARNATION_LENGTH})" in text
     assert f"sink VARCHAR({len(sink_key('x'))})" in text
     assert "PRIMARY KEY (incarnation, sink, checkpoint_id, epoch, attempt, task, task_attempt)" in text

@@ -88,10 +88,10 @@ class World:
         (self.folder / "log" / name).rename(self.folder / "log" / Path(name).name)
         return replace(committable, data={**committable.data, "segment": Path(name).name})
 
-    def driver(self, epoch: int = 1, incarnation: str = ME) -> LogCommitter:
+    def driver(self, epoch: int = 1, incarnation: str = ME, begins: int = -1) -> LogCommitter:
         committer = self.sink.committer("orders")
         committer.inspect(incarnation, ())
-        committer.claim(incarnation, epoch)
+        committer.claim(incarnation, epoch, begins=begins)
         return committer
 
 
@@ -176,8 +176,8 @@ def test_checkpoints_are_applied_one_after_the_other(world: World) -> None:
     assert world.ids() == [1]
 
 
-def test_a_sink_that_joins_later_starts_where_it_is_first_permitted(world: World) -> None:
-    committer = world.driver()
+def test_a_sink_that_joins_later_starts_where_it_is_first_claimed(world: World) -> None:
+    committer = world.driver(begins=10)
     assert run(committer, 11, world.prepare(11, 1)) == [COMMITTED]
     assert committer.inspect(ME, ()).highest_witness == 11
     assert run(committer, 12, world.prepare(12, 2)) == [COMMITTED]
@@ -195,7 +195,7 @@ def test_the_driver_has_made_the_folder_in_the_log_before_tasks_write(world: Wor
 
 def test_a_database_that_was_replaced_is_noticed(world: World) -> None:
     committer, one = world.driver(), world.prepare(5, 1)
-    with pytest.raises(IdentityError, match="knows of no checkpoint"):
+    with pytest.raises(IdentityError, match="stands at checkpoint -1"):
         committer.commit(5, [one])
     assert world.ids() == []
 

@@ -21,9 +21,9 @@ import pyarrow as pa
 from connectors.log.committer import LogCommitter
 from connectors.log.ledger import Share
 from connectors.log.place import LogPlace
+from connectors.sql import slots
 from connectors.sql.log import apply as apply_module
 from connectors.sql.log import ledger as ledger_module
-from connectors.sql.log import slots
 from connectors.sql.log.apply import Target
 from connectors.sql.log.store import Store
 from connectors.sql.sqlite.sink import SqliteSink

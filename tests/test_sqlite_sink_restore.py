@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,9 +85,9 @@ def test_cut_short_before_the_sinks_are_taken_it_is_made_again(world: World, mon
     sink = cut.committers["s"]
     claim = sink.claim
 
-    def only_the_old_one(incarnation: str, epoch: int, *, take_over: bool = False) -> None:
+    def only_the_old_one(incarnation: str, epoch: int, **rest: Any) -> None:
         assert incarnation == before.incarnation, "the process dies here"
-        claim(incarnation, epoch, take_over=take_over)
+        claim(incarnation, epoch, **rest)
 
     monkeypatch.setattr(sink, "claim", only_the_old_one)
     with pytest.raises(AssertionError, match="dies here"):
@@ -126,5 +127,5 @@ def test_state_is_divided_anew_before_any_checkpoint_of_the_new_life(world: Worl
         2,
         5,
         2,
-        SinkState(done.head.incarnation, done.head.epoch, 2),
+        SinkState(done.head.incarnation, done.head.epoch, 2, counted=2),
     )

@@ -74,7 +74,7 @@ def find_set_back(counted: Mapping[str, int], sinks: Mapping[str, SinkState]) ->
     return {
         name: sink.counted
         for name, sink in sinks.items()
-        if sink.counted is not None and sink.counted < counted.get(name, -1)
+        if name in counted and sink.counted is not None and sink.counted < counted[name]
     }
 
 

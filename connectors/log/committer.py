@@ -63,7 +63,7 @@ class LogCommitter:
         self._ledger.claim(Owner(incarnation, epoch), take_over=take_over, begins=begins, counted=counted)
         self._incarnation, self._epoch = incarnation, epoch
         applied = self._ledger.entries(incarnation, ()).applied
-        if applied < counted:
+        if applied < counted >= 0:
             raise SetBackError.of(self.name, applied, counted)
         with _of_the_log():
             log = self._log(incarnation, everywhere=True)

@@ -11,6 +11,7 @@ _WHOLE, _JOB, _COMMITS = "Checkpoint", "RunWriters", "Commit"
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "acknowledgements": ("Acknowledgements",),
     "permits": ("Permit", "Revoke"),
+    "counts": ("Count",),
     "record": ("PutRecord",),
     "head": ("Swap decide", "Swap committed"),
     "listing": ("ListPrepared", "AbortPrepared"),

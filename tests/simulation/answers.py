@@ -29,7 +29,7 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
             return Seen(version, head) if head is not None else None
         case messages.Inspect():
             states = {
-                name: SinkState(*_claim(r[0]), r[1], _ids(r[2]), r[3])
+                name: SinkState(*_claim(r[0]), r[1], _ids(r[2]), r[3] if config.counts else None)
                 for name, r in zip(config.names, results[:-1], strict=True)
             }
             return Inspected(_spark(results[-1]), states)

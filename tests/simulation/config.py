@@ -50,6 +50,7 @@ class Config:
     evicts: bool = False  # sinks roll back what is prepared under permits that they delete, as databases do
     stateful: bool = False  # rows are known by their digest
     updated: bool = False  # epoch 1 is a version before, which computes digests by the method before
+    counts: bool = True  # False: sinks do not count, so that a mutant of another rule is not noticed by that (H26)
     direct: frozenset[int] = frozenset()  # which runs are at-least-once, by their number
     budget: Budget = field(default_factory=Budget)
     coordinator: Coordinator = REAL

@@ -25,7 +25,7 @@ REPAIRS = SCENARIOS["two repairs, and what they write is ended by hand"][0]
 BEHIND = SCENARIOS["a driver goes on while others commit"][0]
 SET_BACK = SCENARIOS["a sink that goes back in time"][0]
 SET_BACK_AMONG_TWO = SCENARIOS["a sink goes back in time while drivers take over"][0]
-VANDAL = Config(sinks=1, tasks=1, drivers=1, budget=Budget(vandals=1))
+VANDAL = Config(sinks=1, tasks=1, drivers=1, counts=False, budget=Budget(vandals=1))
 TOLERATED = SCENARIOS["failures that are tolerated"][0]
 FAILING = Config(sinks=1, tasks=1, drivers=1, tries=2, budget=Budget(retries=1, failures=1))
 

@@ -63,7 +63,7 @@ MUTANTS: dict[str, Mutant] = {
         ),
     ),
     "at-least-once: a start asks for witnesses (R2)": Mutant(
-        replace(ONE, direct=frozenset({0})),
+        replace(ONE, direct=frozenset({0}), counts=False),
         "refused",
         (
             Patch(
@@ -97,13 +97,15 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "the witness is read without a lock (H4)": Mutant(SLOW, "'lost'", broken="plain read of the witness"),
     "OK is taken for committed where a server forgets (H24)": Mutant(
-        FORGETFUL, "lost", broken="the server is believed"
+        replace(FORGETFUL, counts=False), "", broken="the server is believed"
     ),
     "only what a server lists is rolled back where it forgets (H24)": Mutant(
         FORGETFUL, "leaves", broken="only what is listed is ended"
     ),
     "retry later is taken for committed": Mutant(
-        SLOW, "finished, and sink0 shows", (Patch("commits", "        if not waiting:\n", "        if True:\n"),)
+        replace(SLOW, counts=False),
+        "finished, and sink0 shows",
+        (Patch("commits", "        if not waiting:\n", "        if True:\n"),),
     ),
     "lost is said without a look at head (H12)": Mutant(
         TWO,
@@ -216,7 +218,7 @@ MUTANTS: dict[str, Mutant] = {
         ),
     ),
     "witnesses are pruned above committed (R9)": Mutant(
-        ONE,
+        replace(ONE, counts=False),
         "refused",
         (Patch("checkpoint", "below=dropped[-1].checkpoint_id + 1)", "below=record.checkpoint_id + 1)"),),
     ),

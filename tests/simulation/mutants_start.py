@@ -64,6 +64,7 @@ START_MUTANTS: dict[str, Mutant] = {
                 f"{_HEAD}    yield messages.Claim(head.incarnation, head.epoch)\n"
                 "    yield from _abort_leftovers(head)\n    yield from _commit_decided(owned)\n",
             ),
+            Patch("startup", "    yield from check_undecided(head, leftovers)\n", ""),
         ),
     ),
     "abort any epoch": Mutant(

@@ -57,14 +57,16 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             return (("swap", action.version, encode_head(action.value), action.point),)
         case messages.Claim():
             which = action.incarnation, action.epoch
-            known = [action.counted.get(name, -1) for name in config.names]
+            known = [_known(action, n, config) for n in every]
             raise_ = (("claim", n, *which, action.begins, known[n], action.take_over) for n in every)
             revoke = (("revoke older", n, *which, known[n], config.evicts) for n in every)
             return tuple(each for pair in zip(raise_, revoke, strict=True) for each in pair)
         case messages.Permit():
-            return tuple(("permit", n, action.scope, action.counted.get(config.names[n], -1)) for n in every)
+            return tuple(("permit", n, action.scope, _known(action, n, config)) for n in every)
         case messages.Revoke():
-            return tuple(("revoke", n, action.scope, action.counted, config.evicts) for n in every)
+            return tuple(("revoke", n, action.scope, action.counted and config.counts, config.evicts) for n in every)
+        case messages.Count() if not config.counts:
+            return ()
         case messages.Count():
             groups = [(config.names.index(name), group) for name, group in action.committables.items()]
             which = action.incarnation, action.checkpoint_id
@@ -102,6 +104,11 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             return *forget, *(("prune", n, action.incarnation, action.below) for n in every)
         case _:
             return ((action,),)
+
+
+def _known(action: messages.Claim | messages.Permit, sink: int, config: Config) -> int:
+    """What the action says that this sink has counted."""
+    return action.counted.get(config.names[sink], -1) if config.counts else -1
 
 
 def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World]:
