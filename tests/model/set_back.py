@@ -23,7 +23,7 @@ VARIANTS = (  # each must be caught
     "a start asks for the newest checkpoint alone (H26)",
     "a permit does not compare the count (H26)",
     "a count moves without a look at the witnesses (H26)",
-    "a count moves from wherever it is (H26)",
+    "a count moves from wherever it is",
     "a claim rolls back without a look at the count (H27)",
     "a close rolls back without a look at the count (H27)",
     "a close rolls back what is decided (H27)",
@@ -205,7 +205,7 @@ def _count(world: World, me: Driver, go: Any, step: str, broken: str) -> World:
         return go("stopped")
     if sink.count >= xid[1]:
         return go(step, todo=me.todo[1:], count=max(me.count, sink.count))
-    if sink.count != xid[1] - 1 and broken != "a count moves from wherever it is (H26)":
+    if sink.count != xid[1] - 1 and broken != "a count moves from wherever it is":
         return go("stopped")
     return go(step, world._replace(sink=sink._replace(count=xid[1])), todo=me.todo[1:], count=xid[1])
 

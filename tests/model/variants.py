@@ -14,7 +14,7 @@ NOT_OF_THE_COORDINATOR = {
         "test_checkpoints_go_on_until_so_many_wait_and_are_committed_in_order"
     ),
     # of the sink: `connectors.testing` asks every sink for it; each simulated checkpoint has rows, whose witnesses tell
-    "a count moves from wherever it is (H26)": "test_h26_a_count_moves_by_one_checkpoint",
+    "a count moves from wherever it is": "test_h26_a_count_moves_by_one_checkpoint",
     # a lock of the command (`spark_jobs.presence.alone`); the simulation begins one after the other, as it does
     "two rescales at once": "test_it_is_refused_while_the_pipeline_runs_or_another_one_is_under_way",
 }
