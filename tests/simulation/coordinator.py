@@ -20,6 +20,7 @@ _ORDER = (
     "checkpoint",
     "repair",
     "rescale",
+    "ending",
     "reset",
     "restore",
 )
