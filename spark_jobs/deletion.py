@@ -56,7 +56,8 @@ def delete(spec: Spec) -> Deleted | None:
     `starting_offsets`. Killed half way, it is called again. None: the pipeline never ran here.
 
     Called when no driver runs; one that does is fenced. Raises UncommittedError, before anything is changed, where a
-    decided checkpoint is not committed everywhere; HeadError, SinkUnavailableError, LostCommittableError.
+    decided checkpoint is not committed everywhere, and IdentityError where another life begins meanwhile; HeadError,
+    SinkUnavailableError, LostCommittableError.
     """
     head = read_head(spec)
     if head is None:
@@ -68,7 +69,7 @@ def delete(spec: Spec) -> Deleted | None:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
     with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
-        reset = driver.reset()
+        reset = driver.reset(expected=head)
     with naming(spec.checkpoint.location):
         for path in _left(spec.checkpoint.location, reset):
             if path.is_dir() and not path.is_symlink():
@@ -78,7 +79,8 @@ def delete(spec: Spec) -> Deleted | None:
     for folder in (*_OF_LIVES, _LOG, "pins"):
         with suppress(OSError):  # it is used, it is on a disk of its own, or there is none
             (spec.checkpoint.location / folder).rmdir()
-    return Deleted(head.completed, head.incarnation)
+    ended = reset.before or head
+    return Deleted(ended.completed, ended.incarnation)
 
 
 def _left(location: Path, reset: Begun) -> Iterator[Path]:

@@ -16,6 +16,7 @@ from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
 from twophase.driver import Driver
 from twophase.errors import HeadError
+from twophase.head_value import HeadValue
 from twophase.reset import Begun
 
 _SPEC = """
@@ -36,7 +37,7 @@ def _born(folder: Path, more: str = "") -> tuple[Spec, str]:
     spec = load_spec(folder / "orders.yaml", {})
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     with driver_of(spec, sinks, LocalSparkLog(spec.checkpoint.location), session=secrets.token_hex(8)) as driver:
-        life = driver.reset().head.incarnation
+        life = driver.reset(expected=None).head.incarnation
     of_life = (f"spark/{life}/offsets/0", f"plans/{life}.json", f"log/{life}-1.segment")
     for name in (*of_life, "admission.json", "submit/environment/bin/python"):
         _write(spec.checkpoint.location / name)
@@ -64,8 +65,8 @@ def test_the_life_that_a_supervisor_starts_meanwhile_stays(tmp_path: Path, monke
     spec, life = _born(tmp_path)
     location, reset = spec.checkpoint.location, Driver.reset
 
-    def started(driver: Driver) -> Begun:
-        begun = reset(driver)
+    def started(driver: Driver, *, expected: HeadValue | None) -> Begun:
+        begun = reset(driver, expected=expected)
         for name in (f"spark/{begun.head.incarnation}/offsets/0", f"plans/{begun.head.incarnation}.json"):
             _write(location / name)
         return begun

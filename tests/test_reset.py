@@ -45,7 +45,7 @@ def test_a_reset_begins_another_incarnation_and_a_later_epoch(tmp_path: Path, da
     driver = _driver(tmp_path / "a", database, "b" * 20)
     driver.start()
     driver.store_positions("orders", StartingPoint({"t/0": 5}, {"t": "id"}))
-    after = _driver(tmp_path / "a", database, "c" * 20).reset().head
+    after = _driver(tmp_path / "a", database, "c" * 20).reset(expected=driver.owned).head
     assert (first.incarnation, after.incarnation) == ("a" * 20, "c" * 20)
     assert after.epoch > driver.owned.epoch
     assert (after.completed, after.initial, after.identities, after.positions) == (-1, {}, {}, {})
@@ -57,12 +57,12 @@ def test_a_copy_is_refused_until_it_takes_the_sink_over_and_then_the_first_is(tm
     _driver(tmp_path / "a", database, "a" * 20).start()
     with pytest.raises(IdentityError, match="another life"):
         _driver(tmp_path / "b", database, "b" * 20).start()
-    _driver(tmp_path / "b", database, "b" * 20).reset()
+    _driver(tmp_path / "b", database, "b" * 20).reset(expected=None)
     assert _driver(tmp_path / "b", database, "x" * 20).start().incarnation == "b" * 20
     with pytest.raises(IdentityError, match="claimed by incarnation"):
         _driver(tmp_path / "a", database, "x" * 20).start()
 
 
 def test_a_reset_of_what_never_ran_makes_what_a_run_needs(tmp_path: Path, database: Path) -> None:
-    assert _driver(tmp_path / "a", database, "a" * 20).reset().head.incarnation == "a" * 20
+    assert _driver(tmp_path / "a", database, "a" * 20).reset(expected=None).head.incarnation == "a" * 20
     assert _driver(tmp_path / "a", database, "b" * 20).start().epoch == 2

@@ -203,7 +203,7 @@ def test_a_reset_commits_what_was_decided_and_begins_anew(world: World) -> None:
     first.start()
     with pytest.raises(CrashError):
         world.run(first, 0, Job(world))
-    world.driver().reset()
+    world.driver().reset(expected=first.owned)
     world.check(1)
     world.planned = -1
     again = world.driver()
@@ -226,9 +226,9 @@ def test_a_life_whose_record_cannot_be_read_is_ended_on_purpose(world: World, tm
         path.write_bytes(path.read_bytes().replace(b"offsets 0", b"offsets 9"))
     segments = files_in(tmp_path / "log")
     with pytest.raises(LostCommittableError, match=r"lie within t/0\[0, 10\)") as refused:
-        world.driver().reset()
+        world.driver().reset(expected=first.owned)
     assert files_in(tmp_path / "log") == segments, "a refused reset has rolled something back"
-    begun = world.driver().reset(abandon_lost=True)
+    begun = world.driver().reset(expected=first.owned, abandon_lost=True)
     assert [each.checkpoint_id for each in begun.abandoned] == [0]
     assert len(begun.abandoned[0].transactions) == 3  # the one that nobody waited for is not told from the others
     assert all(str(each) in refused.value.message for each in begun.abandoned[0].transactions)
@@ -283,8 +283,8 @@ def test_decided_rows_that_cannot_be_applied_are_given_up_on_purpose_only(
         world.driver().start()
     assert not isinstance(stopped.value, FencedError)
     with pytest.raises(LostCommittableError, match=why):
-        world.driver().reset()
-    begun = world.driver().reset(abandon_lost=True)
+        world.driver().reset(expected=first.owned)
+    begun = world.driver().reset(expected=first.owned, abandon_lost=True)
     assert [each.checkpoint_id for each in begun.abandoned] == [0]
     world.query("DROP INDEX IF EXISTS once")
     world.planned = -1

@@ -10,7 +10,8 @@ import pytest
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
-from twophase.errors import FencedError, HeadFormatError, LostCommittableError
+from twophase.errors import FencedError, HeadFormatError, IdentityError, LostCommittableError
+from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Inspected, Seen
 from twophase.participants import Prepared
@@ -39,12 +40,20 @@ def run(
     *,
     abandon: bool = False,
     begins: dict[str, StartingPoint] | None = None,
+    expected: HeadValue | str | None = "as it is",
+    moves: HeadValue | None = None,
     **answers: Any,
 ) -> Any:
+    """(what it answers or raises, actions). `moves`: another driver swaps this into head just before the claim."""
     actions: list[Any] = []
     register = [seen]
+    if isinstance(expected, str):
+        expected = seen.head if seen is not None else None
 
     def swap(action: messages.Swap) -> bool:
+        if moves is not None and len(register) == 1:
+            register.append(Seen(action.version + 1, moves))
+            return False
         register.append(Seen(action.version + 1, action.value))
         return True
 
@@ -61,10 +70,10 @@ def run(
         **{name: lambda _: None for name in CHANGES},
         **answers,
     }
-    steps = reset("orders", sinks, "run", "n" * 20, abandon_lost=abandon, begins=begins)
+    steps = reset("orders", sinks, "run", "n" * 20, expected=expected, abandon_lost=abandon, begins=begins)
     try:
         begun, _ = drive(steps, {name: noting(name, reply) for name, reply in given.items()})
-    except LostCommittableError as error:
+    except (LostCommittableError, IdentityError) as error:
         return error, actions
     return begun, actions
 
@@ -92,8 +101,8 @@ def test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used()
 
 
 def test_a_reset_of_what_never_ran() -> None:
-    begun, actions = run(None, ListPrepared=lambda _: {"warehouse": ()})
-    assert names(actions) == ["ReadHead", "Swap", "Inspect", "Claim", "ListPrepared"]
+    begun, actions = run(None)
+    assert names(actions) == ["ReadHead", "Swap", "Inspect", "Claim"]
     assert (begun.head.incarnation, begun.ended) == ("n" * 20, None)
 
 
@@ -103,11 +112,46 @@ BEGINS = {"orders": StartingPoint({"orders/0": 12}, {"orders": "id"})}
 @pytest.mark.parametrize("seen", [None, Seen(9, HEAD)])
 def test_a_beginning_is_born_with_the_new_life(seen: Seen | None) -> None:
     """R6: in the very swap that makes the life, so that no crash leaves it with another beginning."""
-    begun, actions = run(seen, begins=BEGINS, **({} if seen else {"ListPrepared": lambda _: {"warehouse": ()}}))
+    begun, actions = run(seen, begins=BEGINS)
     born = [each.value for each in actions if isinstance(each, messages.Swap) and each.value.incarnation == "n" * 20]
     assert [(each.initial, each.positions) for each in born] == [({"orders": {"orders/0": 12}},) * 2]
     assert begun.head.identities == {"orders": {"orders": "id"}}
     assert begun.before == (None if seen is None else replace(HEAD, epoch=8, nonces=begun.before.nonces))
+
+
+BEYOND = replace(HEAD, completed=5, committed=5)
+ANOTHER = replace(HEAD, incarnation="o" * 20)
+
+
+@pytest.mark.parametrize(("begins", "now"), [(BEGINS, BEYOND), (BEGINS, ANOTHER), (None, ANOTHER)])
+def test_h30_a_head_that_has_changed_is_refused_before_the_claim(begins: Any, now: HeadValue) -> None:
+    """Before the reset reads head, or between its read and its claim: no swap lands and no sink is touched."""
+    for error, actions in (
+        run(Seen(10, now), expected=HEAD, begins=begins),
+        run(Seen(9, HEAD), moves=now, begins=begins),
+    ):
+        assert isinstance(error, IdentityError)
+        assert f"checkpoint {HEAD.completed} of incarnation {INCARNATION}" in error.message
+        assert f"now checkpoint {now.completed} of incarnation {now.incarnation}" in error.message
+        assert ("nothing was changed" in error.remedy, "`eos stop`" in error.remedy) == (True, True)
+        assert set(names(actions)) <= {"ReadHead", "Swap"}
+        assert len(names(actions)) <= 3, "a refused claim was sent again"
+
+
+def test_h30_a_pipeline_that_has_started_meanwhile_is_not_ended() -> None:
+    error, actions = run(Seen(9, HEAD), expected=None)
+    assert isinstance(error, IdentityError)
+    assert "then it had never run here" in error.message
+    assert names(actions) == ["ReadHead"]
+    error, actions = run(None, expected=HEAD)
+    assert isinstance(error, IdentityError)
+    assert names(actions) == ["ReadHead"]
+
+
+def test_h30_without_positions_further_checkpoints_are_accepted() -> None:
+    """The user agreed to leave all positions behind; the new incarnation stores none of the old ones."""
+    begun, _ = run(Seen(9, HEAD), moves=BEYOND)
+    assert (begun.before.completed, begun.head.completed, begun.head.positions) == (5, -1, {})
 
 
 LOST = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}
@@ -196,7 +240,7 @@ def test_an_unfinished_reset_does_not_forget_a_sink() -> None:
 def test_a_fenced_reset_does_not_take_a_pruned_record_for_a_damaged_one() -> None:
     register = [Seen(9, HEAD), Seen(11, replace(HEAD, epoch=9))]
     with pytest.raises(FencedError):
-        run(None, ReadHead=lambda _: register.pop(0), **UNREADABLE)
+        run(None, expected=HEAD, ReadHead=lambda _: register.pop(0), **UNREADABLE)
 
 
 def test_the_ranges_of_an_unreadable_record_are_bounded_by_its_neighbours() -> None:

@@ -95,7 +95,8 @@ def test_a_driver_that_has_gone_on_meanwhile() -> None:
     assert (isinstance(error, IdentityError), names) == (True, [])
     error, names, _ = run(Seen(9, HEAD), expected=HEAD, moves=beyond)
     assert isinstance(error, IdentityError)
-    assert set(names) == {"PutRecord", "Swap"}, "claimed, and nothing ended"
+    assert names == ["PutRecord", "Swap"], "the claim was refused and not sent again"
+    assert "nothing was changed" in error.remedy
 
 
 def test_the_life_before_is_known_until_every_sink_is_claimed_anew() -> None:

@@ -103,17 +103,20 @@ class Driver:
         """Raises FencedError if another driver has started since; HeadError."""
         self._carry_out(check_owned(self._ownership))
 
-    def reset(self, *, abandon_lost: bool = False, begins: Mapping[str, StartingPoint] | None = None) -> Begun:
-        """R2: end this life of the pipeline and begin `incarnation`. Called by `eos reset`, with no driver running.
+    def reset(
+        self,
+        *,
+        expected: HeadValue | None,
+        abandon_lost: bool = False,
+        begins: Mapping[str, StartingPoint] | None = None,
+    ) -> Begun:
+        """R2: end the incarnation in head and begin `incarnation`. For the arguments see reset.reset.
 
-        `begins`: by source, where the new life begins (R6); None: where `starting_offsets` says at its first start.
-
-        Raises LostCommittableError for decided rows that cannot become visible, unless `abandon_lost`; FencedError,
-        HeadError, SinkUnavailableError.
+        Raises IdentityError, with nothing changed, where head is not as expected; LostCommittableError for decided
+        rows that cannot become visible, unless `abandon_lost`; FencedError, HeadError, SinkUnavailableError.
         """
-        sinks = tuple(self.committers)
-        steps = reset(self.pipeline, sinks, self.session, self.incarnation, abandon_lost=abandon_lost, begins=begins)
-        return self._carry_out(steps)
+        names = self.pipeline, tuple(self.committers), self.session, self.incarnation
+        return self._carry_out(reset(*names, expected=expected, abandon_lost=abandon_lost, begins=begins))
 
     def inspect(self, incarnation: str) -> Mapping[str, SinkState]:
         """How the sinks stand to this life, before anything is decided. Raises what a sink raises."""

@@ -293,7 +293,8 @@ def _commit(
 
 _VISIBLE = frozenset({CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED})
 
-_POINTS = {
+_POINTS: Mapping[str, tuple[str, str | None]] = {
+    "claim": ("before-claim", None),
     "decide": ("before-decide", "after-decide"),
     "repair": ("before-repair", "after-repair"),
     "committed": ("after-commits", "closed"),

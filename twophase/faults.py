@@ -8,6 +8,7 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 
 | point | where |
 | --- | --- |
+| `before-claim` | a start, a reset or another command has read head; the claim is not yet swapped |
 | `planned` | Spark has planned a batch, and nothing of it is read |
 | `reading` | a source task has read its first batch |
 | `writing` | a writer has sent its first batch to the sink |
@@ -37,6 +38,7 @@ from pathlib import Path
 from typing import Final
 
 POINTS: Final = (
+    "before-claim",
     "planned",
     "reading",
     "writing",

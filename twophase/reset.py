@@ -1,30 +1,48 @@
-"""The deliberate reset of R2: ends one incarnation cleanly and begins another. Pure, like the rest of the protocol."""
+"""R2: ends the incarnation in head and begins another. One path for a reset and for a start from a savepoint. Pure.
+
+The two differ in what the new incarnation knows at birth, and in what the user agreed to (`ClaimExpected`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol
 
 from twophase import messages
-from twophase.abandoned import Abandoned, enclosing_ranges
-from twophase.commits import commit_what_can_be
-from twophase.errors import ConnectorError, FencedError, HeadFormatError, LostCommittableError
-from twophase.head_value import HeadValue, RecordRef
+from twophase.abandoned import Abandoned
+from twophase.ending import end_incarnation
+from twophase.errors import FencedError, IdentityError
+from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
-from twophase.ownership import Ownership, load
-from twophase.participants import Prepared
-from twophase.transitions import Claim, SetPositions
-from twophase.values import CheckpointRecord, SparkState, StartingPoint
-from twophase.verify import may_be_under_way
+from twophase.ownership import Ownership
+from twophase.transitions import Claim, SetPositions, Transition
+from twophase.values import StartingPoint
+
+
+class Birth(Transition, Protocol):
+    """The transition that puts a new incarnation into head."""
+
+    point: ClassVar[str]  # name of its swap, see messages.Swap
+
+    @property
+    def incarnation(self) -> str:
+        """Random id of the new incarnation."""
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """Names of the sinks in the spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """A new life under the same name: no checkpoints, a later epoch, and no positions but those it is to begin at.
+    """A new incarnation under the same name: no checkpoints, a later epoch, and only the positions in `begins`.
 
-    Nothing of the old life can match. The positions are born with the life (R6): whoever starts it next begins there.
+    Nothing of the old incarnation can match. The positions are stored in the same swap (R6), so the next start
+    begins there.
     """
 
+    point: ClassVar[str] = "reset"
     incarnation: str
     sinks: tuple[str, ...]
     begins: Mapping[str, StartingPoint] = field(default_factory=dict)  # by source; empty: by `starting_offsets`
@@ -38,13 +56,52 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """What a reset has done."""
+class ClaimExpected:
+    """R1: claims head, but only the head that the user was shown (H30).
 
-    head: HeadValue  # of the new life
+    The register compares the version, and `apply` compares the content. So the claim lands on an expected head or not
+    at all, and a refusal changes nothing. Without this comparison a driver that still runs completes checkpoints after
+    the user was shown head, and a new incarnation that begins at older positions writes their records again.
+    """
+
+    pipeline: str
+    expected: HeadValue | None  # None: the pipeline never ran here
+    with_positions: bool  # the user agreed to positions: no checkpoint may have completed since
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See transitions.Transition. Raises IdentityError where head is not as expected."""
+        self.check(head)
+        return Claim().apply(head)
+
+    def check(self, head: HeadValue | None) -> None:
+        """Raise IdentityError where head is not as expected."""
+        then, now = self._identity(self.expected), self._identity(head)
+        if now == then:
+            return
+        message = (
+            f"pipeline {self.pipeline} has changed since this command read its head: "
+            f"then {_describe(self.expected)}, now {_describe(head)}"
+        )
+        raise IdentityError(
+            message,
+            remedy="nothing was changed; stop the driver that runs the pipeline (`eos stop`), then give the command "
+            "again",
+        )
+
+    def _identity(self, head: HeadValue | None) -> tuple[object, ...]:
+        if head is None:
+            return ()
+        return (head.incarnation, head.completed) if self.with_positions else (head.incarnation,)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The result of a reset, or of a start from a savepoint."""
+
+    head: HeadValue  # of the new incarnation
     ended: str | None  # the incarnation before it; None if the pipeline never ran here
     abandoned: tuple[Abandoned, ...]
-    before: HeadValue | None = None  # the old life's last head
+    before: HeadValue | None = None  # the last head of `ended`, after its claim
 
 
 def reset(
@@ -53,152 +110,81 @@ def reset(
     session: str,
     incarnation: str,
     *,
+    expected: HeadValue | None,
     abandon_lost: bool = False,
     begins: Mapping[str, StartingPoint] | None = None,
 ) -> Steps[Begun]:
     """Commit what the old incarnation had decided, abort what it had prepared, then begin `incarnation`.
 
-    The three stores are not compared: a reset is how one goes on when they do not fit. Killed half way, it is run
-    again. Sinks that another incarnation holds are taken over on purpose; what that one left prepared stays as it is,
-    because only its own head knows what is decided.
+    The three stores are not compared: a reset is the way on when they do not fit. If the process dies half way, the
+    reset is run again. Sinks of another incarnation are claimed on purpose. What that incarnation has prepared stays,
+    because only its own head knows the decisions.
+
+    Args:
+        pipeline: name in the spec.
+        sinks: names of the sinks of the spec.
+        session: see startup.start.
+        incarnation: random, of the new incarnation.
+        expected: head when the user agreed to this reset; None: there was none.
+        abandon_lost: give up decided rows that cannot become visible; each is reported first.
+        begins: by source, where the new incarnation begins; None: by `starting_offsets`, at its first start.
+
+    Raises IdentityError, with nothing changed, where head is not as expected: another incarnation, or, with `begins`,
+    another completed checkpoint. Without `begins` further checkpoints are accepted: the user agreed to leave all
+    positions behind, and none of the old ones are used.
 
     Raises LostCommittableError, before anything is rolled back, when decided rows cannot become visible: a sink has
     lost them, their record cannot be read, or the spec no longer names their sink; also for a sink that it no longer
-    names and that may hold something prepared. With `abandon_lost` they are given up, and each is said first.
-
-    `begins`: where each source of the new life begins, whatever `starting_offsets` says; None: as that says.
+    names and that may hold something prepared.
     """
-    life = Reset(incarnation, tuple(sinks), begins or {})
+    claim = ClaimExpected(pipeline, expected, with_positions=begins is not None)
+    seen = yield from read_expected(claim)
+    return (
+        yield from begin(
+            seen, claim, Reset(incarnation, tuple(sinks), begins or {}), session, abandon_lost=abandon_lost
+        )
+    )
+
+
+def read_expected(claim: ClaimExpected) -> Steps[Seen | None]:
+    """Read head. Raises IdentityError where it is not as expected: before anything is changed."""
     seen: Seen | None = yield messages.ReadHead()
-    born = life.apply(HeadValue(pipeline, incarnation, epoch=0, nonces=()))
-    owned = Ownership(session, seen.version if seen else 0, seen.head if seen else born)
-    yield from owned.swap(Claim(), "claim") if seen else be_born(owned)
-    old = owned.head
-    inspected: Inspected = yield messages.Inspect(old.incarnation, {})  # makes the sinks' own tables, too
-    abandoned = yield from end_life(owned, sinks, inspected.spark, abandon_lost=abandon_lost)
+    claim.check(seen.head if seen is not None else None)
+    return seen
+
+
+def begin(seen: Seen | None, claim: ClaimExpected, birth: Birth, session: str, *, abandon_lost: bool) -> Steps[Begun]:
+    """End the incarnation in head, put another one in its place, and claim the sinks for it.
+
+    `seen`: head as `read_expected` returned it. Raises what `reset` raises.
+    """
     if seen is None:
-        return Begun(owned.head, None, abandoned)
-    yield from owned.swap(life, "reset")
-    yield from take_sinks(owned, old)
+        unborn = HeadValue(claim.pipeline, birth.incarnation, epoch=0, nonces=())
+        owned = Ownership(session, 0, birth.apply(unborn))
+        yield from _create_head(owned, birth.point)
+        yield messages.Inspect(birth.incarnation, {})  # creates the sinks' own tables, too
+        yield messages.Claim(birth.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
+        return Begun(owned.head, None, ())
+    owned = Ownership(session, seen.version, seen.head)
+    yield from owned.swap(claim, "claim")
+    old = owned.head
+    inspected: Inspected = yield messages.Inspect(old.incarnation, {})  # creates the sinks' own tables, too
+    abandoned = yield from end_incarnation(owned, birth.sinks, inspected.spark, abandon_lost=abandon_lost)
+    yield from owned.swap(birth, birth.point)
+    yield from _claim_sinks(owned, old)
     return Begun(owned.head, old.incarnation, abandoned, old)
 
 
-def end_life(
-    owned: Ownership, sinks: Sequence[str], spark: SparkState, *, abandon_lost: bool
-) -> Steps[tuple[Abandoned, ...]]:
-    """Commit what the life in head has decided, and roll back all else that it has prepared; returns what is given up.
-
-    Raises LostCommittableError before anything is rolled back, see `reset`.
-    """
-    old = owned.head
-    abandoned = yield from _commit_decided(owned, sinks)
-    abandoned += _out_of_reach(old, sinks, spark)
-    if abandoned:
-        if not abandon_lost:
-            raise _refused(old.pipeline, abandoned)
-        yield messages.Abandon(abandoned)
-    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=old.committed)
-    yield from _abort_prepared(old)
-    return abandoned
-
-
-def take_sinks(owned: Ownership, old: HeadValue) -> Steps[None]:
-    """Make the sinks those of the life that head has now, and sweep away what is left of the one before it."""
+def _claim_sinks(owned: Ownership, old: HeadValue) -> Steps[None]:
+    """Claim the sinks for the new incarnation, then delete the witnesses and records of the old one."""
     yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
-    # From here on nobody asks for a record or a witness of the old life: its drivers are fenced, its head is gone.
+    # No process needs a record or a witness of the old incarnation now: its drivers are fenced, its head is gone.
     yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
     yield messages.Sweep(owned.head)
 
 
-def _commit_decided(owned: Ownership, sinks: Sequence[str]) -> Steps[tuple[Abandoned, ...]]:
-    """Everything that is decided and can become visible does; the rest is told."""
-    abandoned: list[Abandoned] = []
-    for ref in owned.head.records:
-        if ref.checkpoint_id > owned.head.committed:
-            record = yield from _load(owned, ref)
-            if isinstance(record, HeadFormatError):
-                abandoned.append((yield from _unreadable(owned, sinks, ref, record)))
-            else:
-                abandoned += yield from _commit(owned, sinks, record)
-    return tuple(abandoned)
-
-
-def _load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord | HeadFormatError]:
-    try:
-        return (yield from load(owned, ref))
-    except HeadFormatError as error:
-        return error
-
-
-def _commit(owned: Ownership, sinks: Sequence[str], record: CheckpointRecord) -> Steps[list[Abandoned]]:
-    number = record.checkpoint_id
-    here = {name: group for name, group in record.committables.items() if name in sinks}
-    refusals: dict[str, ConnectorError] = {}
-    lost = yield from commit_what_can_be(owned, number, here, refusals)
-    neither = "the sink neither holds nor shows them"
-    gone = {name: group for name, group in record.committables.items() if name not in sinks and group}
-    removed = "the spec no longer names the sink, so that what is still prepared there stays so, with its locks"
-    told = [(name, refusals[name].message if name in refusals else neither, group) for name, group in lost.items()]
-    told += [(name, removed, group) for name, group in gone.items()]
-    return [
-        Abandoned(number, (name,), why, tuple(c.transaction for c in group), record.ranges) for name, why, group in told
-    ]
-
-
-def _unreadable(owned: Ownership, sinks: Sequence[str], ref: RecordRef, error: HeadFormatError) -> Steps[Abandoned]:
-    """Which transactions were decided is not known without the record, so that none of them can be committed."""
-    readable = []
-    for other in owned.head.records:
-        record = yield from _load(owned, other)
-        if isinstance(record, CheckpointRecord):
-            readable.append(record)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(owned.head.incarnation)
-    mine = [p.transaction for group in listed.values() for p in group if p.transaction is not None]
-    return Abandoned(
-        ref.checkpoint_id,
-        tuple(sinks),
-        f"{error.message}; what is prepared for it is rolled back, what is already committed stays",
-        tuple(t for t in mine if t.scope.checkpoint_id == ref.checkpoint_id),
-        enclosing_ranges(owned.head, ref.checkpoint_id, readable),
-        is_exact=False,
-    )
-
-
-def _out_of_reach(old: HeadValue, sinks: Sequence[str], spark: SparkState) -> tuple[Abandoned, ...]:
-    """What is undecided in sinks that the spec no longer names: only they could list it and roll it back."""
-    gone = tuple(sorted(set(old.sinks) - set(sinks)))
-    if not gone or not may_be_under_way(old, spark):
-        return ()
-    why = (
-        "the spec no longer names the sink, so that what it may hold prepared stays so, with its locks; its "
-        f"transaction ids begin with {old.incarnation}"
-    )
-    return (Abandoned(old.completed + 1, gone, why, (), {}),)
-
-
-def _refused(pipeline: str, abandoned: Sequence[Abandoned]) -> LostCommittableError:
-    lines = "\n".join(f"  {each}" for each in abandoned)
-    message = f"this life of pipeline {pipeline} cannot be brought to its end:\n{lines}"
-    return LostCommittableError(
-        message,
-        remedy="restore what is missing (the checkpoint location from a backup, a sink in the spec) and reset again; "
-        "what a sink or its log has lost `eos repair` writes again; or give it up with `eos reset --abandon-lost`: "
-        "then write the rows again from those offsets, and roll back by hand what stays prepared",
-    )
-
-
-def _abort_prepared(old: HeadValue) -> Steps[None]:
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
-    leftovers = {
-        sink: tuple(p for p in group if p.transaction is not None and p.transaction.scope.epoch < old.epoch)
-        for sink, group in listed.items()
-    }
-    if any(leftovers.values()):
-        yield messages.AbortPrepared(leftovers)
-
-
-def be_born(owned: Ownership, point: str = "claim") -> Steps[None]:
-    """Write the first head there ever was here. Raises FencedError if somebody else has."""
+def _create_head(owned: Ownership, point: str) -> Steps[None]:
+    """Write the first head of this location. Raises FencedError if another driver has written one."""
     value = owned.stamped(replace(owned.head, epoch=1))
     landed = yield messages.Swap(owned.version, value, point)
     if not landed:
@@ -207,3 +193,9 @@ def be_born(owned: Ownership, point: str = "claim") -> Steps[None]:
             message = "another driver of this pipeline has started at the same moment"
             raise FencedError(message, remedy="stop it, and give the command again")
     owned.take(owned.version + 1, value)
+
+
+def _describe(head: HeadValue | None) -> str:
+    if head is None:
+        return "it had never run here"
+    return f"checkpoint {head.completed} of incarnation {head.incarnation}"

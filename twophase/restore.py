@@ -1,4 +1,4 @@
-"""R2: a life of a pipeline that begins from a savepoint. Pure, and a reset but for what the new life knows at birth.
+"""R2: a life of a pipeline that begins from a savepoint. Pure; follows the path of a reset (`reset.begin`).
 
 A life is born whole: head's first value of it has the savepoint's checkpoint as completed and committed everywhere,
 with its positions and Spark's query, so that the next start compares the three stores as ever. Spark's folder of
@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from twophase import messages
 from twophase.checkpoint import filed
 from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope
-from twophase.messages import Inspected, Seen, Steps
-from twophase.ownership import Ownership
-from twophase.reset import Begun, be_born, end_life, take_sinks
-from twophase.transitions import Claim, SetPositions
+from twophase.messages import Inspected, Steps
+from twophase.reset import Begun, ClaimExpected, begin, read_expected
+from twophase.transitions import SetPositions
 from twophase.values import CheckpointRecord, SinkState, StartingPoint
 
 
@@ -40,6 +40,7 @@ class Seed:
 class Restore:
     """See Transition: the new life's first head, whatever stood there before."""
 
+    point: ClassVar[str] = "restore"
     incarnation: str
     sinks: tuple[str, ...]
     seed: Seed
@@ -89,38 +90,25 @@ def restore(
         session: see startup.start.
         incarnation: random, of the new life; Spark's folder of it is in place.
         seed: what the life begins with.
-        expected: head as it was when somebody agreed to what this start does; None: there was none.
+        expected: head when the user agreed to this start; None: there was none.
         take_over: from lives that neither head nor the one before it is (see `foreign_claims`).
 
-    Raises IdentityError, with nothing changed, where head is not as expected or a sink is another life's; once head is
-    claimed, also where a driver has completed something meanwhile. What `reset` raises.
+    Raises IdentityError, with nothing changed, where head is not as expected, also where a driver has completed a
+    checkpoint since, or where a sink belongs to another incarnation. Raises what `reset` raises.
     """
-    seen: Seen | None = yield messages.ReadHead()
+    claim = ClaimExpected(pipeline, expected, with_positions=True)
+    seen = yield from read_expected(claim)
     head = seen.head if seen is not None else None
-    _check_as_expected(pipeline, head, expected)
     inspected: Inspected = yield messages.Inspect(head.incarnation if head else incarnation, {})
     if not take_over and (foreign := foreign_claims(head, inspected.sinks)):
         raise of_another_life(pipeline, foreign)
     record = _record(Scope(incarnation, head.epoch + 1 if head else 1, seed.checkpoint_id), sinks, seed)
     put = filed(record) if record is not None else None
-    life = Restore(
-        incarnation, tuple(sinks), seed, put.ref if put is not None else None, head.incarnation if head else None
-    )
     if put is not None:
         yield put
-    if seen is None:
-        owned = Ownership(session, 0, life.apply(HeadValue(pipeline, incarnation, epoch=0, nonces=())))
-        yield from be_born(owned, "restore")
-        yield messages.Claim(incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
-        return Begun(owned.head, None, ())
-    owned = Ownership(session, seen.version, seen.head)
-    yield from owned.swap(Claim(), "claim")
-    _check_as_expected(pipeline, owned.head, expected)  # nobody moves it any more
-    old = owned.head
-    yield from end_life(owned, sinks, inspected.spark, abandon_lost=False)
-    yield from owned.swap(life, "restore")
-    yield from take_sinks(owned, old)
-    return Begun(owned.head, old.incarnation, (), old)
+    ref, ended = put.ref if put is not None else None, head.incarnation if head is not None else None
+    birth = Restore(incarnation, tuple(sinks), seed, ref, ended)
+    return (yield from begin(seen, claim, birth, session, abandon_lost=False))
 
 
 def look(incarnation: str) -> Steps[Mapping[str, SinkState]]:
@@ -142,14 +130,6 @@ def foreign_claims(head: HeadValue | None, sinks: Mapping[str, SinkState]) -> di
         for name, sink in sinks.items()
         if sink.claim_incarnation is not None and sink.claim_incarnation not in known
     }
-
-
-def _check_as_expected(pipeline: str, head: HeadValue | None, expected: HeadValue | None) -> None:
-    now = (head.incarnation, head.completed) if head is not None else None
-    then = (expected.incarnation, expected.completed) if expected is not None else None
-    if now != then:
-        message = f"pipeline {pipeline} has gone on while its start from a savepoint was prepared: it is at {now}"
-        raise IdentityError(message, remedy="stop whoever runs it, and start from the savepoint again")
 
 
 def of_another_life(pipeline: str, foreign: Mapping[str, str]) -> IdentityError:

@@ -35,12 +35,15 @@ def consequence(pipeline: str, head: HeadValue | None, splits: Sequence[SplitSta
 
 
 def superseded(announced: HeadValue | None, ended: HeadValue | None) -> str:
-    """What to add where the life that ended had read on since it was looked at; empty if it had not."""
-    if announced is None or ended is None or ended.positions == announced.positions:
+    """Return a warning if the old incarnation completed checkpoints after its head was announced, or an empty string.
+
+    Only a reset without positions gets that far, see `twophase.reset.ClaimExpected`.
+    """
+    if announced is None or ended is None or ended.completed == announced.completed:
         return ""
     return (
-        f"A driver was still running: it has completed checkpoint {ended.completed} meanwhile. What it has read since "
-        "then is in the sinks, too, and is read again where it lies behind the new beginning."
+        f"A driver was still running, and is fenced now. It completed checkpoint {ended.completed} after this command "
+        "had read its head: the announced number of records does not include those checkpoints."
     )
 
 

@@ -55,7 +55,9 @@ def reset(
     What was decided and cannot be committed is named and refused: its record is damaged, its sink has lost it or is no
     longer in the spec. `--abandon-lost` gives it up, and says what: checkpoint, offsets, transactions.
 
-    Stop the pipeline first: a driver that still runs is fenced.
+    Stop the pipeline first: a driver that still runs is fenced. If it has completed a checkpoint since this command
+    read its head, `--to` is refused and nothing is changed, because the positions are those of that head. Without
+    `--to` it is said, and done: all positions are left behind anyway. Either is refused where another life has begun.
 
     Exit code: 0, 1 if it was refused or a service does not answer (it can be run again), 2 if the spec is wrong.
 
@@ -81,7 +83,7 @@ def reset(
     consequence = _consequence(loaded, head) if begins is None else beginning.consequence(loaded.pipeline, head, splits)
     if not as_json:
         out.show(out.text(consequence), *([beginning.table(splits)] if splits else []))
-    begun = _reset(loaded, begins, abandon_lost=abandon_lost) if yes else None
+    begun = _reset(loaded, head, begins, abandon_lost=abandon_lost) if yes else None
     left = _clear(loaded, begun) if begun is not None else None
     if begun is not None:
         tell(loaded, _told(begun, to))
@@ -89,7 +91,7 @@ def reset(
         facts = {"ok": True, "pipeline": loaded.pipeline, "done": yes, "consequence": consequence}
         if begins is not None:
             facts["splits"] = beginning.facts(splits)
-            facts["warning"] = beginning.superseded(head, begun.before) if begun is not None else ""
+        facts["warning"] = beginning.superseded(head, begun.before) if begun is not None else ""
         out.facts({**facts, **(_facts(begun, left) if begun is not None else {})})
     elif begun is None:
         out.show(out.text("Nothing was changed. Add --yes to do it.", "bold"))
@@ -109,11 +111,13 @@ def _head(spec: Spec) -> HeadValue | None:
     return decode_head(seen.value) if seen is not None else None
 
 
-def _reset(spec: Spec, begins: Mapping[str, StartingPoint] | None, *, abandon_lost: bool) -> Begun:
+def _reset(
+    spec: Spec, head: HeadValue | None, begins: Mapping[str, StartingPoint] | None, *, abandon_lost: bool
+) -> Begun:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
     with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
-        return driver.reset(abandon_lost=abandon_lost, begins=begins)
+        return driver.reset(expected=head, abandon_lost=abandon_lost, begins=begins)
 
 
 def _told(begun: Begun, to: str | None) -> Event:

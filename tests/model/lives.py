@@ -2,7 +2,8 @@
 
 Up to DRIVERS drivers, one of which may be a reset or a start from a savepoint of the very beginning, against one head
 and one sink; each may die between any two steps. A start from a savepoint is a reset that was agreed to: what had been
-decided when it was looked at, and no more, may come again.
+decided when it was looked at, and no more, may come again. A reset to positions (`eos reset --to completed`) begins the
+new incarnation after the checkpoints that were decided when the user agreed: no checkpoint may come twice.
 In every state no checkpoint is committed twice, nothing decided is lost, and a life that has ended leaves nothing
 undone; where a driver has finished nothing is left prepared, and one more driver, alone, finishes the work.
 What happens within one life, task by task, is in `state`, `steps` and `search`.
@@ -22,6 +23,7 @@ VARIANTS = (  # each must be caught
     "reset without commit",
     "reset without abort",
     "a start from a savepoint does not look again",
+    "a reset to positions does not compare head again (H30)",
 )
 ENDS = ("done", "fenced", "dead", "reset", "refused")
 Xid = tuple[int, int]  # (epoch, checkpoint)
@@ -31,6 +33,7 @@ class Head(NamedTuple):
     epoch: int = 0
     completed: tuple[Xid, ...] = ()  # completed[i] decides checkpoint i + 1
     born: int = 0  # the epoch of the reset with which this life began
+    begins: int | None = None  # checkpoints before the positions that a reset chose; None: no positions were chosen
 
 
 class Driver(NamedTuple):
@@ -38,7 +41,8 @@ class Driver(NamedTuple):
     head: Head = Head()  # what this driver believes head to be
     todo: tuple[Xid, ...] = ()
     resets: bool = False
-    agreed: tuple[Xid, ...] | None = None  # of a start from a savepoint: what was decided when somebody agreed to it
+    agreed: tuple[Xid, ...] | None = None  # what was decided when the user agreed
+    to_positions: bool = False  # a reset whose new incarnation begins after `agreed`
 
 
 class World(NamedTuple):
@@ -73,15 +77,15 @@ def advance(world: World, index: int, broken: str) -> World:
         drivers[index] = me._replace(step=step, **changes)  # type: ignore[arg-type]
         return world._replace(drivers=tuple(drivers))
 
-    if me.step == "look":  # of a start from a savepoint
+    if me.step == "look":  # of a reset to positions or a start from a savepoint
         return go("read", agreed=world.head.completed)
     if me.step == "read":
         return go("claim", head=world.head)
     if me.step == "claim":  # R1
         if world.head != me.head:
             return go("read")
-        looks = me.agreed is not None and broken != "a start from a savepoint does not look again"
-        if looks and world.head.completed != me.agreed:
+        unchecked = VARIANTS[-1] if me.to_positions else VARIANTS[-2]
+        if me.agreed is not None and broken != unchecked and world.head.completed != me.agreed:
             return go("refused")
         head = world.head._replace(epoch=world.head.epoch + 1)
         first = "recover-revoke" if me.resets and broken == "reset without commit" else "recover-commit"
@@ -108,11 +112,11 @@ def advance(world: World, index: int, broken: str) -> World:
     if me.step == "permit" and me.resets:  # R2: nothing of the old life is left, so that another one may begin
         if world.head != me.head:
             return go("fenced")
-        if me.agreed is not None and set(me.head.completed) != set(me.agreed):
+        if me.agreed is not None and not me.to_positions and set(me.head.completed) != set(me.agreed):
             raise Violation(f"{sorted(me.head.completed)} come twice, and {sorted(me.agreed)} were said to")
-        head = Head(mine, born=mine)
+        head = Head(mine, born=mine, begins=len(me.agreed) if me.agreed is not None and me.to_positions else None)
         return go("reset", world._replace(head=head, ended=world.ended | set(me.head.completed)), head=head)
-    number = len(me.head.completed) + 1
+    number = (me.head.begins or 0) + len(me.head.completed) + 1
     if me.step == "permit":
         if number > CHECKPOINTS:
             return go("done")
@@ -150,6 +154,7 @@ def successors(world: World, broken: str) -> Iterator[World]:
         if not any(driver.resets for driver in world.drivers):
             yield world._replace(drivers=(*world.drivers, Driver(resets=True)))
             yield world._replace(drivers=(*world.drivers, Driver("look", resets=True)))
+            yield world._replace(drivers=(*world.drivers, Driver("look", resets=True, to_positions=True)))
 
 
 def has_finished(world: World, driver: Driver) -> bool:
@@ -161,7 +166,8 @@ def check(world: World) -> None:
     left = [xid for xid in world.prepared if xid[0] <= world.head.born]
     if given_up or left:
         raise Violation(f"a life has ended with {sorted(given_up)} not committed and {sorted(left)} left prepared")
-    numbers = [number for _, number in world.committed - world.ended]
+    before = world.ended if world.head.begins is None else frozenset()  # else rows of both incarnations count
+    numbers = [number for _, number in world.committed - before]
     if len(numbers) != len(set(numbers)):
         raise Violation(f"duplicated: {sorted(world.committed)}")
     for driver in world.drivers:

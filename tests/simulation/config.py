@@ -43,6 +43,7 @@ class Config:
     tolerated: int = 0  # how many failed tries of a checkpoint are followed by another one in the same call
     restarts: int = 0  # how many more drivers a run starts after a failure that a restart may cure
     resets: int = 0  # `eos reset`, at any moment
+    resets_to: int = 0  # `eos reset --to completed`, at any moment
     rescales: int = 0  # `eos rescale`, one at a time, at any moment
     repairs: int = 0  # `eos repair`, at any moment
     restores: int = 0  # starts from a savepoint of checkpoint 0, at any moment once that is committed

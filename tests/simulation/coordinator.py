@@ -21,6 +21,7 @@ _ORDER = (
     "checkpoint",
     "repair",
     "rescale",
+    "ending",
     "reset",
     "restore",
 )

@@ -110,7 +110,7 @@ def finish(moves: Moves, world: World) -> None:
         check_finished(after, status, moves.config)
     if moves.config.repairs and world.version and not is_half_reset(world) and not half_rescale:
         finish_by_repair(moves, world)
-    if moves.config.resets:
+    if moves.config.resets or moves.config.resets_to:
         finish_by_reset(moves, world)
     if moves.config.restores and has_savepoint(world):
         finish_by_restore(moves, world)
@@ -130,7 +130,8 @@ def _check_alone_after_set_back(moves: Moves, world: World, after: World, status
 def finish_by_reset(moves: Moves, world: World) -> None:
     """A reset alone, which gives up only what somebody has ended by hand, and then a fresh driver alone."""
     before = world._replace(processes=(), budget=Budget())
-    ended, status = _alone(moves, moves.reset(before, FRESH + 1))
+    to = moves.config.resets_to > 0
+    ended, status = _alone(moves, moves.reset_to(before, FRESH + 1) if to else moves.reset(before, FRESH + 1))
     if status == "lost" and world.by_hand:
         ended, status = _alone(moves, moves.reset(ended._replace(processes=()), FRESH + 2, abandon_lost=True))
     check(ended, moves.config)

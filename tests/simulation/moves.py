@@ -71,6 +71,8 @@ class Moves:
             yield "repair", (number, "repairs"), self.repair(world, number)
         if world.version and made["reset"] < config.resets:
             yield "reset", (number, "resets"), self.reset(world, number)
+        if made["reset to"] < config.resets_to:
+            yield "reset to", (number, "resets to the positions of head"), self.reset_to(world, number)
         if has_savepoint(world) and made["restore"] < config.restores:
             yield "restore", (number, "starts from a savepoint"), self.restore(world, number)
         rescaling = any(each.make[0] == "rescale" and each.status == "live" for each in world.processes)
@@ -93,6 +95,10 @@ class Moves:
     def reset(self, world: World, number: int, *, abandon_lost: bool = False) -> World:
         """One more `eos reset`."""
         return self._begin(world, ("reset", number, abandon_lost))
+
+    def reset_to(self, world: World, number: int) -> World:
+        """One more `eos reset --to completed`."""
+        return self._begin(world, ("reset to", number))
 
     def restore(self, world: World, number: int) -> World:
         """One more start from a savepoint."""

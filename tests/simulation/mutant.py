@@ -18,6 +18,7 @@ SLOW = SCENARIOS["commits that take their time"][0]
 RESET = SCENARIOS["a reset while others run"][0]
 UPDATE = scenarios.UPDATE
 RESCALE = SCENARIOS["two rescales"][0]
+RESET_TO = SCENARIOS["a reset to positions while a driver runs"][0]
 RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
 REPAIR = scenarios.REPAIR
 FORGETFUL = scenarios.FORGETFUL

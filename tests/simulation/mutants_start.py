@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from tests.simulation.coordinator import Patch
-from tests.simulation.mutant import BEHIND, ONE, RESET, RESTORE, SET_BACK, SET_BACK_AMONG_TWO, SWAPS, TWO, Mutant
+from tests.simulation.mutant import (
+    BEHIND,
+    ONE,
+    RESET,
+    RESET_TO,
+    RESTORE,
+    SET_BACK,
+    SET_BACK_AMONG_TWO,
+    SWAPS,
+    TWO,
+    Mutant,
+)
 from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
 
 _START = """    yield from _commit_decided(owned)
@@ -23,17 +34,20 @@ _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 """
 _END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=old.committed)\n"
-_ENDED = "    abandoned = yield from end_life(owned, sinks, inspected.spark, abandon_lost=abandon_lost)\n"
-_ENDED_LATE = """    abandoned = yield from _commit_decided(owned, sinks)
+_ENDED = "    abandoned = yield from end_incarnation(owned, birth.sinks, inspected.spark, abandon_lost=abandon_lost)\n"
+_ENDED_LATE = """    from twophase.ending import _abort_prepared, _commit_decided
+    abandoned = yield from _commit_decided(owned, birth.sinks)
     old = owned.head
-    yield from owned.swap(life, "reset")
+    yield from owned.swap(birth, birth.point)
     yield messages.Claim(old.incarnation, old.epoch, take_over=True)
     yield from _abort_prepared(old)
 """
-_SWAP = '    yield from owned.swap(life, "reset")\n'
+_SWAP = "    yield from owned.swap(birth, birth.point)\n"
 _TAKEN = (
     "    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)\n"
 )
+_COMPARES = "        self.check(head)\n        return Claim().apply(head)\n"
+_CLAIMS_ANY = "        return Claim().apply(head)\n"
 _PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
 
 START_MUTANTS: dict[str, Mutant] = {
@@ -90,12 +104,12 @@ START_MUTANTS: dict[str, Mutant] = {
     "reset without commit": Mutant(
         RESET,
         "",
-        (Patch("reset", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
+        (Patch("ending", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
     ),
     "reset without abort": Mutant(
-        RESET, "a reset left", (Patch("reset", "    yield from _abort_prepared(old)\n", ""),)
+        RESET, "a reset left", (Patch("ending", "    yield from _abort_prepared(old)\n", ""),)
     ),
-    "a reset lists before the sinks are claimed (R3)": Mutant(RESET, "a reset left", (Patch("reset", _END, ""),)),
+    "a reset lists before the sinks are claimed (R3)": Mutant(RESET, "a reset left", (Patch("ending", _END, ""),)),
     "the next life begins before the old one has ended": Mutant(
         RESET,
         "a reset left",
@@ -107,19 +121,20 @@ START_MUTANTS: dict[str, Mutant] = {
         (Patch("reset", _TAKEN, ""),),
     ),
     "a start from a savepoint does not look again": Mutant(
-        RESTORE,
-        "more come twice than was said",
-        (Patch("restore", "    _check_as_expected(pipeline, owned.head, expected)  # nobody moves it any more\n", ""),),
+        RESTORE, "more come twice than was said", (Patch("reset", _COMPARES, _CLAIMS_ANY),)
+    ),
+    "a reset to positions does not compare head again (H30)": Mutant(
+        RESET_TO, "more come twice than was said", (Patch("reset", _COMPARES, _CLAIMS_ANY),)
     ),
     "a start from a savepoint gives up what is decided": Mutant(
         RESTORE,
         "gave up",
-        (Patch("reset", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
+        (Patch("ending", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
     ),
     "a start from a savepoint leaves the sinks to the old life": Mutant(
         RESTORE,
         "a start from a savepoint alone ends as",
-        (Patch("restore", "    yield from take_sinks(owned, old)\n", ""),),
+        (Patch("reset", "    yield from _claim_sinks(owned, old)\n", ""),),
     ),
     "the epoch begins anew with the next life": Mutant(
         RESET, "", (Patch("reset", "self.incarnation, head.epoch, head.nonces", "self.incarnation, 1, head.nonces"),)

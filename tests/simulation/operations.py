@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.simulation import sinks
-from tests.simulation.config import Config
+from tests.simulation.config import FIRST_OFFSET, SOURCE, SPLIT, Config
 from tests.simulation.world import FOREIGN, SHELF, Spark, World, head_of, is_repair
 from twophase import messages
 from twophase.codec import encode_head
@@ -224,6 +224,10 @@ def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, 
             at = head.origin.checkpoint_id
             unsaid = head.origin.savepoint != said(before)
             world = world._replace(spark=Spark(at, at, head.query_id), unsaid=world.unsaid or unsaid)
+        elif head.initial:  # a reset to the positions of the head that was looked at
+            begins, ended_at = (each.position(SOURCE, SPLIT) for each in (head, before))
+            unsaid = begins != (FIRST_OFFSET if ended_at is None else ended_at)
+            world = world._replace(unsaid=world.unsaid or unsaid)
     return True, world._replace(version=world.version + 1, head=value, decided=decided, wire=wire)
 
 

@@ -60,8 +60,9 @@ class Processes:
         return self._nodes[node]
 
     def begin(self, make: Make) -> Process:
-        """A new process: ("driver", number), ("reset", number, abandon_lost), ("restore", number), ("repair", number),
-        ("rescale", number, state partitions) or ("aborter", version, head, scope)."""
+        """A new process: ("driver", number), ("reset", number, abandon_lost), ("reset to", number),
+        ("restore", number), ("repair", number), ("rescale", number, state partitions) or
+        ("aborter", version, head, scope)."""
         if make not in self._roots:
             self._roots[make] = len(self._nodes)
             self._add(make, (), self._born(make), None)
@@ -114,6 +115,7 @@ class Processes:
             "repair": runs.repair,
             "rescale": runs.rescale,
             "reset": runs.reset,
+            "reset to": runs.reset_to,
             "restore": runs.restore,
         }
         return kinds[make[0]](self._config, *make[1:])

@@ -7,7 +7,17 @@ from functools import cache
 
 from tests.simulation.config import FIRST_OFFSET, SOURCE, SPLIT, Config
 from tests.simulation.set_back import find_mistake
-from tests.simulation.world import FOREIGN, Sink, World, decided_transactions, head_of, is_direct, parse, record_of
+from tests.simulation.world import (
+    FOREIGN,
+    Sink,
+    World,
+    decided_transactions,
+    ends_from,
+    head_of,
+    is_direct,
+    parse,
+    record_of,
+)
 from twophase.values import SparkState
 from twophase.verify import may_be_under_way
 
@@ -24,7 +34,7 @@ def check(world: World, config: Config) -> None:
     if world.usurped:
         raise Violation("a run that was superseded has taken head back: two runs would do so for ever")
     if world.unsaid:
-        raise Violation("a start from a savepoint has more come twice than was said")
+        raise Violation("a new life has more come twice than was said")
     if world.erased is not None:
         _check_set_back(world, config)
         return
@@ -67,7 +77,7 @@ def _check_set_back(world: World, config: Config) -> None:
 
 def has_reset(world: World) -> bool:
     """A reset, or a start from a savepoint, under way or dead half way, has claimed some sinks and not others."""
-    return any(process.make[0] in ("reset", "restore") for process in world.processes)
+    return any(process.make[0] in ("reset", "reset to", "restore") for process in world.processes)
 
 
 def _check_rows(name: str, sink: Sink, decided: frozenset[str]) -> None:
@@ -123,8 +133,9 @@ def _check_decisions(world: World) -> None:
             raise Violation(f"head takes checkpoint {number} for {'a' if is_rescale else 'no'} rescale, Spark does not")
         nth = number - sum(each < number for each in world.spark.rescales)
         for each in record_of(record).ranges.get(SOURCE, ()):
-            start = FIRST_OFFSET if nth == 0 else 10 * nth
-            if is_rescale or (each.split, each.start, each.end) != (SPLIT, start, 10 * (nth + 1)):
+            base = ends_from(head) if head is not None else 0
+            start = base + 10 * nth or FIRST_OFFSET
+            if is_rescale or (each.split, each.start, each.end) != (SPLIT, start, base + 10 * (nth + 1)):
                 raise Violation(f"checkpoint {number} was decided with {each}")
     if head is not None and head.completed + 1 < len(world.decided):
         raise Violation("a decision was taken back")

@@ -8,7 +8,7 @@ from typing import Any
 from tests.simulation.answers import offsets_log
 from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Config
 from tests.simulation.operations import FOLLOWS, MarkDone, Plan, ReadSpark, said
-from tests.simulation.world import Spark, head_of
+from tests.simulation.world import Spark, ends_from, head_of
 from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.head_value import HeadValue
 from twophase.messages import Begin, ReadHead, Seen
@@ -67,10 +67,28 @@ def repair(config: Config, number: int) -> Steps:
 
 
 def reset(config: Config, number: int, abandon_lost: bool) -> Steps:
-    """`eos reset`."""
-    yield from config.coordinator.reset.reset(
-        PIPELINE, config.names, f"r{number}", _incarnation(number), abandon_lost=abandon_lost
-    )
+    """`eos reset`: the command reads head, the user agrees, and the reset begins."""
+    seen: Seen | None = yield ReadHead()
+    yield from _reset(config, number, seen, None, abandon_lost=abandon_lost)
+
+
+def reset_to(config: Config, number: int) -> Steps:
+    """`eos reset --to completed`: the same; the new incarnation begins at the positions of the head that was read."""
+    seen: Seen | None = yield ReadHead()
+    known = seen.head.position(SOURCE, SPLIT) if seen is not None else None
+    begins = {SOURCE: StartingPoint({SPLIT: FIRST_OFFSET if known is None else known}, {})}
+    yield from _reset(config, number, seen, begins, abandon_lost=False)
+
+
+def _reset(
+    config: Config, number: int, seen: Seen | None, begins: dict[str, StartingPoint] | None, *, abandon_lost: bool
+) -> Steps:
+    expected = seen.head if seen is not None else None
+    protocol, names = config.coordinator.reset.reset, (PIPELINE, config.names, f"r{number}", _incarnation(number))
+    try:
+        yield from protocol(*names, expected=expected, abandon_lost=abandon_lost, begins=begins)
+    except IdentityError as error:
+        raise RefusedError(str(error)) from error
 
 
 def restore(config: Config, number: int) -> Steps:
@@ -104,7 +122,7 @@ def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
         yield Plan(incarnation, batch)
         if owned.head.query_id is None:
             yield from owned.swap(protocol.transitions.SetQuery("query"), "query")
-        ends = {SOURCE: {SPLIT: 10 * (batch + 1 - len(spark.rescales))}}
+        ends = {SOURCE: {SPLIT: ends_from(owned.head) + 10 * (batch + 1 - len(spark.rescales))}}
         begin = Begin(batch, ends, offsets_log(batch), at=0.0)
         try:
             if config.behind:

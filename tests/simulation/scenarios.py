@@ -58,6 +58,8 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "a reset while others run": (replace(small(Budget(switches=1), checkpoints=1), resets=1), 50_000),
     "two resets": (replace(small(Budget(switches=2), drivers=1, checkpoints=1), resets=2), 60_000),
     "a reset whose swaps are lost or late": (replace(small(Budget(swaps=1), drivers=1), resets=1), 4_000),
+    "a reset to positions while a driver runs": (replace(small(Budget(switches=2), drivers=1), resets_to=1), 6_000),
+    "a reset to positions, swaps lost or late": (replace(small(Budget(swaps=1), drivers=1), resets_to=1), 4_000),
     "transactions ended by hand before a reset": (replace(small(Budget(vandals=1), drivers=1), resets=1), 700),
     "a rescale while others run": (replace(small(Budget(switches=1), checkpoints=1), rescales=1), 10_000),
     "two rescales": (replace(small(Budget(switches=1), drivers=1), rescales=2), 1_000),
@@ -152,5 +154,6 @@ DEEP: dict[str, Config] = {
     "a repair in a reset": replace(REPAIR, evicts=False, resets=1, budget=Budget(switches=1, vandals=1)),
     "a reset of two sinks while others run": replace(small(Budget(switches=2), checkpoints=1), sinks=2, resets=1),
     "two runs that restart": replace(small(Budget(switches=2, outages=1)), restarts=1),
+    "a reset to positions among two drivers": replace(small(Budget(switches=2)), resets_to=1),
     "a start from a savepoint among two drivers": replace(small(Budget(switches=2)), restores=1),
 }

@@ -46,6 +46,8 @@ def test_every_rule_holds_in_every_world(name: str) -> None:
         assert found.statuses["fenced"] > 0
     if config.resets:
         assert "reset" in found.kinds
+    if config.resets_to:
+        assert "reset to" in found.kinds
     if config.repairs:
         assert "repair" in found.kinds
     if config.budget.drifts:

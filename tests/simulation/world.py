@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from tests.simulation.config import Budget, Config
+from tests.simulation.config import FIRST_OFFSET, SOURCE, SPLIT, Budget, Config
 from twophase.codec import decode_head, decode_record
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId
@@ -99,7 +99,7 @@ class World(NamedTuple):
     sparks: tuple[tuple[str, Spark], ...] = ()  # Spark's checkpoint folders of those lives, by incarnation
     claimer: str = ""  # the run whose claim of head came last
     usurped: bool = False  # a run has claimed head again after it was superseded
-    unsaid: bool = False  # a start from a savepoint has ended a life that had gone on since it was looked at
+    unsaid: bool = False  # a new life has begun where the one before it was when it was looked at, and is no longer
     copy: tuple[int, Sink] | None = None  # of one sink, which may take its place later (H26)
     erased: frozenset[str] | None = None  # transactions that the copy lacked when it did; None: it did not
     decided_then: int = 0  # how many checkpoints were decided or permitted at that moment
@@ -159,6 +159,12 @@ def head_of(content: bytes) -> HeadValue | None:
 def record_of(name: str) -> CheckpointRecord:
     """A record from the shelf."""
     return decode_record(SHELF[name])
+
+
+def ends_from(head: HeadValue) -> int:
+    """The offset to which the ends of this life's checkpoints are added."""
+    initial = head.initial.get(SOURCE, {}).get(SPLIT, FIRST_OFFSET)
+    return 0 if initial == FIRST_OFFSET else initial
 
 
 def is_direct(name: str) -> bool:
