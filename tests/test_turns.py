@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Literal, cast
 
+import pytest
+
+from integration_tests import report
 from integration_tests.harness import turns
+from integration_tests.harness.rotation import SEED
 from integration_tests.harness.turns import BUDGET_S, Passed, commits_since, read_passed, turn, write_passed
 
 NAMES = [f"integration_tests/test_{file}.py::test_{number}" for file in "abcd" for number in range(10)]
@@ -53,3 +59,23 @@ def test_an_unknown_revision_is_a_long_wait() -> None:
     head = turns._git("rev-parse", "HEAD")
     waited = commits_since({"new": Passed(head, 1.0), "unknown": Passed("0" * 40, 1.0)})
     assert (waited["new"], waited["unknown"]) == (0, 1_000_000)
+
+
+@pytest.mark.parametrize("reported", [["setup"], ["setup", "teardown"], ["setup", "call", "teardown"]])
+def test_a_test_that_was_cut_off_or_only_set_up_has_not_passed(
+    reported: list[Literal["setup", "call", "teardown"]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: dict[str, float] = {}
+    monkeypatch.setenv(SEED, "all")
+    monkeypatch.setattr(report, "clean_revision", lambda: "abc")
+    monkeypatch.setattr(report, "write_passed", lambda passed, _revision: noted.update(passed))
+    plugin = report.Report(require_all=False)
+    for when in reported:
+        properties = [(report._RAN_ON, "no services")]
+        plugin.pytest_runtest_logreport(
+            pytest.TestReport(
+                "t", ("t", 0, "t"), {"in_turns": 1}, "passed", None, when, duration=2, user_properties=properties
+            )
+        )
+    plugin.pytest_sessionfinish(cast("pytest.Session", SimpleNamespace(config=object())))
+    assert noted == ({"t": 6.0} if "call" in reported else {})

@@ -181,7 +181,7 @@ class _Reading:
     def __enter__(self) -> None: ...
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, KeyError | TypeError | ValueError | AttributeError):
+        if isinstance(error, KeyError | TypeError | ValueError | AttributeError | RecursionError):
             message = f"this {self._what} is damaged: {error!r}"
             remedy = _RESTORE_HEAD if self._what == "head" else _RESTORE
             raise HeadFormatError(message, remedy=remedy) from error

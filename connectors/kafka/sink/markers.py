@@ -100,11 +100,20 @@ class Markers:
         found = self._find(CLAIMS, [key]).get(key)
         if found is None:
             return None
-        return Claim(Owner(str(found["incarnation"]), int(found["epoch"])), int(found["slots"]))
+        try:
+            return Claim(Owner(str(found["incarnation"]), int(found["epoch"])), int(found["slots"]))
+        except (KeyError, TypeError, ValueError):
+            raise self._foreign(key) from None
 
     def markers(self, keys: Sequence[str]) -> Mapping[str, Marker]:
         """By key; what does not exist is left out."""
-        return {key: Marker(**each) for key, each in self.found(keys).items()}
+        return {key: self._marker(key, each) for key, each in self.found(keys).items()}
+
+    def _marker(self, key: str, found: Mapping[str, Any]) -> Marker:
+        try:
+            return Marker(**found)
+        except TypeError:
+            raise self._foreign(key) from None
 
     def found(self, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
         """The records of these keys, where markers are; what does not exist is left out."""
@@ -122,13 +131,16 @@ class Markers:
     def _parsed(self, key: str, value: bytes) -> Mapping[str, Any]:
         try:
             parsed = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, dict):
-            message = f"the record {key!r} of topic {self._topic} is not one of ours"
-            raise IdentityError(message, remedy="see who writes to that topic; nobody else may")
+            raise self._foreign(key)
         check_format(parsed.pop("format", 1), f"the record {key!r} of topic {self._topic}", FORMAT)
         return parsed
+
+    def _foreign(self, key: str) -> IdentityError:
+        message = f"the record {key!r} of topic {self._topic} is not one of ours"
+        return IdentityError(message, remedy="see who writes to that topic; nobody else may")
 
     def _catch_up(self, partition: int) -> None:
         split = split_name(self._topic, partition)
