@@ -110,7 +110,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
             **({"direct": True} if record.direct else {}),
             **({"state_partitions": record.state_partitions} if record.state_partitions is not None else {}),
             **({"digest_method": record.digest_method} if record.digest_method is not None else {}),
-            **({"written_by": record.written_by} if record.written_by else {}),
+            **({"written_by": record.written_by[:_MOST_VERSION_CHARS]} if record.written_by else {}),
         }
     )
 

@@ -31,7 +31,7 @@ PARTITIONS: Final = 8
 """Of the topic; a further one is not used, so that a key never moves."""
 
 FORMAT: Final = 1
-"""Of a record's value. A value without a number has format 1."""
+"""Format of a record's value. Format 1 carries no number: the version that had no numbers refuses a further field."""
 
 CLAIMS: Final = 0
 """Partition of all claims."""
@@ -69,8 +69,8 @@ class Marker:
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return the value of a record in the topic, with its format number: a claim's, a marker's, or a replay's."""
-    return json.dumps({"format": FORMAT, **record}).encode()
+    """Return the value of a record in the topic: a claim's, a marker's, or a replay's."""
+    return json.dumps(record).encode()
 
 
 def partition_of_marker(key: str) -> int:
