@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -82,9 +82,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Say of each test what follows from its fixtures for running it beside others; leave out whose turn it is not."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Add the markers that follow from a test's fixtures, before `-m` reads them.
+
+    Of the tests that `-m` and `-k` leave, leave out those whose turn it is not.
+    """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "killable" in fixtures:
@@ -94,6 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if parameters.get("kind") in {"postgresql", "sqlite"}:
             item.add_marker(pytest.mark.any_server)
+    yield
     left_out: set[str] = set()
     if not config.getoption("--image"):
         left_out |= {item.nodeid for item in items if item.get_closest_marker("image")}

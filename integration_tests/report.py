@@ -35,6 +35,7 @@ class Report:
         self._long_passed_s: defaultdict[str, float] = defaultdict(
             float
         )  # by node id: seconds of set-up, call, tear-down
+        self._long_called: set[str] = set()  # a run that is cut off, or only sets tests up, reports no call
         self._long_failed: set[str] = set()
         self._revision = clean_revision() if seed_of_run() is None else ""  # what HEAD is when the tests begin
 
@@ -57,6 +58,8 @@ class Report:
         """Note what ran and what did not, whichever process it ran in."""
         if "in_turns" in report.keywords:
             self._long_passed_s[report.nodeid] += report.duration
+            if report.when == "call":
+                self._long_called.add(report.nodeid)
             if not report.passed:
                 self._long_failed.add(report.nodeid)
         if reason := _not_run(report):
@@ -74,7 +77,8 @@ class Report:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Record the long tests that passed, of a run that takes all of them, on a work tree without changes."""
-        passed = {name: each for name, each in self._long_passed_s.items() if name not in self._long_failed}
+        ended = self._long_called - self._long_failed
+        passed = {name: each for name, each in self._long_passed_s.items() if name in ended}
         is_worker = hasattr(session.config, "workerinput")
         if passed and self._revision and not is_worker and clean_revision() == self._revision:
             write_passed(passed, self._revision)

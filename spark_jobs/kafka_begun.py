@@ -80,6 +80,6 @@ def _decoded(content: bytes, location: str) -> Begun:
         check_format(document["format"], f"the file of the first offsets at {location}", _DOCUMENT_FORMAT)
         point = StartingPoint(document["positions"], document["identities"])
         return Begun(location, document.get("source", ""), point)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"the first offsets at option location are damaged: {error!r}"
         raise HeadFormatError(message, remedy="restore the folder from a backup") from error

@@ -199,12 +199,12 @@ def planned(offsets_log: str, sources: Sequence[str], place: str = "Spark's offs
     lines = lines[1:]
     try:
         offsets = [SourceOffset.from_json(json.loads(line)) for line in lines if line != "-"]
-    except (ValueError, KeyError, TypeError) as error:
+        found = {offset.source: offset for offset in offsets}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"{place} does not hold offsets of ours: {error!r}"
         raise IdentityError(message, remedy=_REMEDY) from error
-    found = {offset.source: offset for offset in offsets}
     if version != "v1" or len(lines) != len(sources) or len(found) < len(offsets) or not found.keys() <= set(sources):
-        names = ", ".join(offset.source for offset in offsets)
+        names = ", ".join(str(offset.source) for offset in offsets)
         message = f"{place} has version {version} and {len(lines)} sources ({names}); expected v1 and "
         raise IdentityError(message + ", ".join(sources), remedy="the sources of a pipeline cannot change; `eos reset`")
     return found

@@ -62,7 +62,7 @@ def test_names_and_keys() -> None:
     assert found == json.loads((GOLDEN / "names.json").read_text())
 
 
-def test_documents() -> None:
+def test_documents_carry_no_number_in_format_1_so_that_the_version_before_can_read_them() -> None:
     offset = SourceOffset("orders", {"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id"}))
     found = {
         "claim": encode(Claim(Owner(INCARNATION, 2), 4).record()),
@@ -70,7 +70,24 @@ def test_documents() -> None:
         "dead letter sent again": encode({"checkpoint_id": 7}),
         "offset of a source": json.dumps(offset.to_json()).encode(),
     }
-    assert {name: each.decode() for name, each in found.items()} == json.loads((GOLDEN / "documents.json").read_text())
+    assert {name: each.decode() for name, each in found.items()} == json.loads(
+        (GOLDEN / "documents-2.json").read_text()
+    )
+    assert Marker(**json.loads(found["marker"])) == Marker(7, "56915d98", "a1", 12)  # as the version before reads it
+
+
+@pytest.mark.parametrize("golden", ["documents.json", "documents-2.json"])
+def test_documents_are_read_with_and_without_their_number(golden: str) -> None:
+    stored = json.loads((GOLDEN / golden).read_text())
+    markers = Markers(Connection("127.0.0.1:1", "eos"), "_eos")
+    records = {
+        name: markers._parsed(name, stored[name].encode()) for name in ("claim", "marker", "dead letter sent again")
+    }
+    assert records["claim"] == Claim(Owner(INCARNATION, 2), 4).record()
+    assert Marker(**records["marker"]) == Marker(7, "56915d98", "a1", 12)
+    assert records["dead letter sent again"] == {"checkpoint_id": 7}
+    offset = SourceOffset("orders", {"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id"}))
+    assert SourceOffset.from_json(json.loads(stored["offset of a source"])) == offset
 
 
 @pytest.mark.parametrize("server", _DIALECTS)

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Literal, cast
 
+import pytest
+
+from integration_tests import report
 from integration_tests.harness import turns
-from integration_tests.harness.turns import BUDGET_S, Passed, commits_since, read_passed, turn, write_passed
+from integration_tests.harness.rotation import SEED
+from integration_tests.harness.turns import (
+    BUDGET_S,
+    Passed,
+    clean_revision,
+    commits_since,
+    read_passed,
+    turn,
+    write_passed,
+)
 
 NAMES = [f"integration_tests/test_{file}.py::test_{number}" for file in "abcd" for number in range(10)]
 EQUAL = dict.fromkeys(NAMES, 5)
@@ -15,9 +32,26 @@ def lasting(duration_s: float) -> dict[str, Passed]:
     return {name: Passed("revision", duration_s) for name in NAMES}
 
 
-def test_one_of_each_file_even_where_there_is_no_time() -> None:
+def test_one_of_each_file_and_two_more_even_where_there_is_no_time() -> None:
     taken = turn(NAMES, lasting(BUDGET_S), EQUAL, seed=1)
-    assert sorted(name[:24] for name in taken) == [f"integration_tests/test_{file}" for file in "abcd"]
+    assert {name[:24] for name in taken} == {f"integration_tests/test_{file}" for file in "abcd"}
+    assert len(taken) == 4 + 2
+
+
+def test_the_one_that_has_waited_longest_is_taken_after_one_of_each_file() -> None:
+    waited = {name: {"0": 9, "1": 8}.get(name[-1], 1) if "test_a" in name else 1 for name in NAMES}
+    for seed in range(20):
+        taken = turn(NAMES, lasting(BUDGET_S), waited, seed)
+        assert {f"integration_tests/test_a.py::test_{number}" for number in "01"} <= taken
+
+
+@pytest.mark.parametrize("duration_s", [1.0, BUDGET_S / 8, 2 * BUDGET_S])
+def test_no_test_is_left_out_for_ever(duration_s: float) -> None:
+    """CI records nothing: some tests stay without a record, and others stay those that have waited longest."""
+    passed = {name: each for name, each in lasting(duration_s).items() if int(name[-1]) > 1}
+    waited = {name: int(name[-1]) for name in passed}
+    taken = [turn(NAMES, passed, waited, seed) for seed in range(300)]
+    assert set().union(*taken) == set(NAMES)
 
 
 def test_as_many_as_there_is_time_for() -> None:
@@ -27,7 +61,8 @@ def test_as_many_as_there_is_time_for() -> None:
 
 def test_those_that_have_waited_longest_come_first() -> None:
     waited = {name: int(name[-1]) for name in NAMES}  # the tests 9 longest
-    assert {name[-1] for name in turn(NAMES, lasting(BUDGET_S / 8), waited, seed=1)} == {"9", "8"}
+    taken = [name[-1] for name in turn(NAMES, lasting(BUDGET_S / 8), waited, seed=1)]
+    assert (len(taken), taken.count("9"), taken.count("8")) == (8, 4, 3)  # one by the seed alone
     del waited[NAMES[0]]  # it has never passed
     assert NAMES[0] in turn(NAMES, lasting(BUDGET_S), waited, seed=1)
 
@@ -51,5 +86,73 @@ def test_the_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_an_unknown_revision_is_a_long_wait() -> None:
     head = turns._git("rev-parse", "HEAD")
-    waited = commits_since({"new": Passed(head, 1.0), "unknown": Passed("0" * 40, 1.0)})
-    assert (waited["new"], waited["unknown"]) == (0, 1_000_000)
+    assert head
+    waited = commits_since({"new": Passed(head, 1.0), "unknown": Passed("0" * 40, 1.0), "none": Passed("", 1.0)})
+    assert waited == {"new": 0, "unknown": 1_000_000, "none": 1_000_000}
+
+
+def test_a_revision_is_clean_if_git_says_so_and_only_the_record_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "integration_tests"
+    folder.mkdir()
+    monkeypatch.setattr(turns, "RECORD", folder / "long_tests.json")
+    assert clean_revision() == ""  # no work tree
+    turns._git("init", "-q", str(tmp_path))
+    code, record = tmp_path / "code.py", folder / "long_tests.json"
+    code.touch()
+    record.touch()
+    turns._git("add", str(tmp_path))
+    turns._git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "code")
+    head = turns._git("rev-parse", "HEAD")
+    assert head
+    assert clean_revision() == head
+    record.write_text("{}")
+    assert clean_revision() == head
+    code.write_text("changed")
+    assert clean_revision() == ""
+    code.write_text("")
+    (tmp_path / ".git" / "index").write_text("damaged")
+    assert clean_revision() == ""
+
+
+def test_only_tests_that_m_leaves_take_time(tmp_path: Path) -> None:
+    hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure"
+    (tmp_path / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
+    (tmp_path / "test_long.py").write_text(
+        "import pytest\npytestmark = pytest.mark.in_turns\n"
+        "@pytest.mark.any_server\n@pytest.mark.parametrize('number', range(200))\ndef test_a(number): ...\n"
+        "@pytest.mark.parametrize('number', range(10))\ndef test_b(number): ...\n"
+        "@pytest.mark.parametrize('kind', ['postgresql'])\ndef test_c(kind): ...\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+
+    def collected(*arguments: str) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--in-turns", *arguments]
+        environment = {**os.environ, SEED: "1", "PYTHONPATH": str(Path(turns.__file__).parents[2]), "CI": ""}
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        return [line for line in ended.stdout.splitlines() if line.startswith("test_long.py::")]
+
+    # A test without a record counts for 60 s.
+    assert len(collected()) == BUDGET_S / 60
+    assert collected("-m", "not any_server") == [f"test_long.py::test_b[{number}]" for number in range(10)]
+
+
+@pytest.mark.parametrize("reported", [["setup"], ["setup", "teardown"], ["setup", "call", "teardown"]])
+def test_a_test_that_was_cut_off_or_only_set_up_has_not_passed(
+    reported: list[Literal["setup", "call", "teardown"]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: dict[str, float] = {}
+    monkeypatch.setenv(SEED, "all")
+    monkeypatch.setattr(report, "clean_revision", lambda: "abc")
+    monkeypatch.setattr(report, "write_passed", lambda passed, _revision: noted.update(passed))
+    plugin = report.Report(require_all=False)
+    for when in reported:
+        properties = [(report._RAN_ON, "no services")]
+        plugin.pytest_runtest_logreport(
+            pytest.TestReport(
+                "t", ("t", 0, "t"), {"in_turns": 1}, "passed", None, when, duration=2, user_properties=properties
+            )
+        )
+    plugin.pytest_sessionfinish(cast("pytest.Session", SimpleNamespace(config=object())))
+    assert noted == ({"t": 6.0} if "call" in reported else {})

@@ -122,6 +122,10 @@ def test_odd_methods_and_versions_are_damage(key: str, value: object) -> None:
         decode_record(json.dumps({**document, key: value}).encode())
 
 
+def test_a_long_version_is_cut_where_it_is_written() -> None:
+    assert decode_record(encode_record(replace(RECORD, written_by="1" * 101))).written_by == "1" * 100
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_a_damaged_document_is_refused_or_read_and_nothing_else(kind: str, data: st.DataObject) -> None:

@@ -233,6 +233,17 @@ def test_what_is_not_the_same_is_ended_before_it_is_decided(answer: Acknowledged
     assert names(actions)[-3:] == ["WriteAgain", "Revoke", "ListPrepared"]
 
 
+@pytest.mark.parametrize("method", [None, 2])
+def test_r4_a_record_without_a_method_is_repaired_by_the_version_that_decided_it(method: int | None) -> None:
+    lake = tuple(replace(each, digest=7) for each in OTHER)
+    loss = Loss(replace(RECORD, committables={**RECORD.committables, "lake": lake}, digest_method=method), LOSS.lost)
+    error = mended(NOW, loss, AGAIN)
+    assert isinstance(error, ReplayMismatchError)
+    way = "Repair it with the version of eos that decided it"
+    assert (way in error.remedy) == (method is None)
+    assert method or error.remedy.index(way) < error.remedy.index("--abandon-lost")
+
+
 def test_what_was_written_again_and_is_gone_is_not_decided() -> None:
     error, actions = run(FindLost=lambda action: {"warehouse": [action.committables["warehouse"][1]]})
     assert isinstance(error, LostCommittableError)

@@ -110,7 +110,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
             **({"direct": True} if record.direct else {}),
             **({"state_partitions": record.state_partitions} if record.state_partitions is not None else {}),
             **({"digest_method": record.digest_method} if record.digest_method is not None else {}),
-            **({"written_by": record.written_by} if record.written_by else {}),
+            **({"written_by": record.written_by[:_MOST_VERSION_CHARS]} if record.written_by else {}),
         }
     )
 
@@ -181,7 +181,7 @@ class _Reading:
     def __enter__(self) -> None: ...
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, KeyError | TypeError | ValueError | AttributeError):
+        if isinstance(error, KeyError | TypeError | ValueError | AttributeError | RecursionError):
             message = f"this {self._what} is damaged: {error!r}"
             remedy = _RESTORE_HEAD if self._what == "head" else _RESTORE
             raise HeadFormatError(message, remedy=remedy) from error

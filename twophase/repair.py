@@ -178,9 +178,12 @@ def _in_place(lost: Committable, again: Committable) -> Committable:
 
 def _not_the_same(record: CheckpointRecord, why: str) -> ReplayMismatchError:
     message = f"reading checkpoint {record.checkpoint_id} again does not give the rows that were decided: {why}"
+    unnamed = len(record.digest_methods) > 1  # a repair computes one method; the record may be of the other
     return ReplayMismatchError(
         message,
-        remedy="nothing was written. Were steps, sinks, `spark.master` or its settings changed since, change them back "
+        remedy="nothing was written. "
+        + ("Repair it with the version of eos that decided it: its record names no digest method. " if unnamed else "")
+        + "Were steps, sinks, `spark.master` or its settings changed since, change them back "
         "for the repair. What is not deterministic, or was compacted away in the source since, cannot be written "
         "again: `eos reset --abandon-lost` goes on without",
     )

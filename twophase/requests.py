@@ -38,6 +38,14 @@ class Request:
     expires_at: float  # after that nobody waits for the answer, and nobody acts on it
     asked_by: str
 
+    def __post_init__(self) -> None:
+        """Raise TypeError for values of other types, which a damaged file may hold."""
+        texts, numbers = (self.id, self.kind, self.asked_by), (self.asked_at, self.expires_at)
+        if not all(isinstance(each, str) for each in texts) or not isinstance(self.arguments, Mapping):
+            raise TypeError(texts, self.arguments)
+        if not all(isinstance(each, int | float) for each in numbers):
+            raise TypeError(numbers)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -146,9 +154,9 @@ def _load(content: bytes, kind: type[T]) -> T:
     try:
         document: dict[str, Any] = json.loads(content)
         found = document.pop("format")
-        if found == FORMAT:
+        if found == FORMAT and type(found) is int:
             return kind(**document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"a request beside head, or its answer, is damaged: {error!r}"
         raise HeadFormatError(message, remedy="ask again") from error
     message = f"a request beside head has format {found}; this version reads format {FORMAT}"

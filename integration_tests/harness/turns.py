@@ -5,11 +5,17 @@ A long test starts Spark several times. All of them together take more than an h
 1. Of each file the test that has waited longest. A file is about one subject, so every subject is met by the very run
    that lands a change. Choosing by imports would not help: nearly every long test runs a whole pipeline, and so reaches
    nearly every module of the product.
-2. Then those that have waited longest, over all files, until the time is used up.
+2. Then the tests that have waited longest, over all files, until the time is used up. At least one is taken, even if
+   rule 1 has used up the time.
+3. A tenth of the time goes to other tests in the order of the seed, whatever they have waited. At least one is taken.
 
 A test waits since the revision on which it last passed, counted in commits. `long_tests.json` holds these revisions and
 the tests' durations. A run of all long tests outside CI writes it (`EOS_MATRIX_SEED=all`), and whoever made that run
-commits it. CI cannot commit; so tests that have waited equally long are taken in an order that the seed gives.
+commits it. CI cannot commit, so rules 1 and 2 prefer the same tests until then: first those without a record, then
+those with the oldest revision. Tests that have waited equally long are taken in the order of the seed. Rule 3 gives
+every test a chance in every run, so that none is left out for ever.
+
+The choice is among the tests that `-m` and `-k` leave. Each of CI's runs of pytest has the whole time.
 """
 
 from __future__ import annotations
@@ -28,6 +34,8 @@ BUDGET_S: Final = 3_000.0
 """Durations of the tests that CI takes, added up. They were measured with three tests at a time on two cores, and so
 take about a third of this."""
 
+_BY_SEED_S: Final = BUDGET_S / 10  # of these, for rule 3
+
 _UNKNOWN_S: Final = 60.0  # for a test that the record does not have
 _NEVER: Final = 1_000_000  # commits that a test has waited which has never passed, or on an unknown revision
 
@@ -41,21 +49,29 @@ class Passed:
 
 
 def turn(names: Collection[str], passed: Mapping[str, Passed], waited: Mapping[str, int], seed: int) -> set[str]:
-    """Return the tests that a run takes of these node ids: one of each file, and more as long as there is time.
+    """Return the tests that a run takes of these node ids, by the three rules above.
 
     `waited`: commits since the test last passed, by node id; one that is missing has never passed.
     """
-    order = sorted(names)
-    random.Random(seed).shuffle(order)
-    order.sort(key=lambda name: -waited.get(name, _NEVER))
-    first_of_files = {name.partition("::")[0]: name for name in reversed(order)}
+    by_seed = sorted(names)
+    random.Random(seed).shuffle(by_seed)
+    by_wait = sorted(by_seed, key=lambda name: -waited.get(name, _NEVER))
+    first_of_files = {name.partition("::")[0]: name for name in reversed(by_wait)}
     taken = set(first_of_files.values())
     left_s = BUDGET_S - sum(_duration_s(name, passed) for name in taken)
-    for name in order:
-        if name not in taken and _duration_s(name, passed) <= left_s:
-            taken.add(name)
-            left_s -= _duration_s(name, passed)
+    left_s -= _take(taken, by_wait, left_s - _BY_SEED_S, passed)
+    _take(taken, by_seed, max(left_s, _BY_SEED_S), passed)
     return taken
+
+
+def _take(taken: set[str], order: Sequence[str], limit_s: float, passed: Mapping[str, Passed]) -> float:
+    """Add tests that fit within `limit_s`, and return their duration. The first is added even if it does not fit."""
+    added_s = 0.0
+    for place, name in enumerate([each for each in order if each not in taken]):
+        if place == 0 or added_s + _duration_s(name, passed) <= limit_s:
+            taken.add(name)
+            added_s += _duration_s(name, passed)
+    return added_s
 
 
 def _duration_s(name: str, passed: Mapping[str, Passed]) -> float:
@@ -78,8 +94,12 @@ def write_passed(durations_s: Mapping[str, float], revision: str, path: Path = R
 
 
 def clean_revision() -> str:
-    """Return the commit that the work tree is of; nothing where it has changes, or is no work tree of git's."""
-    return "" if _git("status", "--porcelain", "--untracked-files=no") else _git("rev-parse", "HEAD")
+    """Return the commit of the work tree; nothing if it has changes, or if git fails.
+
+    A change of the record does not count: one run may write it, and the next one adds to it.
+    """
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", f":(exclude){RECORD.name}")
+    return (_git("rev-parse", "HEAD") or "") if changes == "" else ""
 
 
 def commits_since(passed: Mapping[str, Passed]) -> dict[str, int]:
@@ -89,15 +109,15 @@ def commits_since(passed: Mapping[str, Passed]) -> dict[str, int]:
 
 @cache
 def _commits_since(revision: str) -> int:
-    counted = _git("rev-list", "--count", f"{revision}..HEAD")
+    counted = _git("rev-list", "--count", f"{revision}..HEAD") if revision else None
     return int(counted) if counted else _NEVER
 
 
-def _git(*arguments: str) -> str:
-    """Return what git prints, without the last line's end; nothing where it fails (no git, no checkout, no commit)."""
+def _git(*arguments: str) -> str | None:
+    """Return what git prints, without the last line's end; None if it fails (no git, no checkout, no commit)."""
     command: Sequence[str] = ["git", "-C", str(RECORD.parent), *arguments]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        return ""
-    return ended.stdout.strip() if ended.returncode == 0 else ""
+        return None
+    return ended.stdout.strip() if ended.returncode == 0 else None

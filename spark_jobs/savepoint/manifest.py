@@ -106,7 +106,7 @@ def decode(content: bytes, where: Path) -> Manifest:
             plan=Plan.from_json(document["plan"]) if document["plan"] is not None else None,
             files={_inside(path): Entry(*each) for path, each in document["files"].items()},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"{where / NAME} is damaged: {error!r}"
         raise SavepointError(message, remedy=_DAMAGED) from error
 

@@ -113,7 +113,7 @@ def kept(location: Path, incarnation: str) -> Plan | None:
         return None
     except OSError as error:
         raise HeadError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         _log.warning("%s is damaged, so that no names of steps are known: %r", path, error)
         return None
 

@@ -31,7 +31,7 @@ PARTITIONS: Final = 8
 """Of the topic; a further one is not used, so that a key never moves."""
 
 FORMAT: Final = 1
-"""Of a record's value. A value without a number has format 1."""
+"""Format of a record's value. Format 1 carries no number: the version that had no numbers refuses a further field."""
 
 CLAIMS: Final = 0
 """Partition of all claims."""
@@ -69,8 +69,8 @@ class Marker:
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return the value of a record in the topic, with its format number: a claim's, a marker's, or a replay's."""
-    return json.dumps({"format": FORMAT, **record}).encode()
+    """Return the value of a record in the topic: a claim's, a marker's, or a replay's."""
+    return json.dumps(record).encode()
 
 
 def partition_of_marker(key: str) -> int:
@@ -100,11 +100,20 @@ class Markers:
         found = self._find(CLAIMS, [key]).get(key)
         if found is None:
             return None
-        return Claim(Owner(str(found["incarnation"]), int(found["epoch"])), int(found["slots"]))
+        try:
+            return Claim(Owner(str(found["incarnation"]), int(found["epoch"])), int(found["slots"]))
+        except (KeyError, TypeError, ValueError):
+            raise self._foreign(key) from None
 
     def markers(self, keys: Sequence[str]) -> Mapping[str, Marker]:
         """By key; what does not exist is left out."""
-        return {key: Marker(**each) for key, each in self.found(keys).items()}
+        return {key: self._marker(key, each) for key, each in self.found(keys).items()}
+
+    def _marker(self, key: str, found: Mapping[str, Any]) -> Marker:
+        try:
+            return Marker(**found)
+        except TypeError:
+            raise self._foreign(key) from None
 
     def found(self, keys: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
         """The records of these keys, where markers are; what does not exist is left out."""
@@ -122,13 +131,16 @@ class Markers:
     def _parsed(self, key: str, value: bytes) -> Mapping[str, Any]:
         try:
             parsed = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, dict):
-            message = f"the record {key!r} of topic {self._topic} is not one of ours"
-            raise IdentityError(message, remedy="see who writes to that topic; nobody else may")
+            raise self._foreign(key)
         check_format(parsed.pop("format", 1), f"the record {key!r} of topic {self._topic}", FORMAT)
         return parsed
+
+    def _foreign(self, key: str) -> IdentityError:
+        message = f"the record {key!r} of topic {self._topic} is not one of ours"
+        return IdentityError(message, remedy="see who writes to that topic; nobody else may")
 
     def _catch_up(self, partition: int) -> None:
         split = split_name(self._topic, partition)
