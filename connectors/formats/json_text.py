@@ -154,7 +154,8 @@ def has_repeats(lists: pa.ListArray | pa.MapArray, items: pa.Array) -> bool:
     together = owners * max(1, len(coded.dictionary)) + pc.fill_null(coded.indices, 0).to_numpy()
     if lists.null_count:
         together = together[lists.is_valid().to_numpy(zero_copy_only=False)[owners]]
-    return len(np.unique(together)) < len(together)
+    ordered = np.sort(together)
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _joined(values: pa.Array, items: pa.Array, left: str, right: str) -> pa.Array:
