@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 from decimal import Decimal
@@ -133,6 +134,53 @@ def test_json_of_every_kind_of_leaf() -> None:
         "by_number": {"3": "x"},
         "empty": {},
     }
+
+
+@given(values=st.lists(st.none() | st.binary(max_size=10), min_size=1, max_size=20), start=st.integers(0, 5))
+def test_nested_bytes_are_base64_also_from_a_slice(values: list[bytes | None], start: int) -> None:
+    array = pa.array([[value] for value in values], pa.list_(pa.binary())).slice(start)
+    expected = [[None if value is None else base64.b64encode(value).decode()] for value in values[start:]]
+    assert [json.loads(text) for text in json_text(array).to_pylist()] == expected
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.string_view()], ids=str
+)
+def test_keys_of_a_map_are_the_same_names_however_they_are_packed(kind: pa.DataType) -> None:
+    keys = pa.array(['a"b', "\\", ""], pa.string()).cast(kind)
+    maps = pa.MapArray.from_arrays([0, 2, 3], keys, pa.array([1, 2, 3]))
+    assert json_text(maps).to_pylist() == ['{"a\\"b":1,"\\\\":2}', '{"":3}']
+
+
+def test_keys_of_a_map_that_are_nested_stay_apart() -> None:
+    keys = pa.array([{"x": 'a"'}, {"x": "a"}], pa.struct([("x", pa.string())]))
+    (text,) = json_text(pa.MapArray.from_arrays([0, 2], keys, pa.array([1, 2]))).to_pylist()
+    assert json.loads(text) == {'{"x":"a\\""}': 1, '{"x":"a"}': 2}
+
+
+MAPS = st.lists(st.none() | st.lists(st.sampled_from("abc"), max_size=3), min_size=1, max_size=8)
+
+
+@given(maps=MAPS, start=st.integers(0, 3))
+def test_a_map_with_equal_keys_is_refused_and_no_other(maps: list[list[str] | None], start: int) -> None:
+    pairs = [None if keys is None else [(key, 1) for key in keys] for keys in maps]
+    array = pa.array([{"m": each} for each in pairs], pa.struct([("m", pa.map_(pa.string(), pa.int8()))])).slice(start)
+    if any(keys is not None and len(set(keys)) < len(keys) for keys in maps[start:]):
+        with pytest.raises(pa.ArrowInvalid, match="two equal keys"):
+            json_text(array)
+    else:
+        assert len(json_text(array)) == max(0, len(maps) - start)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [('{"a":1,"a":2}', "names 'a' twice"), ("[1.00000000000000001]", "more digits than a double")]
+)
+def test_json_that_mysql_would_store_a_part_of_is_a_bad_row(text: str, said: str) -> None:
+    mysql = ColumnPlan("v", "v", Form.TEXT, type="json")
+    with pytest.raises(BadRowError, match=f"row 12, column 'v': .*{said}"):
+        texts(mysql, pa.array(["{}", None, text]), 10)
+    mariadb = ColumnPlan("v", "v", Form.TEXT, type="longtext")
+    assert texts(mariadb, pa.array([text]), 10).to_pylist() == [text]
 
 
 @pytest.mark.parametrize("bad_at", [0, 1, 499, 999])

@@ -135,7 +135,7 @@ NESTED = [
     (pa.list_(pa.int64()), [1, None], [1, None]),
     (DATED, {"a": "ä", "b": date(2026, 1, 2)}, {"a": "ä", "b": "2026-01-02"}),
     (ENTRIES, [{"key": "k", "value": b"\xff"}], [{"key": "k", "value": "/w=="}]),
-    (pa.map_(pa.string(), pa.decimal128(4, 2)), [("x", Decimal("1.50"))], [["x", "1.50"]]),
+    (pa.map_(pa.string(), pa.decimal128(4, 2)), [("x", Decimal("1.50"))], {"x": 1.5}),
 ]
 
 
@@ -150,8 +150,9 @@ NOT_UTF8 = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\
 BAD = [
     ("INTEGER", pa.array([1, 2**63], pa.uint64()), "not in range"),
     ("REAL", pa.array([0.0, math.nan]), "NaN, which SQLite cannot store"),
-    ("TEXT", pa.array([[math.nan]]), "JSON"),
+    ("TEXT", pa.array([[math.nan]]), "NaN and infinity"),
     ("INTEGER NOT NULL", pa.array([1, None, None]), "row 2, column v: NULL"),
+    ("INTEGER PRIMARY KEY", pa.array([1, None, None]), "row 2, column v: NULL .* next number"),
     ("TEXT", NOT_UTF8, "UTF8"),
 ]
 
@@ -189,6 +190,8 @@ LOSSY = [
     (pa.binary(), "TEXT"),
     (pa.timestamp("us"), "INTEGER"),
     (pa.duration("us"), "TEXT"),
+    (pa.list_(pa.duration("us")), "TEXT"),
+    (pa.struct([("a", pa.int8()), ("a", pa.int8())]), "TEXT"),
 ]
 
 

@@ -1,24 +1,29 @@
-"""Nested Arrow values as JSON text, column by column: no row passes through Python.
+"""Nested Arrow values as JSON text, column by column: no row passes through Python. All sinks write this text.
 
 Whole numbers, booleans and null as JSON's own; doubles in the shortest form that reads back the same; decimals of up to
 15 digits as numbers, longer ones as strings (MySQL reads a JSON number with a point as a double); dates and times as
-ISO 8601 strings, with a Z where there is a zone; map keys as strings.
+ISO 8601 strings, with a Z where there is a zone; bytes as base64 strings; a map as an object, its keys as strings.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 _EXACT_DIGITS: Final = 15
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), *((chr(code), f"\\u{code:04x}") for code in range(0x20)))
+_BASE64: Final = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
 
 
 def json_text(values: pa.Array) -> pa.Array:
-    """Text for each value; NULL stays NULL at the top and becomes `null` inside. Raises ArrowInvalid for NaN."""
+    """Return the text of each value. NULL stays NULL at the top and becomes `null` inside.
+
+    Raises ArrowInvalid for NaN, infinity, and a map with equal keys.
+    """
     kind = values.type
     if types.is_dictionary(kind):
         return json_text(values.dictionary_decode())
@@ -32,14 +37,24 @@ def json_text(values: pa.Array) -> pa.Array:
 
 
 def supported(kind: pa.DataType) -> bool:
-    """Whether `json_text` takes values of this type: everything but raw bytes and durations."""
+    """Whether `json_text` takes values of this type.
+
+    It takes all but durations, bytes that are not inside another value, and a struct with two fields of one name.
+    """
     if types.is_dictionary(kind):
         return supported(kind.value_type)
     if types.is_nested(kind) and not types.is_union(kind):
-        return all(supported(kind.field(at).type) for at in range(kind.num_fields))
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        distinct = not types.is_struct(kind) or len({field.name for field in fields}) == len(fields)
+        return distinct and all(_is_bytes(field.type) or supported(field.type) for field in fields)
     tests = (types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_date)
     texts = (types.is_time, types.is_timestamp, types.is_string, types.is_large_string, types.is_string_view)
     return any(test(kind) for test in (*tests, *texts))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    tests = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    return any(test(kind) for test in tests)
 
 
 def escaped(texts: pa.Array, escapes: tuple[tuple[str, str], ...]) -> pa.Array:
@@ -67,6 +82,8 @@ def _scalar(values: pa.Array) -> pa.Array:
         zone = "Z" if kind.tz is not None else ""
         text = pc.replace_substring(values.cast(pa.timestamp(kind.unit)).cast(pa.string()), " ", "T")
         return pc.binary_join_element_wise('"', text, zone + '"', "")
+    if _is_bytes(kind):
+        return pc.binary_join_element_wise('"', _base64(values.cast(pa.binary())), '"', "")
     return _quoted(values.cast(pa.string()))
 
 
@@ -106,12 +123,39 @@ def _list(values: pa.Array) -> pa.Array:
 
 
 def _map(values: pa.MapArray) -> pa.Array:
-    keys = values.keys
-    text = keys if types.is_string(keys.type) else json_text(keys)
-    if not types.is_string(keys.type) and not types.is_large_string(keys.type):
-        text = pc.replace_substring(text, '"', "")
-    pairs = pc.binary_join_element_wise(_quoted(text.cast(pa.string())), _or_null(json_text(values.items)), ":")
+    keys = _key_text(values.keys)
+    _refuse_equal(values, keys)
+    pairs = pc.binary_join_element_wise(_quoted(keys), _or_null(json_text(values.items)), ":")
     return _joined(values, pairs, "{", "}")
+
+
+def _key_text(keys: pa.Array) -> pa.Array:
+    """Return the names that the keys of a map get. A nested key gets its whole JSON text as its name."""
+    kind = keys.type
+    if types.is_dictionary(kind):
+        return _key_text(keys.dictionary_decode())
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return keys.cast(pa.string())
+    text = json_text(keys)
+    return text if types.is_nested(kind) else pc.replace_substring(text, '"', "")
+
+
+def _refuse_equal(values: pa.MapArray, keys: pa.Array) -> None:
+    """Raise ArrowInvalid if two keys of one map are equal: a reader of the object would get one of them."""
+    if has_repeats(values, keys):
+        raise pa.ArrowInvalid("a map with two equal keys, of which a JSON object keeps one")
+
+
+def has_repeats(lists: pa.ListArray | pa.MapArray, items: pa.Array) -> bool:
+    """Return whether one of the lists has two equal items. `items`: of all lists, as the offsets count them."""
+    ends = lists.offsets.to_numpy()
+    owners = np.repeat(np.arange(len(lists)), np.diff(ends))
+    coded = items.slice(ends[0], ends[-1] - ends[0]).dictionary_encode()
+    together = owners * max(1, len(coded.dictionary)) + pc.fill_null(coded.indices, 0).to_numpy()
+    if lists.null_count:
+        together = together[lists.is_valid().to_numpy(zero_copy_only=False)[owners]]
+    ordered = np.sort(together)
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _joined(values: pa.Array, items: pa.Array, left: str, right: str) -> pa.Array:
@@ -123,3 +167,25 @@ def _joined(values: pa.Array, items: pa.Array, left: str, right: str) -> pa.Arra
 def _valid(values: pa.Array, texts: pa.Array) -> pa.Array:
     """The texts, NULL where `values` are."""
     return pc.if_else(values.is_valid(), texts, pa.scalar(None, texts.type)) if values.null_count else texts
+
+
+def _base64(values: pa.Array) -> pa.Array:
+    """Return the base64 text of each value of a `binary` column. Arrow has no function for it."""
+    start, size = values.offset, len(values)
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[start : start + size + 1].astype(np.int64)
+    raw = np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]] if data is not None else np.empty(0, np.uint8)
+    lengths = np.diff(ends)
+    groups = -(-lengths // 3)  # of three bytes, each of which becomes four digits; the last one of a value is filled up
+    firsts = np.concatenate(([0], np.cumsum(groups)))
+    whole = np.zeros(firsts[-1] * 3, np.uint8)
+    whole[np.arange(len(raw)) + np.repeat(firsts[:-1] * 3 - (ends[:-1] - ends[0]), lengths)] = raw
+    one, two, three = whole.reshape(-1, 3).T
+    sextets = (one >> 2, (one & 3) << 4 | two >> 4, (two & 15) << 2 | three >> 6, three & 63)
+    text = _BASE64[np.stack(sextets, axis=1)]
+    lacking = groups * 3 - lengths
+    text[firsts[1:][lacking >= 1] - 1, 3] = ord("=")
+    text[firsts[1:][lacking == 2] - 1, 2] = ord("=")
+    positions = pa.py_buffer((firsts * 4).astype(np.int32).tobytes())
+    found = pa.Array.from_buffers(pa.string(), size, [None, positions, pa.py_buffer(text.tobytes())])
+    return pc.if_else(values.is_valid(), found, pa.scalar(None, pa.string())) if values.null_count else found

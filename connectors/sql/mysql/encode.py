@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from connectors.bad_values import checked
-from connectors.formats.json_text import finite, json_text
+from connectors.formats.json_loss import check_names_and_doubles
+from connectors.formats.json_text import finite, has_repeats, json_text
 from connectors.sql.column_text import hex_text, whole_fraction
 from connectors.sql.kinds import is_nested, is_text
 from connectors.sql.limits import no_members
@@ -82,7 +83,12 @@ def _unaltered(plan: ColumnPlan, texts: pa.Array) -> pa.Array:
             _only_members(texts, plan.members)
         case "set":
             filled = texts.filter(pc.not_equal(texts, ""))
-            _only_members(pc.split_pattern(filled, ",").flatten(), plan.members)
+            chosen = pc.split_pattern(filled, ",")
+            _only_members(chosen.flatten(), plan.members)
+            if has_repeats(chosen, chosen.values):
+                raise pa.ArrowInvalid("a member twice, of which a SET keeps one")
+        case "json" if plan.form is Form.TEXT:  # of MySQL: MariaDB's is a LONGTEXT, and keeps every byte
+            check_names_and_doubles(texts)
         case "char" if pc.any(pc.ends_with(texts, " ")).as_py():
             raise pa.ArrowInvalid("ends in a space, which a CHAR does not keep: VARCHAR does")
         case "binary" if pc.any(pc.not_equal(pc.binary_length(texts), 2 * (plan.range.length or 0))).as_py():

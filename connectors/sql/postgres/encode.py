@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.bad_values import checked
+from connectors.formats.json_loss import check_names, check_no_nul
 from connectors.formats.json_text import json_text
 from connectors.sql.column_text import hex_text, whole_fraction
 from connectors.sql.postgres.fit import ColumnPlan, Form
@@ -22,7 +23,7 @@ def texts(plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
     Raises:
         BadRowError: a value does not fit; names the column and the row.
     """
-    return checked(lambda part: _text(plan, part), plan.name, values, first_row)
+    return checked(lambda part: _unaltered(plan, _text(plan, part)), plan.name, values, first_row)
 
 
 def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
@@ -45,6 +46,18 @@ def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
             return text if values.type.tz is None else pc.binary_join_element_wise(text, "Z", "")
         case Form.TIME:
             return whole_fraction(values.cast(pa.time64("us")), plan.fraction).cast(pa.string())
+
+
+def _unaltered(plan: ColumnPlan, texts: pa.Array) -> pa.Array:
+    """The texts. Raises ArrowInvalid for what the server would alter without a warning."""
+    match plan.type:
+        case "bpchar" if pc.any(pc.ends_with(texts, " ")).as_py():
+            raise pa.ArrowInvalid("ends in a space, which a CHAR does not keep: VARCHAR does")
+        case "jsonb":
+            check_no_nul(texts)  # the server says so itself, but behind a log it would be too late
+            if plan.form is Form.TEXT:  # names in a text of our own are distinct
+                check_names(texts)
+    return texts
 
 
 def _storable(text: pa.Array, length: int | None) -> pa.Array:

@@ -1,8 +1,8 @@
 """Which Arrow types a column takes, and how their values are written as text.
 
 One rule: refused at the start is what the server would alter in silence (a double in a REAL, more digits than a NUMERIC
-keeps); what the server reports (out of range, no UUID) is accepted here and judged row by row there, and before a log
-in the task (stored.py).
+keeps), or, where only some values are altered (blanks at the end of a CHAR), in the task (encode.py); what the server
+reports (out of range, no UUID) is accepted here and judged row by row there, and before a log in the task (stored.py).
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class ColumnPlan:
     digits: tuple[int, int] | None = None  # of a numeric, precision and scale; None: those of the rows fit
     dated: bool = False  # has a year
     members: tuple[str, ...] = ()  # of an enum
+    type: str = ""  # of the column: `bpchar`, of a domain the type below it
 
 
 def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
@@ -84,6 +85,7 @@ def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | 
         digits=_digits(kind, column),
         dated=column.type in ("date", "timestamp", "timestamptz"),
         members=column.members,
+        type=column.type,
     )
 
 

@@ -14,6 +14,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
+from connectors.formats.json_text import supported
+
 EXACT_DIGITS: Final = 15  # decimal digits that survive a REAL
 INT64_DIGITS: Final = 18  # decimal digits that always fit a signed 64-bit integer
 
@@ -45,7 +47,7 @@ class TargetColumn:
 
     name: str
     declared: str
-    nullable: bool
+    nullable: bool  # NULL stays NULL
     required: bool  # NOT NULL, and nothing fills it in where the rows do not give it
     generated: bool = False
 
@@ -101,7 +103,7 @@ def form_of(kind: pa.DataType, affinity: Affinity) -> Form | None:
         return Form.LEXICAL if affinity in _TIME else None
     if types.is_null(kind):
         return Form.INTEGER
-    if types.is_nested(kind):
+    if types.is_nested(kind) and supported(kind):
         return Form.JSON if affinity in _STRING else None
     return None
 

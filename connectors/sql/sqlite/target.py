@@ -45,8 +45,10 @@ def find_table(connection: Connection, name: str) -> Table | None:
     columns = []
     for column, declared, not_null, has_default, key, hidden in rows:
         generated = hidden in (2, 3)  # virtual, stored: https://sqlite.org/pragma.html#pragma_table_xinfo
-        filled = has_default or generated or (keys == 1 and key and declared.upper() == "INTEGER")
-        columns.append(TargetColumn(column, declared, not not_null, bool(not_null) and not filled, generated))
+        is_row_id = keys == 1 and key and declared.upper() == "INTEGER"
+        required = bool(not_null) and not (has_default or generated or is_row_id)
+        nullable = not (not_null or is_row_id)  # SQLite takes NULL there for "the next number"
+        columns.append(TargetColumn(column, declared, nullable, required, generated))
     return Table(name, tuple(columns))
 
 
@@ -102,7 +104,6 @@ def _binding(row: RowColumn, column: TargetColumn) -> Binding | str:
         declared, better = column.declared or "no type", TYPES.of(row.type)
         cure = f"declare it {better}" if better else "cast it in a transform"
         return f"column {column.name!r} ({declared}) would change values of {row.type}: {cure}"
-    # An INTEGER PRIMARY KEY takes NULL for "the next number", and says that it is nullable.
     return Binding(row.name, column.name, row.type, form, column.nullable)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyarrow import types
 from sqlalchemy.dialects import sqlite
 
+from connectors.formats.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.making import Types
 from connectors.sql.sqlite.columns import EXACT_DIGITS, INT64_DIGITS
@@ -38,7 +39,7 @@ TYPES: Final = Types(
         types.is_date: "TEXT",
         types.is_timestamp: "TEXT",
         types.is_time: "TEXT",
-        is_nested: "TEXT",
+        lambda kind: is_nested(kind) and supported(kind): "TEXT",
     },
     decimal=_decimal,
     in_key=dict.fromkeys((types.is_floating, is_nested), ""),

@@ -6,8 +6,6 @@ too late.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from connectors.formats.json_text import json_text
 from connectors.sql.sqlite.columns import Binding, Form
 from twophase.errors import BadRowError
 
@@ -66,7 +65,8 @@ def _column(table: str, binding: Binding, array: pa.Array, first_row: int) -> pa
         if types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if not binding.nullable and array.null_count:
-            raise _bad(table, binding, "NULL in a column that is NOT NULL", first_row + _first(pc.is_null(array)))
+            reason = "NULL in a column that is NOT NULL, or whose NULL SQLite replaces by the next number"
+            raise _bad(table, binding, reason, first_row + _first(pc.is_null(array)))
         stored = _convert(binding.form, array)
         stored.validate(full=True)  # SQLite's driver decodes text: bytes that are not UTF-8 would stop the commit
     except (pa.ArrowException, ValueError) as error:
@@ -79,7 +79,7 @@ def _column(table: str, binding: Binding, array: pa.Array, first_row: int) -> pa
 
 def _convert(form: Form, array: pa.Array) -> pa.Array:
     if form is Form.JSON:
-        return pa.array([_json(value) for value in array.to_pylist()], pa.large_string())
+        return json_text(array).cast(pa.large_string())
     if form is Form.LEXICAL and types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))  # its text ends in Z
     if form is Form.LEXICAL and types.is_decimal(array.type) and not 0 <= array.type.scale <= _PLAIN_SCALE:
@@ -87,25 +87,6 @@ def _convert(form: Form, array: pa.Array) -> pa.Array:
     if form is Form.LEXICAL and not types.is_integer(array.type):
         array = array.cast(pa.string())
     return array.cast(_STORED[form])  # checked: an unsigned number above 2**63-1 is an error, not a negative number
-
-
-def _json(value: object) -> str | None:
-    return None if value is None else json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: object) -> object:
-    """JSON has fewer types: decimals and times become text, bytes base64; a map becomes a list of pairs."""
-    match value:
-        case dict():
-            return {str(key): _plain(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_plain(each) for each in value]
-        case bytes():
-            return base64.b64encode(value).decode()
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            return str(value)
 
 
 def _first(mask: pa.Array) -> int:
