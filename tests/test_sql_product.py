@@ -11,6 +11,8 @@ from connectors.sql.mysql import requirements
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.engine import Session
 from connectors.sql.postgres import product as postgres
+from connectors.sql.postgres import requirements as of_postgres
+from connectors.sql.postgres.engine import Session as PostgresSession
 
 
 @pytest.mark.parametrize(
@@ -37,10 +39,19 @@ def test_what_answers(greeting: str, variables: dict[str, str], name: str, fatal
     assert (found.name, found.fatal) == (name, fatal)
     assert bool(found.trouble) == bool(found.remedy) == (name != "a server of its own")
     assert bool(found.with_log) == bool(found.log_remedy)
-    if fatal:
+    assert "not built" not in found.remedy
+    if fatal and name != "SingleStore":
+        assert "`commit: write-ahead-log`" in found.remedy
         assert "`commit: upsert`" in found.remedy
-        assert "not built" not in found.remedy
         assert "no test of this framework runs" in found.with_log
+
+
+def test_what_these_servers_lack_is_not_offered() -> None:
+    tidb = mysql.product("5.7.25-TiDB-v7.1.0", {})
+    assert "`commit: upsert` needs CREATE TEMPORARY TABLE … SELECT, which TiDB does not have" in tidb.remedy
+    singlestore = mysql.product("5.7.32", {"version_comment": "SingleStoreDB source distribution"})
+    assert "commit:" not in singlestore.remedy
+    assert "no InnoDB tables" in singlestore.with_log
 
 
 class _Answers:
@@ -106,3 +117,20 @@ def test_what_answers_as_postgresql(version: str, citus: bool, name: str, fatal:
     found = postgres.product(version, citus=citus)
     assert (found.name, found.fatal) == (name, fatal)
     assert bool(found.trouble) == (name != "a server of its own")
+
+
+class _Settings:
+    """A session of a server with these settings."""
+
+    def __init__(self, **settings: str) -> None:
+        self._settings = settings
+
+    def execute(self, _statement: str, *names: str) -> list[tuple[str, ...]]:
+        return [tuple(self._settings[name] for name in names)]
+
+
+def test_pages_that_are_not_written_whole_are_a_warning() -> None:
+    """Some storage writes each page as a whole. No storage makes up for a commit that is not synced."""
+    session = cast("PostgresSession", _Settings(fsync="off", full_page_writes="off"))
+    found = {each.check: (each.ok, each.fatal) for each in of_postgres.durability(session)}
+    assert found == {"fsync": (False, True), "full_page_writes": (False, False)}

@@ -42,15 +42,15 @@ def product(greeting: str, variables: Mapping[str, str]) -> Product:
     return _NONE
 
 
-def _without_xa(name: str, trouble: str = "it has no XA", *, fatal: bool = True) -> Product:
-    """A server of another make: a log needs nothing that it lacks by its manual, and no test of ours runs on it."""
-    untested = f"; no test of this framework runs on {name}"
+def _without_xa(name: str, trouble: str = "it has no XA", remedy: str = NO_XA, *, fatal: bool = True) -> Product:
+    """Return a server of another make, on which no test of this framework runs."""
+    untested = f"no test of this framework runs on {name}"
     return Product(
         name,
         trouble,
-        NO_XA + untested,
+        f"{remedy}; {untested}",
         fatal,
-        with_log=f"no test of this framework runs on {name}",
+        with_log=untested,
         log_remedy="try the pipeline there, with crashes of its driver, before you rely on it",
     )
 
@@ -70,6 +70,18 @@ _GALERA: Final = Product(
     with_log="row locks, which keep an older driver out, hold on one node only; no test of this framework runs there",
     log_remedy=_ONE_NODE,
 )
+_TIDB: Final = (
+    "give the address of a MySQL or MariaDB server itself; `commit: write-ahead-log` needs no XA; `commit: upsert` "
+    "needs CREATE TEMPORARY TABLE … SELECT, which TiDB does not have"
+)
+_SINGLESTORE: Final = Product(
+    "SingleStore",
+    "it has no XA, and no InnoDB tables, which every `commit` needs",
+    "give the address of a MySQL or MariaDB server itself",
+    fatal=True,
+    with_log="it has no InnoDB tables, which every `commit` needs",
+    log_remedy="give the address of a MySQL or MariaDB server itself",
+)
 _PROXYSQL: Final = "it may send the statements of one transaction to several servers"
 _MAXSCALE: Final = "its router may send the statements of one transaction to several servers"
 _NOT_THROUGH_PROXYSQL: Final = (
@@ -86,7 +98,7 @@ _BY_WORD: Final = {
     ),
     "vitess": _without_xa("Vitess"),
     "planetscale": _without_xa("PlanetScale"),
-    "tidb": _without_xa("TiDB"),
-    "singlestore": _without_xa("SingleStore"),
+    "tidb": _without_xa("TiDB", remedy=_TIDB),
+    "singlestore": _SINGLESTORE,
     "oceanbase": _without_xa("OceanBase", "its XA is not the server's that this framework is tested on", fatal=False),
 }

@@ -46,8 +46,11 @@ def durability(session: Session) -> Iterator[Finding]:
 
     A prepared transaction that a power cut takes away is a lost committable (R7); a decision, a lost one (R6).
     """
-    for name, value in read_settings(session, "fsync", "full_page_writes").items():
-        yield Finding(name, value == "on", value, f"set {name} = on {SETTINGS}")
+    found = read_settings(session, "fsync", "full_page_writes")
+    yield Finding("fsync", found["fsync"] == "on", found["fsync"], f"set fsync = on {SETTINGS}")
+    whole = found["full_page_writes"]
+    remedy = f"set full_page_writes = on {SETTINGS}; storage that writes each page as a whole needs it not"
+    yield Finding("full_page_writes", whole == "on", whole, remedy, fatal=False)
 
 
 def session_kept(session: Session, url: str) -> Iterator[Finding]:
