@@ -65,6 +65,18 @@ def check_head(spec: Spec) -> Sequence[Finding]:
     return head_check.check_head("head", spec.checkpoint.head.reveal())
 
 
+def require_head(spec: Spec) -> None:
+    """Refuse a database of `checkpoint.head` that may lose a decision. Raises SpecError.
+
+    Called once an epoch, by a run. A checkpoint location in files is refused by `open_head`.
+    """
+    if spec.checkpoint.head is not None:
+        from connectors.sql import head_check
+
+        open_head(spec).close()  # opens nothing; raises for a url that cannot be read
+        head_check.require_head(spec.checkpoint.head.reveal())
+
+
 @contextmanager
 def open_requests(spec: Spec) -> Iterator[Channel]:
     """The requests to a pipeline, beside its head. Called by who steers and by who is steered. Raises HeadError."""

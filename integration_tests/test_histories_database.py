@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from connectors.sql.mysql import engine, xa
+from connectors.sql.mysql import engine, stragglers, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.sink import MySqlSink
@@ -80,6 +80,22 @@ def test_h17_the_open_attempt_of_a_stopped_process_is_ended_by_kill(ids: Bench, 
     finally:
         child.kill()  # also one that is stopped
     assert (ids.count(), ids.prepared()) == (0, [])
+
+
+def test_h17_each_of_many_writers_is_found_whatever_its_number(database: str) -> None:
+    """Each holds a name of its own, which the limits of a name and of a row's columns leave for 4,096 of them."""
+    members = [*range(0, 128 * 7, 128), *[1023] * 4]
+    with Session(database) as driver:
+        writers = [Session(database) for _ in members]
+        for writer, member in zip(writers, members, strict=True):
+            stragglers.mark(writer, "permit 7", member)
+        stranger = Session(database)
+        stragglers.mark(stranger, "permit 8", 1)
+        assert stragglers.end(driver, "permit 7") == len(members)
+        assert [writer.answers() for writer in writers] == [False] * len(members)
+        assert stranger.answers()
+        for each in (*writers, stranger):
+            each.close()
 
 
 @pytest.mark.timeout(600)

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.sql.head import SqlHead
 from connectors.sql.head_check import check_head
-from connectors.sql.mysql import doctor
+from connectors.sql.mysql import requirements
 from connectors.sql.mysql.engine import Session
 from tests.head_store_suite import HeadStoreSuite
 from twophase.head import HeadStore
@@ -60,7 +60,7 @@ def test_doctor_asks_the_server_of_head_what_it_asks_that_of_a_sink(
     def lax(_session: Session, *_names: str) -> dict[str, str]:
         return {"innodb_flush_log_at_trx_commit": "2", "log_bin": "ON", "sync_binlog": "0"}
 
-    monkeypatch.setattr(doctor, "_variables", lax)
+    monkeypatch.setattr(requirements, "read_variables", lax)
     wrong = {each.check: each for each in check_head("head", database) if not each.ok and each.fatal}
     assert wrong.keys() == {"head: innodb_flush_log_at_trx_commit", "head: sync_binlog"}
     assert "SET GLOBAL sync_binlog = 1" in wrong["head: sync_binlog"].remedy

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 
 import pytest
 import sqlalchemy
 
 from connectors.sql.head import SqlHead
-from connectors.sql.head_check import check_head
-from connectors.sql.postgres import doctor
+from connectors.sql.head_check import check_head, require_head
+from connectors.sql.postgres import requirements
 from connectors.sql.postgres.engine import Session
 from integration_tests.services.postgres_native import Postgres
 from tests.head_store_suite import HeadStoreSuite
@@ -73,8 +73,12 @@ def test_doctor_asks_the_server_of_head_what_it_asks_that_of_a_sink(
     found = {each.check: each for each in check_head("head", postgres_database)}
     assert {"head: reachable", "head: fsync", "head: full_page_writes", "head: session settings"} <= found.keys()
     assert [each for each in found.values() if not each.ok] == []
-    setting = doctor._setting
-    monkeypatch.setattr(doctor, "_setting", lambda session, name: "off" if name == "fsync" else setting(session, name))
+    read = requirements.read_settings
+
+    def lax(session: Session, *names: str) -> Mapping[str, str]:
+        return {name: "off" if name == "fsync" else value for name, value in read(session, *names).items()}
+
+    monkeypatch.setattr(requirements, "read_settings", lax)
     (wrong,) = [each for each in check_head("head", postgres_database) if not each.ok]
     assert (wrong.check, wrong.fatal, wrong.detail) == ("head: fsync", True, "off")
     assert wrong.remedy.startswith("set fsync = on")
@@ -84,3 +88,4 @@ def test_doctor_says_that_the_server_of_head_is_away(postgres_database: str) -> 
     away = sqlalchemy.make_url(postgres_database).set(port=1).render_as_string(hide_password=False)
     (found,) = check_head("head", away)
     assert (found.check, found.ok, found.fatal) == ("head: reachable", False, True)
+    require_head(away)  # a start waits for it

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from connectors.registry import build_sink
+from connectors.registry import build_sink, require_head
 from connectors.spec import Spec
 from spark_jobs.batch import SparkBatch
 from spark_jobs.branches import Flow, branches_of
@@ -94,6 +94,7 @@ class _Run:
             limits, stopping = limits_of(spec), self._is_stopping
             self._recorder = stack.enter_context(recorded(spec, run_id, self._ending))
             listener, watcher = Listeners([LogListener(spec.pipeline), self._recorder]), self._recorder.news
+            require_head(spec)
             driver = stack.enter_context(
                 driver_of(spec, sinks, log, session=session, limits=limits, is_stopping=stopping, watcher=watcher)
             )

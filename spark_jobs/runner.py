@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from connectors.contracts import Sink, Source
-from connectors.registry import build_sink, build_source, open_requests
+from connectors.registry import build_sink, build_source, open_requests, require_head
 from connectors.spec import Spec
 from spark_jobs.asked import Asked
 from spark_jobs.control import StopControl, pause
@@ -143,6 +143,7 @@ class Runner:
         spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
         self._epochs += 1
+        require_head(spec)
         with (
             driver_of(
                 spec,

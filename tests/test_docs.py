@@ -51,16 +51,6 @@ def test_every_command_in_the_docs_is_one() -> None:
     assert named - _BENCH_CASES <= set(commands()), named - set(commands())
 
 
-def test_every_command_of_a_group_is_one() -> None:
-    """In docs, and in what Prometheus and Grafana show."""
-    shown = [*(ROOT / "docs").glob("*.md"), *(path for path in (ROOT / "docker").rglob("*") if path.is_file())]
-    text = README + "".join(path.read_text() for path in shown)
-    groups = {name: set(found.commands) for name, found in commands().items() if hasattr(found, "commands")}
-    named = set(re.findall(rf"\beos ({'|'.join(groups)}) ([a-z]+(?:-[a-z]+)*)\b(?!\.)", text))
-    assert ("dead-letters", "list") in named
-    assert [each for each in named if each[1] not in groups[each[0]]] == []
-
-
 def test_what_the_readme_says_to_type_first() -> None:
     """To the letter, but for the setup that this environment has behind it."""
     block = re.search(r"## Use it\n\n```\n(.*?)```", README, re.DOTALL)

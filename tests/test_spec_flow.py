@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from connectors.spec.flow import behind, names_in, trunk_of
+from connectors.spec import load_spec
+from connectors.spec.flow import behind, trunk_of
+from connectors.spec.table_names import names_in
+from twophase.errors import SpecError
 
 _JOINED = {"orders": [], "users": [], "joined": ["orders", "users"], "big": ["joined"], "small": ["joined"]}
 
@@ -53,8 +58,57 @@ def test_a_step_that_no_source_feeds_is_in_nobodys_way() -> None:
         ("SELECT orders_2, xorders FROM users", ["users"]),
         ("SELECT ünï FROM `odd name` JOIN ünï", ["odd name", "ünï"]),
         ("SELECT id FROM a WHERE id IN (SELECT id FROM orders)", ["orders"]),
-        ("SELECT orders.id FROM t AS orders", ["orders"]),
+        ("SELECT * FROM a, orders, b JOIN users ON a.id = b.id", ["orders", "users"]),
+        ("SELECT * FROM (orders) JOIN LATERAL (SELECT 1)", ["orders"]),
+        ("SELECT * FROM a WHERE EXISTS (TABLE orders)", ["orders"]),
+        ("FROM /* all */ orders SELECT id", ["orders"]),
+        ("SELECT orders.id FROM orders AS orders", ["orders"]),
+        # What is called as a source, and is none.
+        ("SELECT orders.id FROM t AS orders", []),
+        ("SELECT orders.id, `orders`.at FROM t orders", []),
+        ("SELECT o.users FROM orders AS o WHERE o.users > 1 AND users < 2", ["orders"]),
+        ("SELECT id AS users FROM orders ORDER BY users", ["orders"]),
+        ("WITH users AS (SELECT id FROM orders) SELECT * FROM users", ["orders"]),
+        ("WITH orders AS (SELECT id FROM orders) SELECT * FROM orders", ["orders"]),
+        ("WITH orders AS (SELECT id FROM users) SELECT * FROM orders", ["users"]),
+        ("WITH a AS (SELECT 1), orders (id) AS (SELECT 2), b AS (TABLE orders) SELECT * FROM b, orders", []),
+        ("WITH RECURSIVE orders AS (SELECT 1 UNION ALL SELECT id FROM orders) TABLE orders", []),
+        ("WITH a AS (SELECT * FROM IDENTIFIER('t')), orders AS (SELECT 1) SELECT * FROM orders", []),
+        ("SELECT * FROM (WITH orders AS (SELECT 1) SELECT * FROM orders) JOIN orders", ["orders"]),
+        ("SELECT sum(a) OVER w FROM t WINDOW v AS (ORDER BY a), orders AS (ORDER BY b) UNION TABLE orders", ["orders"]),
     ],
 )
-def test_a_query_names_what_stands_in_it_as_a_word(sql: str, names: list[str]) -> None:
+def test_a_query_names_the_tables_that_it_reads(sql: str, names: list[str]) -> None:
     assert names_in(sql, ["orders", "users", "odd name", "ünï"]) == names
+
+
+_TWO_SINKS = """\
+pipeline: p
+checkpoint: {location: ./checkpoints}
+sources:
+  - {name: orders, connector: kafka, bootstrap_servers: "k:1", topics: [orders], format: {type: string}}
+  - {name: users, connector: kafka, bootstrap_servers: "k:1", topics: [users], format: {type: string}}
+transforms:
+  - {name: small, sql: "SQL"}
+sinks:
+  - {name: all, from: orders, connector: sqlite, path: ./rows.db, table: orders, commit: write-ahead-log}
+  - {name: some, from: small, connector: sqlite, path: ./rows.db, table: small, commit: write-ahead-log}
+"""
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT users.value FROM orders AS users",
+        "WITH users AS (SELECT value FROM orders) SELECT * FROM users",
+        "SELECT value AS users FROM orders",
+    ],
+)
+def test_a_spec_whose_step_calls_its_rows_as_another_source_is_valid(sql: str, tmp_path: Path) -> None:
+    """Were `users` taken for the source, the sinks would have none in common."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(_TWO_SINKS.replace("SQL", sql))
+    assert load_spec(path, {}).trunk == "orders"
+    path.write_text(_TWO_SINKS.replace("SQL", "SELECT orders.value FROM orders, users"))
+    with pytest.raises(SpecError, match="no source or step in common"):
+        load_spec(path, {})

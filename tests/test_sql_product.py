@@ -1,10 +1,18 @@
-"""Managed databases and proxies, by the words that they say of themselves."""
+"""Managed databases, proxies and poolers, by the words that they say of themselves; and the oldest servers."""
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
-from connectors.sql.mysql.product import product
+from connectors.sql.mysql import product as mysql
+from connectors.sql.mysql import requirements
+from connectors.sql.mysql.dialect import Dialect
+from connectors.sql.mysql.engine import Session
+from connectors.sql.postgres import product as postgres
+from connectors.sql.postgres import requirements as of_postgres
+from connectors.sql.postgres.engine import Session as PostgresSession
 
 
 @pytest.mark.parametrize(
@@ -27,8 +35,102 @@ from connectors.sql.mysql.product import product
     ],
 )
 def test_what_answers(greeting: str, variables: dict[str, str], name: str, fatal: bool) -> None:
-    found = product(greeting, variables)
+    found = mysql.product(greeting, variables)
     assert (found.name, found.fatal) == (name, fatal)
     assert bool(found.trouble) == bool(found.remedy) == (name != "a server of its own")
-    if fatal:
-        assert "commit: upsert" in found.remedy
+    assert bool(found.with_log) == bool(found.log_remedy)
+    assert "not built" not in found.remedy
+    if fatal and name != "SingleStore":
+        assert "`commit: write-ahead-log`" in found.remedy
+        assert "`commit: upsert`" in found.remedy
+        assert "no test of this framework runs" in found.with_log
+
+
+def test_what_these_servers_lack_is_not_offered() -> None:
+    tidb = mysql.product("5.7.25-TiDB-v7.1.0", {})
+    assert "`commit: upsert` needs CREATE TEMPORARY TABLE … SELECT, which TiDB does not have" in tidb.remedy
+    singlestore = mysql.product("5.7.32", {"version_comment": "SingleStoreDB source distribution"})
+    assert "commit:" not in singlestore.remedy
+    assert "no InnoDB tables" in singlestore.with_log
+
+
+class _Answers:
+    """A session of a server that no test can start: its version, and its variables."""
+
+    def __init__(self, greeting: str, **variables: str) -> None:
+        self.dialect = Dialect(greeting)
+        self._variables = variables
+
+    def execute(self, _statement: str, *names: str) -> list[tuple[str, str]]:
+        return [(name, self._variables[name]) for name in names if name in self._variables]
+
+
+@pytest.mark.parametrize(
+    ("greeting", "ok", "reason"),
+    [
+        ("8.0.28", False, "8.0.30"),
+        ("8.0.29", False, "the binary log and InnoDB"),
+        ("8.0.30", True, ""),
+        ("9.7.0", True, ""),
+        ("5.5.5-10.5.1-MariaDB-log", False, "10.5.2"),
+        ("5.5.5-10.5.2-MariaDB-log", True, ""),
+    ],
+)
+def test_the_oldest_server_that_keeps_what_is_prepared(greeting: str, ok: bool, reason: str) -> None:
+    session = cast("Session", _Answers(greeting, xa_detach_on_prepare="ON"))
+    version = next(iter(requirements.can_prepare(session)))
+    assert (version.check, version.ok, version.fatal) == ("version", ok, True)
+    assert reason in version.remedy
+    assert "`commit: write-ahead-log`" in version.remedy
+
+
+def test_branches_that_stay_with_their_connection_are_refused() -> None:
+    session = cast("Session", _Answers("8.0.36", xa_detach_on_prepare="OFF"))
+    assert [each.check for each in requirements.can_prepare(session) if not each.ok] == ["xa_detach_on_prepare"]
+
+
+@pytest.mark.parametrize(
+    ("version", "citus", "name", "fatal"),
+    [
+        (
+            "PostgreSQL 15.18 (Debian 15.18-0+deb12u1) on x86_64-pc-linux-gnu, compiled by gcc (Debian 12.2.0) 12.2.0",
+            False,
+            "a server of its own",
+            True,
+        ),
+        ("PostgreSQL 16.2 on x86_64-pc-linux-gnu, compiled by gcc", True, "Citus", False),
+        (
+            "CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu, built 2023/09/27 01:53:43, go1.19.10)",
+            False,
+            "CockroachDB",
+            True,
+        ),
+        (
+            "PostgreSQL 11.2-YB-2.18.0.0-b0 on x86_64-pc-linux-gnu, compiled by clang version 15.0.3, 64-bit",
+            False,
+            "YugabyteDB",
+            True,
+        ),
+    ],
+)
+def test_what_answers_as_postgresql(version: str, citus: bool, name: str, fatal: bool) -> None:
+    found = postgres.product(version, citus=citus)
+    assert (found.name, found.fatal) == (name, fatal)
+    assert bool(found.trouble) == (name != "a server of its own")
+
+
+class _Settings:
+    """A session of a server with these settings."""
+
+    def __init__(self, **settings: str) -> None:
+        self._settings = settings
+
+    def execute(self, _statement: str, *names: str) -> list[tuple[str, ...]]:
+        return [tuple(self._settings[name] for name in names)]
+
+
+def test_pages_that_are_not_written_whole_are_a_warning() -> None:
+    """Some storage writes each page as a whole. No storage makes up for a commit that is not synced."""
+    session = cast("PostgresSession", _Settings(fsync="off", full_page_writes="off"))
+    found = {each.check: (each.ok, each.fatal) for each in of_postgres.durability(session)}
+    assert found == {"fsync": (False, True), "full_page_writes": (False, False)}

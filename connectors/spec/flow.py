@@ -11,18 +11,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from connectors.spec.table_names import TOKENS
+
 Inputs = Mapping[str, Sequence[str]]
 """By the name of each source and step, in the order of the spec: what it reads."""
-
-_TOKENS: Final = re.compile(
-    r"`(?P<quoted>(?:[^`]|``)*)`"
-    r"|\bidentifier\s*\(\s*'(?P<called>[^']*)'"
-    r"|\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|--[^\n]*|/\*.*?\*/"  # text and comments name nothing
-    r'|"(?P<text>(?:[^"\\]|\\.|"")*)"'  # a name, where Spark is told so
-    r"|(?P<word>[^\W\d]\w*)",
-    re.DOTALL | re.IGNORECASE,
-)
-
 
 _JAVA: Final = ("reflect", "try_reflect", "java_method")
 _CALLS: Final = re.compile(rf"`?\b({'|'.join(_JAVA)})\b`?\s*\(", re.IGNORECASE)
@@ -39,24 +31,12 @@ def code_in(sql: str) -> str:
 
     Against surprises, not against malice: who writes a spec runs with the rights of who starts it.
     """
-    called = [match["called"].lower() for match in _TOKENS.finditer(sql) if match["called"]]
+    called = [match["called"].lower() for match in TOKENS.finditer(sql) if match["called"]]
     plain = _ASIDE.sub(lambda found: "''" if found["text"] else " ", sql)
     if _SCRIPT.search(plain):
         return "TRANSFORM … USING"
     calls = [found.lower() for found in _CALLS.findall(plain)]
     return next((f"{name}()" for name in (*calls, *called) if name in _JAVA), "")
-
-
-def names_in(sql: str, known: Iterable[str]) -> list[str]:
-    """Which of these names stand in a query, as any word of it: also one that is a column's there.
-
-    Too many do no harm beyond a refusal that says so. One that Spark would compute is overlooked; a run notices that.
-    """
-    words = {
-        (match["quoted"] or match["called"] or match["text"] or match["word"] or "").casefold()
-        for match in _TOKENS.finditer(sql)
-    }
-    return [name for name in known if name.casefold() in words]
 
 
 def trunk_of(inputs: Inputs, sources: Iterable[str], wanted: Iterable[str]) -> str | None:

@@ -10,13 +10,14 @@ from pydantic import Field, PrivateAttr, model_validator
 from connectors.spec.dead_letter import DeadLetterEntry
 from connectors.spec.document import Document
 from connectors.spec.fields import Title
-from connectors.spec.flow import behind, names_in, trunk_of
+from connectors.spec.flow import behind, trunk_of
 from connectors.spec.model import Strict
 from connectors.spec.secrets import mask
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import PythonStep, TransformStep
+from connectors.spec.table_names import names_in
 
 
 class Spec(Strict):

@@ -13,7 +13,7 @@ from connectors.contracts import Finding
 from connectors.sql import tables
 from connectors.sql.statements import Connected, StatementError
 from connectors.tls_options import Protection
-from twophase.errors import ConnectorError
+from twophase.errors import ConnectorError, TargetError
 
 Check = Callable[[], Iterator[Finding]]
 _Session = TypeVar("_Session")
@@ -58,6 +58,15 @@ def run(sink: str, checks: Mapping[str, Check], *, leave_out: Collection[str] = 
         except StatementError as error:
             problem = error.connector_error(what)
             yield Finding(f"{sink}: {what}", False, problem.message, problem.remedy)
+
+
+def require(what: str, findings: Iterable[Finding]) -> None:
+    """Refuse to start where `eos doctor` finds something fatal. Raises TargetError, which begins with `what`."""
+    wrong = [each for each in findings if each.fatal and not each.ok]
+    if wrong:
+        message = f"{what}: the server does not give what exactly-once rests on:\n  - "
+        message += "\n  - ".join(f"{each.check}: {each.detail}" for each in wrong)
+        raise TargetError(message, remedy="; ".join(each.remedy for each in wrong))
 
 
 def own_tables(server: Connected, own: Sequence[Table]) -> Iterator[Finding]:

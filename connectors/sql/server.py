@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -77,6 +77,10 @@ class Server(ABC, Generic[C, T, P]):
     @abstractmethod
     def _session(self) -> AbstractContextManager[C]:
         """A new connection. Raises StatementError."""
+
+    @abstractmethod
+    def _requirements(self, session: C) -> Iterable[Finding]:
+        """What must hold of the server at each start. Raises StatementError."""
 
     @abstractmethod
     def _store(self) -> MergingStore:

@@ -19,6 +19,7 @@ from connectors.contracts import Finding, Writer
 from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
+from connectors.sql import checks
 from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.making import Maker
@@ -117,6 +118,11 @@ class ServerSink(Server[C, T, P]):
         return [*of_log, *self._doctor(compare, partial(self._ahead, schema), connections)]
 
     @property
+    def _prepares(self) -> bool:
+        """Whether tasks prepare transactions, and neither write a log nor commit themselves."""
+        return self.log is None and not self.repeats
+
+    @property
     def _let_go_s(self) -> int:
         """Of a task's connection, which does nothing while a step takes its time."""
         return max(LET_GO_S, min(math.ceil(self.timeout_s), _LONGEST_S))
@@ -127,6 +133,8 @@ class ServerSink(Server[C, T, P]):
         `run`: make what is missing, where the spec says so; else take it for made.
         """
         with translated(f"sink {self.name} at {self._where}, table {self.table}"), self._session() as session:
+            if run:
+                checks.require(f"sink {self.name} at {self._where}", self._requirements(session))
             maker = self._maker(session, schema)
             seen = maker.make(session) if run else maker.foresee()
             if seen is None and (run or not self.create):

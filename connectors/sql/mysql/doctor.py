@@ -9,7 +9,7 @@ from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
 from connectors.sql.address import masked, protection
-from connectors.sql.mysql import connections, probe, xa
+from connectors.sql.mysql import connections, probe, requirements, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
@@ -20,9 +20,8 @@ from connectors.sql.two_phase import permits
 
 Ahead = Callable[[Session], Iterator[Finding]]
 
-_MYSQL: Final = (8, 0, 29)  # XA branches detach at PREPARE since then
-_MARIADB: Final = (10, 5, 2)  # prepared branches survive their connection since then
-_TWO_PHASE: Final = frozenset({"product", "version", "XA", "prepared transactions"})  # checks that a log does not need
+_TO_PREPARE: Final = frozenset({"prepared branches", "XA"})  # checks of what only prepared transactions need
+_TO_LIST: Final = frozenset({"prepared transactions"})  # a start of each sink without a log lists them
 _GRANT_RECOVER: Final = "as an administrator: GRANT XA_RECOVER_ADMIN ON *.* TO <the pipeline's user>"
 
 
@@ -35,6 +34,7 @@ def check(
     writers: int | None,
     *,
     two_phase: bool,
+    prepares: bool,
     merged: bool = False,
 ) -> Sequence[Finding]:
     """Everything that can be asked without changing anything but creating the protocol's own tables.
@@ -46,17 +46,20 @@ def check(
         compare: compares the rows with the table, where the rows are known; raises ConnectorError.
         ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
-        two_phase: whether they prepare transactions; else they apply a log.
+        two_phase: whether the sink has no log.
+        prepares: whether tasks prepare transactions; not at-least-once.
         merged: whether rows of the log are merged, so that the table's one key refuses none.
     """
 
     def look(session: Session) -> Iterator[Finding]:
         own = permits.TABLES if two_phase else LOG_TABLES
+        left_out = (frozenset() if prepares else _TO_PREPARE) | (frozenset() if two_phase else _TO_LIST)
         all_checks: dict[str, checks.Check] = {
-            "product": lambda: probe.what_answers(session),
-            "version": lambda: _version(session),
+            "product": lambda: iter([requirements.what_answers(session, prepares=prepares)]),
+            "prepared branches": lambda: requirements.can_prepare(session),
+            "binlog_format": lambda: iter([requirements.binlog_format(session)]),
             "encryption": lambda: _encryption(session, url),
-            "durability": lambda: _durability(session),
+            "durability": lambda: requirements.durability(session),
             "bulk load": lambda: _bulk_load(session),
             "limits": lambda: _limits(session),
             "connections": lambda: connections.headroom(session, writers),
@@ -68,7 +71,7 @@ def check(
             "LOAD DATA LOCAL": lambda: probe.load_local(url, find_target(session, table)),
         }
         yield _reachable(name, session, url)
-        yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
+        yield from checks.run(name, all_checks, leave_out=left_out)
 
     return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
 
@@ -78,7 +81,7 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
 
     def look(session: Session) -> Iterator[Finding]:
         yield _reachable(name, session, url)
-        yield from checks.run(name, {"durability": lambda: _durability(session)})
+        yield from checks.run(name, {"durability": lambda: requirements.durability(session)})
 
     return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
 
@@ -87,61 +90,20 @@ def _reachable(name: str, session: Session, url: str) -> Finding:
     return Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
 
 
-def _variables(session: Session, *names: str) -> dict[str, str]:
-    """System variables; one that this server does not have is left out."""
-    statement = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})"
-    return {str(name): str(value).upper() for name, value in session.execute(statement, *names)}
-
-
-def _version(session: Session) -> Iterator[Finding]:
-    least = _MARIADB if session.dialect.is_mariadb else _MYSQL
-    wanted = ".".join(str(part) for part in least)
-    yield Finding(
-        "version", session.dialect.version >= least, session.dialect.name, f"prepared branches need {wanted} or newer"
-    )
-    if not session.dialect.is_mariadb:
-        value = _variables(session, "xa_detach_on_prepare").get("xa_detach_on_prepare", "missing")
-        yield Finding("xa_detach_on_prepare", value == "ON", value, "SET PERSIST xa_detach_on_prepare = ON")
-    value = _variables(session, "binlog_format").get("binlog_format", "ROW")
-    remedy = "set binlog_format = ROW: STATEMENT refuses READ COMMITTED"
-    yield Finding("binlog_format", value != "STATEMENT", value, remedy)
-
-
 def _encryption(session: Session, url: str) -> Iterator[Finding]:
     cipher = str(session.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1])
     yield checks.encryption(cipher, protection(url), "give ?ssl_ca=/path/ca.pem in the url, and no other option of TLS")
 
 
-def _durability(session: Session) -> Iterator[Finding]:
-    """A prepared branch that a power cut takes away is a lost committable (R7); a decision, a lost one (R6)."""
-    found = _variables(session, "innodb_flush_log_at_trx_commit", "log_bin", "sync_binlog")
-    flush = found.get("innodb_flush_log_at_trx_commit", "missing")
-    remedy = "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's configuration"
-    yield Finding("innodb_flush_log_at_trx_commit", flush == "1", flush, remedy)
-    if found.get("log_bin") == "ON":
-        sync = found.get("sync_binlog", "missing")
-        remedy = "SET GLOBAL sync_binlog = 1, and in the server's configuration"
-        yield Finding("sync_binlog", sync == "1", sync, remedy)
-
-
 def _bulk_load(session: Session) -> Iterator[Finding]:
-    value = _variables(session, "local_infile").get("local_infile", "OFF")
+    value = requirements.read_variables(session, "local_infile").get("local_infile", "OFF")
     remedy = "SET GLOBAL local_infile = ON; without it rows go by multi-row INSERT, which is slower"
     yield Finding("local_infile", value == "ON", value, remedy, fatal=False)
 
 
 def _limits(session: Session) -> Iterator[Finding]:
-    found = _variables(session, "innodb_read_only", "read_only")
-    read_only = [key for key in ("read_only", "innodb_read_only") if found.get(key) == "ON"]
-    yield Finding("writable", not read_only, ", ".join(read_only) or "yes", "give the address of the primary server")
-    rows = session.execute(
-        "SHOW SESSION VARIABLES WHERE Variable_name IN ('innodb_lock_wait_timeout', 'lock_wait_timeout',"
-        " 'wait_timeout', 'net_read_timeout', 'transaction_isolation', 'tx_isolation')"
-    )
-    settings = {str(key): str(value) for key, value in rows}
-    kept = "READ-COMMITTED" in (settings.get("transaction_isolation"), settings.get("tx_isolation"))
-    remedy = "a proxy drops what a session sets: give the server's own address"
-    yield Finding("session settings", kept, ", ".join(f"{key}={value}" for key, value in settings.items()), remedy)
+    yield requirements.writable(session)
+    yield requirements.session_settings(session)
 
 
 def _recover(session: Session) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from connectors.contracts import Finding
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
-from connectors.sql.mysql.product import NO_XA, product
+from connectors.sql.mysql.product import NO_XA
 from connectors.sql.mysql.target import Target
 
 _NO_LOCAL: Final = (
@@ -21,16 +21,6 @@ _NO_LOCAL: Final = (
 _NO_RIGHT: Final = frozenset({1044, 1142, 1143})
 _GRANT: Final = "GRANT INSERT on the table to the pipeline's user"
 _EMPTY: Final = memoryview(b"")
-
-
-def what_answers(session: Session) -> Iterator[Finding]:
-    """A managed database or a proxy of which something is known."""
-    names = ("version", "version_comment", "aurora_version", "wsrep_on")
-    marks = ", ".join(["%s"] * len(names))
-    rows = session.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", *names)
-    found = product(session.dialect.greeting, {str(name): str(value) for name, value in rows})
-    detail = f"{found.name}: {found.trouble}" if found.trouble else found.name
-    yield Finding("product", not found.trouble, detail, found.remedy, fatal=found.fatal)
 
 
 def transaction(url: str) -> Iterator[Finding]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 NO_XA: Final = (
-    "`commit: two-phase` needs XA: give the address of a MySQL or MariaDB server itself; a keyed merge without XA "
-    "(`commit: upsert`) is the variant for such a database, and is not built yet"
+    "give the address of a MySQL or MariaDB server itself; `commit: write-ahead-log` and `commit: upsert` need no XA"
 )
 
 
@@ -17,12 +16,11 @@ class Product:
     """Something that speaks MySQL's protocol."""
 
     name: str
-    trouble: str  # empty: none is known
+    trouble: str = ""  # with `commit: two-phase`; empty: none is known
     remedy: str = ""
     fatal: bool = False
-
-
-_NONE: Final = Product("a server of its own", "")
+    with_log: str = ""  # trouble with a log, where it is another one; its remedy is `log_remedy`
+    log_remedy: str = ""
 
 
 def product(greeting: str, variables: Mapping[str, str]) -> Product:
@@ -44,27 +42,63 @@ def product(greeting: str, variables: Mapping[str, str]) -> Product:
     return _NONE
 
 
+def _without_xa(name: str, trouble: str = "it has no XA", remedy: str = NO_XA, *, fatal: bool = True) -> Product:
+    """Return a server of another make, on which no test of this framework runs."""
+    untested = f"no test of this framework runs on {name}"
+    return Product(
+        name,
+        trouble,
+        f"{remedy}; {untested}",
+        fatal,
+        with_log=untested,
+        log_remedy="try the pipeline there, with crashes of its driver, before you rely on it",
+    )
+
+
+_NONE: Final = Product("a server of its own")
 _AURORA: Final = Product(
     "Amazon Aurora",
     "Amazon advises against XA there: what is prepared makes its recovery and fail-over slow",
     "keep checkpoints small (max_records_per_checkpoint), or write to a MySQL or MariaDB server",
 )
-_GALERA: Final = Product("a Galera cluster", "it does not replicate prepared transactions", NO_XA, fatal=True)
+_ONE_NODE: Final = "give the address of one node, for all connections of the pipeline"
+_GALERA: Final = Product(
+    "a Galera cluster",
+    "it does not replicate prepared transactions",
+    f"{NO_XA}; with these, {_ONE_NODE}",
+    fatal=True,
+    with_log="row locks, which keep an older driver out, hold on one node only; no test of this framework runs there",
+    log_remedy=_ONE_NODE,
+)
+_TIDB: Final = (
+    "give the address of a MySQL or MariaDB server itself; `commit: write-ahead-log` needs no XA; `commit: upsert` "
+    "needs CREATE TEMPORARY TABLE … SELECT, which TiDB does not have"
+)
+_SINGLESTORE: Final = Product(
+    "SingleStore",
+    "it has no XA, and no InnoDB tables, which every `commit` needs",
+    "give the address of a MySQL or MariaDB server itself",
+    fatal=True,
+    with_log="it has no InnoDB tables, which every `commit` needs",
+    log_remedy="give the address of a MySQL or MariaDB server itself",
+)
+_PROXYSQL: Final = "it may send the statements of one transaction to several servers"
+_MAXSCALE: Final = "its router may send the statements of one transaction to several servers"
+_NOT_THROUGH_PROXYSQL: Final = (
+    "give the server's own address, or have ProxySQL send this user to one hostgroup with transaction_persistent=1 "
+    "and without multiplexing"
+)
+_NOT_THROUGH_MAXSCALE: Final = "give the server's own address, or use the router readconnroute with master"
 _BY_WORD: Final = {
     "proxysql": Product(
-        "ProxySQL",
-        "it may send the statements of one transaction to several servers",
-        "give the server's own address, or have ProxySQL send this user to one hostgroup with transaction_persistent=1 "
-        "and without multiplexing",
+        "ProxySQL", _PROXYSQL, _NOT_THROUGH_PROXYSQL, with_log=_PROXYSQL, log_remedy=_NOT_THROUGH_PROXYSQL
     ),
     "maxscale": Product(
-        "MaxScale",
-        "its router may send the statements of one transaction to several servers",
-        "give the server's own address, or use the router readconnroute with master",
+        "MaxScale", _MAXSCALE, _NOT_THROUGH_MAXSCALE, with_log=_MAXSCALE, log_remedy=_NOT_THROUGH_MAXSCALE
     ),
-    "vitess": Product("Vitess", "it has no XA", NO_XA, fatal=True),
-    "planetscale": Product("PlanetScale", "it has no XA", NO_XA, fatal=True),
-    "tidb": Product("TiDB", "it has no XA", NO_XA, fatal=True),
-    "singlestore": Product("SingleStore", "it has no XA", NO_XA, fatal=True),
-    "oceanbase": Product("OceanBase", "its XA is not the server's that this framework is tested on", NO_XA),
+    "vitess": _without_xa("Vitess"),
+    "planetscale": _without_xa("PlanetScale"),
+    "tidb": _without_xa("TiDB", remedy=_TIDB),
+    "singlestore": _SINGLESTORE,
+    "oceanbase": _without_xa("OceanBase", "its XA is not the server's that this framework is tested on", fatal=False),
 }

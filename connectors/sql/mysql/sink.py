@@ -10,7 +10,7 @@ from connectors.contracts import Finding
 from connectors.sql.address import masked
 from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.making import Types
-from connectors.sql.mysql import doctor, merging
+from connectors.sql.mysql import doctor, merging, requirements
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
 from connectors.sql.mysql.partitioning import REMEDY, partitioning, repeating_keys
@@ -44,6 +44,9 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
 
     def _session(self) -> Session:
         return Session(self.url)
+
+    def _requirements(self, session: Session) -> Iterator[Finding]:
+        return requirements.requirements(session, prepares=self._prepares)
 
     def _store(self) -> MySqlStore:
         return MySqlStore(self.url)
@@ -89,5 +92,5 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
         ahead: Callable[[Session], Iterator[Finding]],
         connections: int | None,
     ) -> Sequence[Finding]:
-        kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
+        kind = {"two_phase": self.log is None, "prepares": self._prepares, "merged": self.upsert is not None}
         return doctor.check(self.name, self.url, self.table, compare, ahead, connections, **kind)

@@ -15,8 +15,13 @@ from typing import Final
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
 
-_MEMBERS: Final = 128  # of a group share a name modulo this
+_MEMBERS: Final = 1024  # of a group share a name modulo this
 _ATTEMPTS: Final = 4  # of those that share a name can be told apart
+
+MOST_MARKED: Final = _MEMBERS * _ATTEMPTS
+"""Connections of one group that `end` finds. More than these stay until `wait_timeout` if they hang."""
+
+_ASKED_AT_ONCE: Final = 1024  # a row has at most 4096 columns
 _NO_SUCH_THREAD: Final = 1094
 
 
@@ -34,9 +39,12 @@ def mark(session: Session, group: str, member: int = 0) -> None:
 def end(session: Session, group: str) -> int:
     """KILL every other marked connection of this group; returns how many. Raises ServerError."""
     names = [_name(group, member, attempt) for member in range(_MEMBERS) for attempt in range(_ATTEMPTS)]
-    asked = ", ".join(["IS_USED_LOCK(%s)"] * len(names))
-    own, *found = session.execute(f"SELECT CONNECTION_ID(), {asked}", *names)[0]
-    threads = {int(thread) for thread in found if thread not in (None, own)}
+    threads: set[int] = set()
+    for start in range(0, len(names), _ASKED_AT_ONCE):
+        some = names[start : start + _ASKED_AT_ONCE]
+        asked = ", ".join(["IS_USED_LOCK(%s)"] * len(some))
+        own, *found = session.execute(f"SELECT CONNECTION_ID(), {asked}", *some)[0]
+        threads |= {int(thread) for thread in found if thread not in (None, own)}
     for thread in threads:
         try:
             session.execute(f"KILL {thread}")

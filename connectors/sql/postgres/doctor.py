@@ -10,21 +10,21 @@ from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
 from connectors.sql.partitioning import Partitioning
+from connectors.sql.postgres import requirements
 from connectors.sql.postgres.address import masked, protection
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
-from connectors.sql.postgres.serverside import DURABLE
-from connectors.sql.postgres.target import Target, find_target, missing
+from connectors.sql.postgres.product import what_answers
+from connectors.sql.postgres.requirements import SETTINGS
+from connectors.sql.postgres.target import find_target, missing
 from connectors.sql.postgres.transactions import listed
 from connectors.sql.slots import LOG_TABLES
 from connectors.sql.two_phase import permits
 
 Ahead = Callable[[Session], Iterator[Finding]]
 
-_OLDEST: Final = 130000
-_TWO_PHASE: Final = frozenset({"prepared transactions", "PREPARE TRANSACTION"})  # checks that a log does not need
+_TWO_PHASE: Final = frozenset({"prepared transactions", "PREPARE TRANSACTION"})  # only two-phase commit needs them
 _DRIVER: Final = 3  # connections: one on which it commits, one for what a start asks, and one that asks about others
-_SETTINGS: Final = "in postgresql.conf, or by ALTER SYSTEM; then restart the server"
 
 
 def check(
@@ -36,6 +36,7 @@ def check(
     writers: int | None,
     *,
     two_phase: bool,
+    prepares: bool,
     merged: bool = False,
 ) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run.
@@ -47,7 +48,8 @@ def check(
         compare: compares the rows with the table, where the rows are known; raises ConnectorError.
         ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
-        two_phase: whether they prepare transactions; else they apply a log.
+        two_phase: whether the sink has no log.
+        prepares: whether tasks prepare transactions; not at-least-once.
         merged: whether rows of the log are merged, so that the table's one key refuses none.
     """
 
@@ -55,10 +57,11 @@ def check(
         late = not two_phase and not merged
         own = permits.TABLES if two_phase else LOG_TABLES
         all_checks: dict[str, checks.Check] = {
-            "version": lambda: _version(session),
+            "product": lambda: iter([what_answers(session, prepares=prepares)]),
+            "version": lambda: requirements.version(session),
             "encryption": lambda: _encryption(session, url),
-            "durability": lambda: _durability(session),
-            "session": lambda: _session(session),
+            "durability": lambda: requirements.durability(session),
+            "session": lambda: _session(session, url),
             "prepared transactions": lambda: _prepared(session, writers),
             "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
             "connections": lambda: _connections(session, writers),
@@ -66,7 +69,7 @@ def check(
             "target": lambda: _target(session, table, compare, ahead, late=late),
         }
         yield _reachable(name, session, url)
-        yield from checks.run(name, all_checks, leave_out=() if two_phase else _TWO_PHASE)
+        yield from checks.run(name, all_checks, leave_out=() if prepares else _TWO_PHASE)
 
     return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
 
@@ -76,7 +79,11 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
 
     def look(session: Session) -> Iterator[Finding]:
         yield _reachable(name, session, url)
-        yield from checks.run(name, {"durability": lambda: _durability(session), "session": lambda: _session(session)})
+        of_head: dict[str, checks.Check] = {
+            "durability": lambda: requirements.durability(session),
+            "session": lambda: _session(session, url),
+        }
+        yield from checks.run(name, of_head)
 
     return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
 
@@ -86,14 +93,7 @@ def _reachable(name: str, session: Session, url: str) -> Finding:
 
 
 def _setting(session: Session, name: str) -> str:
-    return str(session.execute("SELECT current_setting(%s)", name)[0][0])
-
-
-def _version(session: Session) -> Iterator[Finding]:
-    found = int(_setting(session, "server_version_num"))
-    yield Finding("version", found >= _OLDEST, _setting(session, "server_version"), "use PostgreSQL 13 or newer")
-    (replica,) = session.execute("SELECT pg_is_in_recovery()")[0]
-    yield Finding("writable", not replica, "a standby" if replica else "yes", "give the address of the primary server")
+    return requirements.read_settings(session, name)[name]
 
 
 def _encryption(session: Session, url: str) -> Iterator[Finding]:
@@ -102,22 +102,11 @@ def _encryption(session: Session, url: str) -> Iterator[Finding]:
     yield checks.encryption(cipher, protection(url), "give ?sslrootcert=/path/ca.pem in the url, and no other sslmode")
 
 
-def _durability(session: Session) -> Iterator[Finding]:
-    """A prepared transaction that a power cut takes away is a lost committable (R7); a decision, a lost one (R6)."""
-    for name in ("fsync", "full_page_writes"):
-        value = _setting(session, name)
-        yield Finding(name, value == "on", value, f"set {name} = on {_SETTINGS}")
-
-
-def _session(session: Session) -> Iterator[Finding]:
-    """A pooler that gives each statement another connection mixes transactions up."""
-    kept = _setting(session, "synchronous_commit") in DURABLE and _setting(session, "lock_timeout") == "3s"
-    same = len({session.execute("SELECT pg_backend_pid()")[0][0] for _ in range(5)}) == 1
-    remedy = "a pooler does not keep sessions: give the server's own address, or a pool in session mode"
+def _session(session: Session, url: str) -> Iterator[Finding]:
     followed = _setting(session, "track_activities")
     activities = "set track_activities = on: without it a connection that died in silence is noticed after ten minutes"
     yield Finding("track_activities", followed == "on", followed, activities, fatal=False)
-    yield Finding("session settings", kept and same, "kept" if kept and same else "lost between statements", remedy)
+    yield from requirements.session_kept(session, url)
 
 
 def _prepared(session: Session, writers: int | None) -> Iterator[Finding]:
@@ -125,8 +114,8 @@ def _prepared(session: Session, writers: int | None) -> Iterator[Finding]:
     found = listed(session)
     needed = 2 * (writers or 1)  # a task's, and that of an attempt before it
     detail = f"{most}, of which {len(found)} are used; a run needs {needed}"
-    remedy = f"set max_prepared_transactions = {max(100, needed)} {_SETTINGS}"
-    yield Finding("max_prepared_transactions", most - len(found) >= needed, detail, remedy, fatal=most < needed)
+    remedy = f"set max_prepared_transactions = {max(100, needed)} {SETTINGS}"
+    yield Finding("max_prepared_transactions", most - len(found) >= needed, detail, remedy, fatal=most == 0)
     foreign = [each.description for each in found if each.transaction is None]
     if foreign:
         remedy = "another program prepared them; they keep their locks until COMMIT PREPARED or ROLLBACK PREPARED"
@@ -153,7 +142,7 @@ def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
     tasks = "as many as tasks write at once" if writers is None else f"{writers} tasks that write at once"
     detail = f"{limit}, of which {used} are used; a run needs {needed}: {tasks}, and {_DRIVER} of the driver"
     remedy = "raise max_connections, or let fewer tasks write at once (spark.master)"
-    yield Finding("max_connections", limit - used >= needed, detail, remedy, fatal=limit < needed)
+    yield Finding("max_connections", limit - used >= needed, detail, remedy, fatal=False)
 
 
 def _target(
@@ -169,15 +158,9 @@ def _target(
     remedy = f"ALTER TABLE {target.quoted.replace('%%', '%')} SET LOGGED"
     kind = {"p": "logged", "u": "unlogged", "t": "temporary"}.get(target.persistence, target.persistence)
     yield Finding("target", target.persistence == "p", f"{target}, {kind}", remedy)
-    yield _privileges(session, target)
+    yield requirements.insert_allowed(session, target)
     if compare is not None:
         spread = compare()
         yield Finding("columns", True, f"{len(target.columns)} in the table; the rows fit; writers: {spread}")
     if late and target.unique:
         yield late_refusal([f"the unique index {each.name}" for each in target.unique])
-
-
-def _privileges(session: Session, target: Target) -> Finding:
-    (allowed,) = session.execute("SELECT has_table_privilege(%s, 'INSERT')", target.quoted.replace("%%", "%"))[0]
-    remedy = f"as an administrator: GRANT INSERT ON {target.quoted.replace('%%', '%')} TO <the pipeline's user>"
-    return Finding("INSERT", bool(allowed), "allowed" if allowed else "not allowed", remedy)

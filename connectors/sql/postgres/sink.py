@@ -13,7 +13,7 @@ from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.merging import check_key
 from connectors.sql.making import Types
 from connectors.sql.partitioning import Partitioning
-from connectors.sql.postgres import doctor
+from connectors.sql.postgres import doctor, requirements
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan, plan_columns
@@ -47,6 +47,11 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
 
     def _session(self) -> Session:
         return Session(self.url)
+
+    def _requirements(self, session: Session) -> Iterator[Finding]:
+        yield from requirements.requirements(session, self.url, prepares=self._prepares)
+        if (target := find_target(session, self.table)) is not None:
+            yield requirements.insert_allowed(session, target)
 
     def _store(self) -> PostgresStore:
         return PostgresStore(self.url)
@@ -100,5 +105,5 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
         ahead: Callable[[Session], Iterator[Finding]],
         connections: int | None,
     ) -> Sequence[Finding]:
-        kind = {"two_phase": self.log is None, "merged": self.upsert is not None}
+        kind = {"two_phase": self.log is None, "prepares": self._prepares, "merged": self.upsert is not None}
         return doctor.check(self.name, self.url, self.table, compare, ahead, connections, **kind)
