@@ -8,8 +8,8 @@ connections are opened where they are used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -33,8 +33,13 @@ class Finding:
 class Horizon:
     """How far a source may be read now."""
 
-    ends: Positions  # of each split: the last stable offset
+    ends: Positions  # of each split: the end of the records that can be read
     discovered: StartingPoint  # splits and topics that were not known, with the first offset that they have
+    withheld: Positions = field(default_factory=dict)
+    """Ends of the records of splits that have records past `ends`. Those records exist and cannot be read yet.
+
+    Invariant: withheld[split] > ends[split].
+    """
 
 
 class Source(Protocol):
@@ -43,6 +48,8 @@ class Source(Protocol):
     name: str
     split_above: int | None  # a range of more offsets than that is read by several tasks, in no order; None: never
     join_below: int  # a task reads ranges until it has so many offsets
+    withheld_by: ClassVar[str]  # the reason for `Horizon.withheld`, as in "waiting for …"; empty: the source has none
+    withheld_remedy: ClassVar[str]  # the action that ends the wait
 
     @property
     def schema(self) -> pa.Schema:

@@ -136,15 +136,53 @@ def test_nothing_is_planned_past_an_open_transaction(
     plain(producer, name, [b"behind"])
     split = f"{name}/0"
     reader = source(name, starting_offsets="latest")
-    assert reader.horizon(NOWHERE).ends == {split: 2}
+    found = reader.horizon(NOWHERE)
+    assert (found.ends, found.withheld) == ({split: 2}, {split: 4})
     assert reader.starting_point(NOWHERE).positions == {split: 2}
     assert offsets_read(reader, name, 0, 2) == [0, 1]
-    assert source(name, isolation_level="read_uncommitted").horizon(NOWHERE).ends == {split: 4}
+    found = source(name, isolation_level="read_uncommitted").horizon(NOWHERE)
+    assert (found.ends, found.withheld) == ({split: 4}, {})
     transactional.commit_transaction(10)
     deadline = time.monotonic() + 20
     while reader.horizon(NOWHERE).ends != {split: 5}:  # the marker is written after the producer's call has returned
         assert time.monotonic() < deadline
+    assert reader.horizon(NOWHERE).withheld == {}
     assert offsets_read(reader, name, 0, 5) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_nothing_is_withheld_by_what_is_no_record(
+    topic: TopicFactory, source: MakeSource, transactional: Producer, commit: bool
+) -> None:
+    """The log ends with a marker, or with aborted records and their marker: it can be read to its end."""
+    name = topic()
+    transaction(transactional, name, 3, commit=commit)
+    reader, deadline = source(name), time.monotonic() + 20
+    while (found := reader.horizon(NOWHERE)).ends != {f"{name}/0": 4}:
+        assert time.monotonic() < deadline, found
+    assert found.withheld == {}
+
+
+def test_records_that_are_just_written_are_not_withheld(
+    topic: TopicFactory, source: MakeSource, producer: Producer
+) -> None:
+    """The ends are asked for in two requests, between which a producer goes on."""
+    name = topic()
+    reader, is_over = source(name), threading.Event()
+
+    def go_on() -> None:
+        while not is_over.is_set():
+            plain(producer, name, [b"x"] * 20)
+
+    writing = threading.Thread(target=go_on)
+    writing.start()
+    try:
+        found = [reader.horizon(NOWHERE) for _ in range(200)]
+    finally:
+        is_over.set()
+        writing.join()
+    assert found[-1].ends[f"{name}/0"] > found[50].ends[f"{name}/0"] > 0, "the producer goes on"
+    assert [each.withheld for each in found if each.withheld] == []
 
 
 def test_a_silence_is_not_the_end(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:

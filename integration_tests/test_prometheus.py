@@ -71,6 +71,36 @@ def test_every_panel_of_the_dashboard_has_samples(pipeline: Pipeline, tmp_path: 
     pipeline.assert_exact(at_least=_RECORDS)
 
 
+@pytest.mark.parametrize(("step_s", "alerts"), [(60, ["OpenTransaction"]), (0, [])])
+def test_an_open_transaction_is_alerted(tmp_path: Path, step_s: int, alerts: list[str]) -> None:
+    """Of records that have been withheld for longer each minute, and of a source that withholds nothing."""
+    labels = {"pipeline": "orders", "source": "incoming"}
+    series = {"series": 'eos_withheld_seconds{pipeline="orders", source="incoming"}', "values": f"0+{step_s}x40"}
+    text = (
+        "orders: records of the source incoming cannot be read, since a transaction is open for 1800 s: "
+        "`eos status` names the partition"
+    )
+    expected = [{"exp_labels": labels, "exp_annotations": {"summary": text}} for _ in alerts]
+    checked = {
+        "rule_files": [str(CONFIG.with_name("alerts.yml"))],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [series],
+                "alert_rule_test": [
+                    {"eval_time": "15m", "alertname": "OpenTransaction", "exp_alerts": []},
+                    {"eval_time": "30m", "alertname": "OpenTransaction", "exp_alerts": expected},
+                ],
+            }
+        ],
+    }
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps(checked))  # JSON is YAML
+    found = subprocess.run([program("promtool"), "test", "rules", path], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
 def test_the_configuration_is_one() -> None:
     checked = subprocess.run(
         [program("promtool"), "check", "config", CONFIG], capture_output=True, text=True, check=False

@@ -30,6 +30,7 @@ _FILES: Final = (
     "spark.stderr.log",
     "log4j2.properties",
     "admission.json",
+    "withheld.json",
     "history.sqlite*",
 )
 """Others. Savepoints stay, which are whole by themselves. Head stays, which is small: with the

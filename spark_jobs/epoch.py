@@ -32,12 +32,14 @@ from spark_jobs.savepoint.plan import Plan
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
 from spark_jobs.tolerance import Tolerance
+from spark_jobs.withheld import Withheld
 from twophase.driver import Driver
 
 _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
 _IDLE_S = 1.0
+_WITHHELD_S = 1.0
 _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call into the JVM raises, also of one that has ended."""
 
@@ -57,12 +59,14 @@ class Epoch:
     on_demand: OnDemand
     tolerance: Tolerance
     plan: Plan
+    withheld: Withheld
     failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
     query: StreamingQuery | None = None
     hit: int | None = None  # the checkpoint that the failure ended
     _checkpoints: Checkpoints = field(init=False)
     _unplanned: int | None = None  # the newest checkpoint, until it is told what its plan took
     _decided_at_s: float = 0.0
+    _looked_at_s: float = 0.0
     _is_kept: bool = False  # `plan`, beside the checkpoint
     _ends: EndsHeld = field(default_factory=EndsHeld)
     _planned: Mapping[str, SourceOffset] = field(default_factory=dict)  # of the batch under way, as head decides it
@@ -93,14 +97,25 @@ class Epoch:
                 if self._unplanned is not None and time.monotonic() - self._decided_at_s > _IDLE_S:
                     self._tell_plan(query)
                 self.on_demand.look()
+                self._look_at_withheld(_WITHHELD_S)
                 if self.control.is_stopping():
                     self.listener.state("stopping")
                     self.control.wait_until_idle()
                     break
             self._tell_plan(query)
+            self._look_at_withheld(0.0)
         finally:
             self.pacing.stop()
             query.stop()  # nothing happens if it has ended by itself
+
+    def _look_at_withheld(self, every_s: float) -> None:
+        """Read what the planners have seen: also while no checkpoint is completed, since nothing can be read."""
+        if time.monotonic() - self._looked_at_s < every_s:
+            return
+        self._looked_at_s = time.monotonic()
+        if self.withheld.observe(self.pacing.samples()):
+            self.listener.withheld(self.withheld.splits)
+        self.withheld.warn_if_overdue(time.time())
 
     def _start(self, *, until_caught_up: bool) -> StreamingQuery:
         folder = self.log.folder(self.driver.owned.incarnation)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from connectors.contracts import Source
 from spark_jobs.report import CheckpointReport, Listener
+from spark_jobs.starting_points import known_of
 from twophase.errors import SourceError
 from twophase.head_value import HeadValue
 from twophase.requests import Answer, Request
-from twophase.values import Positions, StartingPoint
+from twophase.values import Positions
 
 
 @dataclass(slots=True)
@@ -105,9 +106,9 @@ class OnDemand(Listener):
 
 def _ends(source: Source, head: HeadValue) -> Positions:
     """How far the source can be read now."""
-    known = {**head.initial.get(source.name, {}), **head.positions.get(source.name, {})}
-    horizon = source.horizon(StartingPoint(known, head.identities.get(source.name, {})))
-    firsts = {**horizon.discovered.positions, **known}
+    known = known_of(head, source.name)
+    horizon = source.horizon(known)
+    firsts = {**horizon.discovered.positions, **known.positions}
     return {split: end for split, end in horizon.ends.items() if end > firsts.get(split, 0)}
 
 

@@ -25,6 +25,7 @@ from spark_jobs.history.model import (
 from spark_jobs.history.store import History
 from spark_jobs.history.summary import Summary, summarize
 from spark_jobs.presence import Presence, running
+from spark_jobs.withheld import WithheldSplit, read_withheld
 from twophase.errors import HistoryError
 from twophase.head_value import HeadValue
 from twophase.status import Status
@@ -63,6 +64,7 @@ class Overview:
     incidents: tuple[Event, ...]  # newest first
     aborted: tuple[AbortedTry, ...]  # newest first
     runs: tuple[Run, ...]  # newest first
+    withheld: tuple[WithheldSplit, ...]
     unread: str  # why the history cannot be read; empty: it can, or there is none
 
     @property
@@ -90,7 +92,8 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     merged = with_head(checkpoints, status)
     figures = summarize(merged[:newest])
     shown = merged[:limit]
-    return Overview(running(spec), status, shown, figures, totals, lag, incidents, aborted, runs, unread)
+    withheld = read_withheld(spec.checkpoint.location)
+    return Overview(running(spec), status, shown, figures, totals, lag, incidents, aborted, runs, withheld, unread)
 
 
 def detail(spec: Spec, status: Status | None, checkpoint_id: int) -> Detail | None:

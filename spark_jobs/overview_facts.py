@@ -11,6 +11,7 @@ from typing import Any
 
 from spark_jobs.history.model import Checkpoint, Detail, Event, SplitLag
 from spark_jobs.overview import Overview
+from spark_jobs.withheld import WithheldSplit
 from twophase.values import CheckpointRecord
 
 
@@ -26,6 +27,7 @@ def facts(of: Overview) -> dict[str, Any]:
         "committed": head.committed if head else None,
         "positions": {source: dict(splits) for source, splits in head.positions.items()} if head else {},
         "lag": lag_facts(of.lag),
+        "withheld": withheld_facts(of.withheld),
         "totals": asdict(of.totals),
         "summary": asdict(of.summary),
         "checkpoints": [checkpoint_facts(each, of.record(each)) for each in of.checkpoints],
@@ -86,6 +88,15 @@ def lag_facts(of: Sequence[SplitLag]) -> dict[str, Any] | None:
         return None
     splits = [{**asdict(each), "records": each.records} for each in of]
     return {"at": of[0].at, "records": sum(each.records for each in of), "splits": splits}
+
+
+def withheld_facts(of: Sequence[WithheldSplit]) -> dict[str, Any] | None:
+    """Records that cannot be read yet; None where there are none."""
+    if not of:
+        return None
+    splits = [{**asdict(each), "records": each.records} for each in of]
+    at, since = max(each.at for each in of), min(each.since for each in of)
+    return {"at": at, "since": since, "records": sum(each.records for each in of), "splits": splits}
 
 
 def _ranges(of: Any) -> dict[str, list[dict[str, Any]]]:

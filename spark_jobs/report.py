@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_jobs.history.model import Acknowledgement, Event, SplitLag
+from spark_jobs.withheld import WithheldSplit
 from twophase.news import News
 from twophase.status import Status
 from twophase.values import CheckpointRecord
@@ -52,6 +53,9 @@ class Listener:
     def checkpoint(self, report: CheckpointReport) -> None:
         """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
 
+    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+        """These records exist and cannot be read yet: all that are known, by source and split."""
+
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
         """So long Spark's plan of a checkpoint took that was reported before."""
 
@@ -83,6 +87,11 @@ class Listeners(Listener):
         """See Listener."""
         for one in self.each:
             one.checkpoint(report)
+
+    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.withheld(splits)
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
         """See Listener."""

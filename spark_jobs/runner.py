@@ -36,6 +36,8 @@ from spark_jobs.savepoint.query import plan_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.starting_points import commit_back, starting_points
 from spark_jobs.tolerance import Tolerance
+from spark_jobs.until_readable import UntilReadable
+from spark_jobs.withheld import Withheld
 from twophase.driver import Driver
 from twophase.errors import ConnectorError, PrepareError
 from twophase.head_value import HeadValue
@@ -53,6 +55,8 @@ class Lasting:
     admission: Admission
     tolerance: Tolerance
     on_demand: OnDemand
+    withheld: Withheld
+    until_readable: UntilReadable | None  # of a run until caught up
 
 
 @dataclass(slots=True)
@@ -93,12 +97,16 @@ class Runner:
 
     def _lasting(self, sources: Sequence[Source], on_demand: OnDemand) -> Lasting:
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
+        withheld = Withheld.at(self.spec.checkpoint.location, sources)
+        waits = self.until_caught_up and self.spec.checkpoint.max_records_per_checkpoint != 0  # 0: reads nothing new
         return Lasting(
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
             admission_of(self.spec.checkpoint, behind=behind),
             Tolerance.of(self.spec.checkpoint, self.control.is_stopping),
             on_demand,
+            withheld,
+            UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
         )
 
     def _stopped(self) -> Answer:
@@ -113,7 +121,8 @@ class Runner:
         while not self.control.is_stopping():
             try:
                 self._run_epoch(lasting)
-                return
+                if not self._is_more_readable(lasting):
+                    return
             except ConnectorError as error:
                 if self.control.is_stopping():
                     if not isinstance(error, PrepareError):  # what is decided may still wait for its commit, or worse
@@ -136,6 +145,12 @@ class Runner:
                 self.listener.happened(Event(now, "restart", said, checkpoint_id=self._hit, delay_s=delay_s))
                 self.listener.state(f"restarting {said}")
                 pause(delay_s, self.control.is_stopping)
+
+    def _is_more_readable(self, lasting: Lasting) -> bool:
+        """Blocks while records that were there at the start cannot be read yet. Raises SourceError."""
+        if lasting.until_readable is None or self._held is None or self.control.is_stopping():
+            return False
+        return lasting.until_readable.wait(self._held)
 
     def _run_epoch(self, lasting: Lasting) -> None:
         self._hit = None
@@ -165,6 +180,8 @@ class Runner:
             pipeline = self._build(lasting, driver, log, pacing)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
+            if lasting.until_readable is not None:
+                lasting.until_readable.begin(driver.owned)
             self.listener.state("running")
             epoch = Epoch(
                 spec,
@@ -178,6 +195,7 @@ class Runner:
                 lasting.on_demand,
                 lasting.tolerance,
                 plan,
+                lasting.withheld,
             )
             lasting.on_demand.follow(lambda: driver.owned, pacing.ask)
             try:

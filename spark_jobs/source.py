@@ -17,6 +17,7 @@ from spark_jobs.failures import TOKEN, carried
 from spark_jobs.pacing.turns import Turns
 from spark_jobs.ranges import shares
 from spark_jobs.source_offset import SourceOffset, topic_of
+from spark_jobs.withheld import Sample
 from spark_jobs.worker import settle
 from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, Positions, StartingPoint
@@ -75,7 +76,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return start
             self._identities = {**before.began.identities, **self._identities}
             known = {**self._began.positions, **before.ends}  # a topic added to the spec has a position in head alone
-            horizon = self._target or self._source.horizon(StartingPoint(known, self._identities))
+            horizon = self._target or self._ask(StartingPoint(known, self._identities))
             self._target = horizon if self._is_bounded else None
             self._latest = horizon.ends
             _check_not_shorter(known, horizon.ends)
@@ -109,6 +110,11 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with carried(self._token):
             source, ranges = self._source, partition.ranges
             yield from read_and_mark(source, ranges) if self._marks else source.read(ranges)
+
+    def _ask(self, known: StartingPoint) -> Horizon:
+        horizon = self._source.horizon(known)
+        self._turns.tell(Sample.of(self._source, horizon))
+        return horizon
 
     def _not_stored(self, ends: Positions, horizon: Horizon) -> dict[str, str]:
         """Ids of the topics that a plan names, but for those that were stored before the query started."""

@@ -8,6 +8,7 @@ from connectors.contracts import Source
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.driver import Driver
 from twophase.errors import IdentityError
+from twophase.head_value import HeadValue
 from twophase.values import Positions, StartingPoint
 
 
@@ -38,6 +39,12 @@ def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLo
             driver.store_positions(source.name, found)
     head = driver.owned
     return {name: StartingPoint(head.initial[name], head.identities[name]) for name in names}
+
+
+def known_of(head: HeadValue, source: str) -> StartingPoint:
+    """Return the positions and topic ids of a source as `Source.horizon` takes them."""
+    positions = {**head.initial.get(source, {}), **head.positions.get(source, {})}
+    return StartingPoint(positions, head.identities.get(source, {}))
 
 
 def commit_back(sources: Sequence[Source], positions: Mapping[str, Positions]) -> None:

@@ -33,6 +33,7 @@ from spark_jobs.history.model import (
 from spark_jobs.history.model import of_record as made_of
 from spark_jobs.history.recorder import recorded
 from spark_jobs.presence import present
+from spark_jobs.withheld import Sample, Withheld
 from tests.history_values import PHASES, RUN, writing
 from tests.test_cli_status import INCARNATION, SPEC, record, store
 from twophase.errors import BadRowError
@@ -89,6 +90,22 @@ def test_everything_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -
     assert "remedy: free some" in text
     assert "try 1 of checkpoint 4 aborted: no space" in text
     assert [line.split() for line in text.splitlines() if line.startswith("  prepare")] == [["prepare", *["0.050"] * 4]]
+
+
+def test_records_that_cannot_be_read_yet(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(shown(spec, capsys, "--json"))["withheld"] is None
+    output.out.as_json = False
+    sample = Sample("s", 1_700_000_000.0, "an open transaction", {"t/0": (1000, 2000), "t/1": (5, 6)})
+    Withheld(spec.parent / "state", {}).observe([sample])
+    text = " ".join(shown(spec, capsys).split())
+    assert "1,001 records behind: waiting for an open transaction since 2023-11-14 22:13:20 UTC (" in text
+    assert "): t/0 1,000 offsets from 1000, t/1 1 offsets from 5" in text
+    found = json.loads(shown(spec, capsys, "--json"))["withheld"]
+    assert (found["records"], found["since"], found["at"]) == (1_001, 1_700_000_000, 1_700_000_000)
+    assert [(each["split"], each["begin"], each["end"]) for each in found["splits"]] == [
+        ("t/0", 1000, 2000),
+        ("t/1", 5, 6),
+    ]
 
 
 def test_everything_for_programs(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.watched import watch
 from spark_jobs.presence import present
+from spark_jobs.withheld import Sample, Withheld
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.errors import SinkUnavailableError
@@ -124,6 +125,25 @@ def test_the_overview_of_a_running_pipeline_and_of_one_that_was_killed(client: C
     assert found["last_duration_s"] > 0.5
     assert found["throughput"]["records_per_s"] > 1000
     assert found["problems"] == []
+
+
+def test_records_that_cannot_be_read_yet(client: Client, spec: Spec) -> None:
+    assert client.api("orders")["withheld"] == []
+    Withheld(spec.checkpoint.location, {}).observe([Sample("orders", 1000.0, "a transaction", {"orders/2": (5, 25)})])
+    found = client.api("orders")
+    assert found["withheld_records"] == 20
+    assert found["withheld"] == [
+        {
+            "at": 1000.0,
+            "since": 1000.0,
+            "source": "orders",
+            "split": "orders/2",
+            "begin": 5,
+            "end": 25,
+            "records": 20,
+            "reason": "a transaction",
+        }
+    ]
 
 
 def test_pages_of_checkpoints_have_each_once(client: Client) -> None:

@@ -12,6 +12,7 @@ from connectors.spec import Spec
 from spark_jobs.history.model import Acknowledgement, Event, SplitLag
 from spark_jobs.page.metrics import Metrics, PipelineMetrics
 from spark_jobs.report import CheckpointReport
+from spark_jobs.withheld import WithheldSplit
 from tests.page_history import INCARNATION, RUN, spec_of
 from twophase.errors import PrepareError
 from twophase.head_value import HeadValue
@@ -84,6 +85,8 @@ def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: Pipelin
         "eos_rows_total{archive}",
         "eos_written_bytes_total{warehouse}",
         "eos_sink_backlog_checkpoints{dead_letter}",
+        "eos_withheld_records{orders}",
+        "eos_withheld_seconds{orders}",
     }
 
 
@@ -151,6 +154,20 @@ def test_failures(metrics: Metrics, told: PipelineMetrics) -> None:
     told.state("restarting in 1.0 s")
     found = figures(metrics)
     assert [found[name] for name in ("eos_checkpoints_failed_total", "eos_restarts_total", "eos_up")] == [1, 1, 0]
+
+
+def test_records_that_cannot_be_read_yet(
+    metrics: Metrics, told: PipelineMetrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told.state("waiting for an open transaction")
+    told.withheld([WithheldSplit("orders", f"orders/{n}", 10, 110 + n, 900.0 + n, 990.0, "a test") for n in range(2)])
+    monkeypatch.setattr("spark_jobs.page.metrics.time.time", lambda: 1000.0)
+    found = figures(metrics)
+    assert found["eos_up"] == 1
+    assert (found["eos_withheld_records{orders}"], found["eos_withheld_seconds{orders}"]) == (201, 100)
+    told.withheld([])
+    found = figures(metrics)
+    assert (found["eos_withheld_records{orders}"], found["eos_withheld_seconds{orders}"]) == (0, 0)
 
 
 def test_told_by_several_threads_while_it_is_scraped(metrics: Metrics, told: PipelineMetrics) -> None:

@@ -58,7 +58,7 @@ class _Started(Epoch):
 
 def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
     control = StopControl("SIGTERM received" if stopping else "")
-    rest: Any = (Listener(), driver, None, [], None, _Pacing(), _OnDemand(), None, None)
+    rest: Any = (Listener(), driver, None, [], None, _Pacing(), _OnDemand(), None, None, None)
     _Started(cast(Any, None), control, *rest, failure=failure).run(until_caught_up=False)
 
 
@@ -94,7 +94,7 @@ def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> 
     pacing = SimpleNamespace(checkpoint=nullcontext)
     context = SimpleNamespace(getLocalProperty=str)
     frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
-    rest: Any = (Listener(), driver, None, [], pipeline, pacing, None, None, None)
+    rest: Any = (Listener(), driver, None, [], pipeline, pacing, None, None, None, None)
     epoch = _Started(cast(Any, spec), StopControl(), *rest)
     epoch._checkpoints = cast(Any, SimpleNamespace(complete=ask))
     with pytest.raises(Py4JNetworkError):

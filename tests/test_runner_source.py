@@ -15,6 +15,7 @@ from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.pacing.turns import ALL_THERE, AlwaysDue, Turn
 from spark_jobs.source import SourceReader
 from spark_jobs.source_offset import SourceOffset
+from spark_jobs.withheld import Sample
 from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 
@@ -25,11 +26,13 @@ class _Source:
     name = "s"
     split_above: int | None = None
     join_below = 0
+    withheld_by = "a test"
 
     def __init__(self, ends: Mapping[str, int], first: Mapping[str, int] | None = None) -> None:
         self.ends, self.first = ends, first or {}
         self.made_again: frozenset[str] = frozenset()
         self.asked = 0
+        self.withheld: Mapping[str, int] = {}
 
     def horizon(self, known: StartingPoint) -> Horizon:
         self.asked += 1
@@ -38,7 +41,18 @@ class _Source:
         new = {split: self.first.get(split, 0) for split in self.ends if split not in known.positions}
         topics = {split.partition("/")[0] for split in self.ends}
         ids = {topic: f"id of {topic}" for topic in topics if topic not in known.identities}
-        return Horizon(self.ends, StartingPoint(new, ids))
+        return Horizon(self.ends, StartingPoint(new, ids), self.withheld)
+
+
+class _Turns(AlwaysDue):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples: list[Sample] = []
+
+    def tell(self, sample: Sample) -> None:
+        self.samples.append(sample)
 
 
 def _reader(source: _Source, initial: Mapping[str, int] | None = None, ids: Mapping[str, str] | None = None) -> Any:
@@ -92,6 +106,18 @@ def test_a_split_found_on_the_way_begins_at_its_first_record_whoever_plans_again
     assert following["ends"] == {"t/0": 5, "t/1": 21, "new/0": 9}
     assert following["began"]["positions"] == {}
     assert _ranges(reader, planned, following) == [OffsetRange("t/1", 20, 21)]
+
+
+def test_each_look_tells_what_is_withheld_and_plans_none_of_it() -> None:
+    source, told = _Source({"t/0": 5}), _Turns()
+    source.withheld = {"t/0": 9}
+    reader = SourceReader(cast(Any, source), StartingPoint({"t/0": 0}, {"t": "id of t"}), told, TOKEN)
+    start = SourceOffset("s", {"t/0": 5}).to_json()
+    assert _next(reader, start) == _next(reader, start) == start
+    assert [(each.source, each.reason, each.splits) for each in told.samples] == [("s", "a test", {"t/0": (5, 9)})] * 2
+    source.withheld = {}
+    _next(reader, start)
+    assert told.samples[-1].splits == {}
 
 
 def test_the_id_of_a_topic_found_on_the_way_goes_from_plan_to_plan() -> None:

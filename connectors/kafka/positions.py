@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ _MOVING: Final = frozenset(
     }
 )
 _ASK_AGAIN_S: Final = 0.1
+_UNCOMMITTED: Final = IsolationLevel.READ_UNCOMMITTED
 
 
 def earliest(client: Client, splits: Iterable[str]) -> dict[str, int]:
@@ -41,6 +42,21 @@ def latest(client: Client, splits: Iterable[str]) -> dict[str, int]:
     return _offsets(client, splits, OffsetSpec.latest)
 
 
+def latest_and_withheld(client: Client, splits: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return `latest`, and the high watermark of each split whose high watermark is past it.
+
+    Such a split has an open transaction: nobody reads its records, or committed records behind them, before it ends.
+    The request for high watermarks is sent first and not waited for, so both take one round trip. A broker answers the
+    requests of a connection in order: a record that is written between the two answers does not look withheld.
+    """
+    if client.connection.isolation_level != "read_committed":
+        return latest(client, splits), {}
+    sent = _ask_offsets(client, splits, OffsetSpec.latest, _UNCOMMITTED)
+    ends = latest(client, splits)
+    there = _offsets(client, splits, OffsetSpec.latest, _UNCOMMITTED, sent)
+    return ends, {split: end for split, end in there.items() if end > ends[split]}
+
+
 def at_time(client: Client, splits: Sequence[str], timestamp_ms: int) -> dict[str, int]:
     """The first record of each split at or after a moment (milliseconds since 1970); the end where there is none.
 
@@ -51,14 +67,25 @@ def at_time(client: Client, splits: Sequence[str], timestamp_ms: int) -> dict[st
     return {split: end if found[split] < 0 else min(found[split], end) for split, end in ends.items()}
 
 
-def _offsets(client: Client, splits: Iterable[str], spec: Callable[[], OffsetSpec]) -> dict[str, int]:
-    """Ask for all splits at once, and again for those whose partition is just being made or changes its leader."""
+def _offsets(
+    client: Client,
+    splits: Iterable[str],
+    spec: Callable[[], OffsetSpec],
+    level: IsolationLevel | None = None,
+    sent: Mapping[str, Any] | None = None,
+) -> dict[str, int]:
+    """Ask for all splits at once, and again for those whose partition is just being made or changes its leader.
+
+    `level`: None for the isolation level of the connection; `sent`: the first request, if it is sent already.
+    """
     deadline = monotonic() + client.connection.connect_timeout_s
     found: dict[str, int] = {}
     missing = list(splits)
     while missing:
         moving: list[str] = []
-        for split, future in _ask_offsets(client, missing, spec).items():
+        answers = sent if sent is not None else _ask_offsets(client, missing, spec, level)
+        sent = None
+        for split, future in answers.items():
             doing = f"offsets of {split}"
             try:
                 found[split] = int(client.result_of(future, doing).offset)
@@ -79,9 +106,12 @@ def _is_moving(future: Any) -> bool:
     return isinstance(error, KafkaException) and error.args[0].code() in _MOVING
 
 
-def _ask_offsets(client: Client, splits: Iterable[str], spec: Callable[[], OffsetSpec]) -> dict[str, Any]:
-    committed = client.connection.isolation_level == "read_committed"
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+def _ask_offsets(
+    client: Client, splits: Iterable[str], spec: Callable[[], OffsetSpec], level: IsolationLevel | None = None
+) -> dict[str, Any]:
+    if level is None:
+        committed = client.connection.isolation_level == "read_committed"
+        level = IsolationLevel.READ_COMMITTED if committed else _UNCOMMITTED
     wanted = {at(split, -1): spec() for split in splits}
     timeout_s = client.connection.connect_timeout_s
     futures = client.handle.list_offsets(wanted, isolation_level=level, request_timeout=timeout_s)

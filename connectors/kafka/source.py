@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
 from connectors.kafka.pool import borrowed_consumer, shared_admin
-from connectors.kafka.positions import earliest, latest
+from connectors.kafka.positions import earliest, latest_and_withheld
 from connectors.kafka.reader import OnBadRecord, bad_records_of, read_ranges, records_of
 from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.splits import parse_split
@@ -50,6 +50,12 @@ class KafkaSource:
     columns: tuple[str, ...] | None = None  # of the schema, in its order; None: all
     connect_timeout_s: float = 15.0
     read_timeout_s: float = 60.0
+    withheld_by: ClassVar[str] = "an open transaction"
+    withheld_remedy: ClassVar[str] = (
+        "the producer ends its transaction by a commit or an abort; the broker aborts it after the producer's "
+        "transaction.timeout.ms; a transaction that stays open for longer hangs: `kafka-transactions.sh "
+        "--bootstrap-server … find-hanging --broker-id …` finds it, and `kafka-transactions.sh … abort` ends it"
+    )
 
     def __post_init__(self) -> None:
         """Refuse what no service needs to be asked about. Raises SpecError."""
@@ -121,15 +127,15 @@ class KafkaSource:
         return StartingPoint(positions, {topic.name: topic.id for topic in new if topic.id})
 
     def horizon(self, known: StartingPoint) -> Horizon:
-        """See Source. Asks the cluster twice, and once more if there is a split that is not known."""
+        """See Source. Two round trips to the cluster, and another one if there is a split that is not known."""
         with shared_admin(self.connection) as admin:
             topics = self._topics(admin, known.identities)
             splits = [split for topic in topics for split in topic.splits]
-            ends = latest(admin, splits)
+            ends, withheld = latest_and_withheld(admin, splits)
             new = [split for split in splits if split not in known.positions]
             positions = earliest(admin, new) if new else {}
         identities = {topic.name: topic.id for topic in topics if topic.id and topic.name not in known.identities}
-        return Horizon(ends, StartingPoint(positions, identities))
+        return Horizon(ends, StartingPoint(positions, identities), withheld)
 
     def _topics(self, admin: Client, identities: Mapping[str, str]) -> list[Topic]:
         topics = describe(admin, self._names(admin, identities))

@@ -15,7 +15,10 @@ from twophase.errors import SpecError
 
 UntilCaughtUp = Annotated[
     bool,
-    typer.Option("--until-caught-up", help="End when everything that was in the topics at the start is committed."),
+    typer.Option(
+        "--until-caught-up",
+        help="End when everything that was in the topics at the start is committed; wait for open transactions.",
+    ),
 ]
 
 

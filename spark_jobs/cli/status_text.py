@@ -13,6 +13,7 @@ from spark_jobs.cli.quantities import ago, count, counted, moment, seconds, shor
 from spark_jobs.history.model import Checkpoint, Detail, Event, Run, SplitLag
 from spark_jobs.history.summary import Distribution, Summary, missing
 from spark_jobs.overview import NO_HISTORY, Overview
+from spark_jobs.withheld import WithheldSplit, describe
 from twophase.values import CheckpointRecord
 
 _INCIDENTS = 6  # that are shown
@@ -33,6 +34,8 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
     yield out.text(f"completed up to {_number(head.completed)}, committed up to {_number(head.committed)}")
     if of.lag:
         yield out.text(_lag(of.lag, now))
+    for source in dict.fromkeys(each.source for each in of.withheld):
+        yield out.text(_withheld([each for each in of.withheld if each.source == source], now), "yellow")
     totals = of.totals
     if totals.since is None and not of.unread:
         yield out.text(NO_HISTORY, "yellow")
@@ -141,6 +144,10 @@ def _lag(of: Sequence[SplitLag], now: float) -> str:
     splits = ", ".join(f"{each.split} {count(each.records)}" for each in most)
     rest = f", {len(of) - len(most)} more" if len(of) > len(most) else ""
     return f"lag {count(sum(each.records for each in of))} records {ago(now - of[0].at)} ago ({splits}{rest})"
+
+
+def _withheld(of: Sequence[WithheldSplit], now: float) -> str:
+    return f"{count(sum(each.records for each in of))} records behind: {describe(of, now)}"
 
 
 def _checkpoints(of: Overview, now: float) -> Table:

@@ -15,7 +15,8 @@ from spark_jobs.held_folders import temporary
 from spark_jobs.pacing.admission import Admission
 from spark_jobs.pacing.pace import Pace
 from spark_jobs.pacing.schedule import Schedule
-from spark_jobs.pacing.turns import PacedTurns, Turns
+from spark_jobs.pacing.turns import PacedTurns, Turns, read_samples
+from spark_jobs.withheld import Sample
 from twophase.local_shelf import naming
 
 _IDLE_S: Final = (0.1, 5.0)
@@ -62,6 +63,10 @@ class Pacing:
         """So much the checkpoint took that is about to end; the first one of a query also waits for Spark's start."""
         if self.begun > 1:
             self.admission.observe(records, duration_s)
+
+    def samples(self) -> list[Sample]:
+        """The withheld records that the newest plan of each source has seen."""
+        return read_samples(self.path)
 
     def ask(self) -> None:
         """Begin a checkpoint now: as soon as none is under way, if there is anything to read. Does not block."""

@@ -14,6 +14,7 @@ from spark_jobs.overview import NO_HISTORY
 from spark_jobs.page import answers
 from spark_jobs.page.state import can_steer, newest_run, state_of
 from spark_jobs.page.watched import Watched
+from spark_jobs.withheld import read_withheld
 from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
@@ -45,6 +46,7 @@ def overview(watched: Watched) -> answers.Overview:
         problems.append(answers.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read(history.lag)
+    withheld = read_withheld(watched.spec.checkpoint.location)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
     state, detail = state_of(watched, presence)
@@ -65,6 +67,8 @@ def overview(watched: Watched) -> answers.Overview:
         throughput=throughput(lately, window_s),
         lag_records=sum(each.records for each in lag) if lag else None,
         lag=[answers.SplitLag.model_validate(each) for each in lag or ()],
+        withheld_records=sum(each.records for each in withheld),
+        withheld=[answers.WithheldSplit.model_validate(each) for each in withheld],
         last=answers.Checkpoint.model_validate(newest[0]) if newest else None,
         last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
         problems=problems,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +21,7 @@ from connectors.spec import Spec
 from spark_jobs.finishing import Finished, Finishing
 from spark_jobs.history.model import Event
 from spark_jobs.report import CheckpointReport, Listener
+from spark_jobs.withheld import WithheldSplit
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
 from twophase.status import Status
 from twophase.values import CheckpointRecord
@@ -61,7 +62,7 @@ class Metrics:
         self.written = counter("written_bytes", "Bytes of completed checkpoints.", "sink")
         self.dead_letters = counter("dead_letters", "Records and rows that were put aside.")
         self.restarts = counter("restarts", "Restarts after a failure.")
-        self.up = gauge("up", "1 while the query runs, 0 while it starts, restarts or has ended.")
+        self.up = gauge("up", "1 while the query runs or waits, 0 while it starts, restarts or has ended.")
         self.info = prometheus_client.Info("eos_pipeline", "What runs.", ("pipeline",), registry=registry)
         self._levels = _LevelCollector()
         registry.register(self._levels)
@@ -90,6 +91,8 @@ class PipelineMetrics(Listener):
         self.pipeline = spec.mask(spec.pipeline)
         self.lag: Levels = {}
         self.backlog: Levels = {}
+        self.withheld_splits: tuple[WithheldSplit, ...] = ()
+        self.sources = tuple(spec.mask(source.name) for source in spec.sources)
         self._measure_backlog()
         facts = {"mode": spec.checkpoint.mode, "run": run_id, "version": version}
         metrics.info.labels(self.pipeline).info({name: spec.mask(value) for name, value in facts.items()})
@@ -104,7 +107,11 @@ class PipelineMetrics(Listener):
 
     def state(self, text: str) -> None:
         """See Listener."""
-        self._all.up.labels(self.pipeline).set(text == "running")
+        self._all.up.labels(self.pipeline).set(text == "running" or text.startswith("waiting"))
+
+    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+        """See Listener."""
+        self.withheld_splits = tuple(splits)
 
     def happened(self, event: Event) -> None:
         """See Listener."""
@@ -188,6 +195,16 @@ class PipelineMetrics(Listener):
                 if seconds is not None:
                     self._all.phase.labels(self.pipeline, name).observe(seconds)
 
+    def withheld_levels(self, now: float) -> tuple[Levels, Mapping[tuple[str, ...], float]]:
+        """Return offsets that cannot be read yet and the age of the oldest, by source; 0 where there are none."""
+        records: Counter[tuple[str, ...]] = Counter({(source,): 0 for source in self.sources})
+        seconds = dict.fromkeys(records, 0.0)
+        for each in self.withheld_splits:
+            labels = (self._mask(each.source),)
+            records[labels] += each.records
+            seconds[labels] = max(seconds.get(labels, 0.0), now - each.since)
+        return dict(records), seconds
+
     def _measure_backlog(self) -> None:
         backlog: Counter[tuple[str, ...]] = Counter()
         for sink, numbers in self._waiting.items():
@@ -206,10 +223,21 @@ class _LevelCollector(Collector):
         lag = GaugeMetricFamily("eos_lag_records", "Offsets not read yet.", labels=("pipeline", "source", "split"))
         words = "Checkpoints that are decided, and not visible in this sink."
         backlog = GaugeMetricFamily("eos_sink_backlog_checkpoints", words, labels=("pipeline", "sink"))
+        words = "Offsets that exist in the source and cannot be read yet."
+        withheld = GaugeMetricFamily("eos_withheld_records", words, labels=("pipeline", "source"))
+        words = "How long the oldest of them has been so."
+        age = GaugeMetricFamily("eos_withheld_seconds", words, labels=("pipeline", "source"))
+        now = time.time()
         for pipeline, found in list(self.of.items()):
+            records, seconds = found.withheld_levels(now)
+            for labels, value in records.items():
+                withheld.add_metric((pipeline, *labels), value)
+                age.add_metric((pipeline, *labels), seconds[labels])
             for labels, value in found.lag.items():
                 lag.add_metric((pipeline, *labels), value)
             for labels, value in found.backlog.items():
                 backlog.add_metric((pipeline, *labels), value)
         yield lag
         yield backlog
+        yield withheld
+        yield age

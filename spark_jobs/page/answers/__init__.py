@@ -15,6 +15,7 @@ from spark_jobs.page.answers.checkpoints import (
     Range,
     SinkCommit,
     SplitLag,
+    WithheldSplit,
 )
 from spark_jobs.page.answers.failures import Event, Events
 from spark_jobs.page.answers.figures import Chart, Distribution, Line, Metric, Series, Summary
@@ -70,4 +71,5 @@ __all__ = [
     "Totals",
     "Transaction",
     "Transactions",
+    "WithheldSplit",
 ]

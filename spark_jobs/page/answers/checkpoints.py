@@ -74,6 +74,19 @@ class SplitLag(Answer):
     records: int  # between the two
 
 
+class WithheldSplit(Answer):
+    """Records of one split that exist and cannot be read yet."""
+
+    at: float  # of the newest sample
+    since: float  # of the first sample with the same `begin`
+    source: str
+    split: str
+    begin: int  # first offset that cannot be read
+    end: int  # next offset after the last record that exists
+    records: int  # between the two
+    reason: str  # as in "waiting for an open transaction"
+
+
 class Acknowledgement(Answer):
     """One writer: a task's share for one sink."""
 

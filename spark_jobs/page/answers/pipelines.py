@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from spark_jobs.page.answers.base import Answer, Problem
-from spark_jobs.page.answers.checkpoints import Checkpoint, SplitLag
+from spark_jobs.page.answers.checkpoints import Checkpoint, SplitLag, WithheldSplit
 
 State = Literal["new", "starting", "running", "restarting", "stopping", "stopped", "caught up", "failed", "killed"]
 
@@ -95,6 +95,8 @@ class Overview(Answer):
     throughput: Throughput
     lag_records: int | None
     lag: list[SplitLag]
+    withheld_records: int
+    withheld: list[WithheldSplit]
     last: Checkpoint | None
     last_duration_s: float | None  # of the newest that is committed everywhere
     problems: list[Problem]  # what could not be read

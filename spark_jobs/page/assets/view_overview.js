@@ -43,6 +43,7 @@ export function render({ overview, refresh }) {
       ),
       h("div", { class: "charts" }, Object.keys(charts).map((name) => place(`chart-${name}`))),
     ),
+    overview.withheld.length ? withheld(overview) : null,
     h("div", { class: "split section" }, lag(overview), run(overview)),
   ];
 }
@@ -78,6 +79,24 @@ function figures({ throughput, lag_records, last, last_duration_s, head, totals,
     figure("Waiting", format.count(behind), behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),
     figure("Records", format.short(totals.records), `in ${format.count(totals.checkpoints)} checkpoints`),
   ];
+}
+
+function withheld({ withheld: splits, withheld_records, now }) {
+  const oldest = splits.reduce((one, other) => (one.since <= other.since ? one : other));
+  const rows = splits.map((each) => [
+    each.source,
+    each.split,
+    format.count(each.begin),
+    format.count(each.end),
+    format.count(each.records),
+    `${each.reason}, since ${format.span(now - each.since)}`,
+  ]);
+  const columns = [["source", "name wide"], ["split", "name"], ["from offset", "number wide"], ["end", "number wide"], ["records", "number"], ["waiting for", "name"]];
+  return section(
+    "Records that cannot be read yet",
+    h("p", { class: "warn" }, `${format.count(withheld_records)} records: waiting for ${oldest.reason} since ${format.time(oldest.since)}`),
+    table("Records that cannot be read yet", columns, rows),
+  );
 }
 
 function lag({ lag: splits }) {

@@ -1,0 +1,166 @@
+"""Records that exist in a source and cannot be read yet: a planner's samples, and what a run keeps of them.
+
+A planner takes a sample with each plan. The run adds since when, which outlives its process in `withheld.json` at the
+checkpoint location. The file decides nothing: `eos status` and the page read it, and a start without it begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from connectors.contracts import Horizon, Source
+
+_log = logging.getLogger("eos.runner")
+
+NAME: Final = "withheld.json"
+
+_KEEP_S: Final = 10.0
+"""Greatest age of the file while records are withheld and nothing changes."""
+_OVERDUE_S: Final = 60.0
+"""A transaction of a healthy producer is shorter, as a rule: a record is late by as much."""
+_REPEAT_S: Final = 600.0
+_SHOWN: Final = 3  # splits in a message
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldSplit:
+    """The records of one split that exist and cannot be read yet."""
+
+    source: str
+    split: str
+    begin: int  # first offset that cannot be read
+    end: int  # next offset after the last record that exists
+    since: float  # time of the first sample with this `begin`; seconds since 1970, as the next one
+    at: float  # time of the newest sample
+    reason: str  # as in "waiting for an open transaction"
+
+    @property
+    def records(self) -> int:
+        """Offsets between the two: with gaps (markers, aborted records) more than records."""
+        return self.end - self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The withheld records of one source at one time."""
+
+    source: str
+    at: float
+    reason: str
+    splits: Mapping[str, Sequence[int]]  # begin and end, see WithheldSplit
+
+    @classmethod
+    def of(cls, source: Source, horizon: Horizon) -> Sample:
+        """Of an answer that has just arrived."""
+        splits = {split: (horizon.ends[split], end) for split, end in horizon.withheld.items()}
+        return cls(source.name, time.time(), source.withheld_by, splits)
+
+    def write(self, path: Path) -> None:
+        """Whole or not at all. Not synced. Raises OSError."""
+        _write(path, asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Sample | None:
+        """None: there is no file any more."""
+        try:
+            return cls(**json.loads(path.read_text()))
+        except FileNotFoundError:
+            return None
+
+
+def read_withheld(location: Path) -> tuple[WithheldSplit, ...]:
+    """By source and split, as the newest run at this location left them. Empty where the file cannot be read."""
+    try:
+        found = json.loads((location / NAME).read_text())["splits"]
+        return tuple(WithheldSplit(**each) for each in found)
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+@dataclass(slots=True)
+class Withheld:
+    """The withheld records of all sources of a run. Used by the thread that waits for the query."""
+
+    location: Path
+    remedies: Mapping[str, str]  # by source
+    splits: tuple[WithheldSplit, ...] = ()  # by source and split
+    _sampled: dict[str, float] = field(default_factory=dict)  # source -> time of its newest sample
+    _kept_at: float = 0.0
+    _told_at: float = 0.0
+    _is_unwritable: bool = False
+
+    @classmethod
+    def at(cls, location: Path, sources: Iterable[Source]) -> Withheld:
+        """With the state that the run before this one left, so that "since" outlives a process."""
+        remedies = {source.name: source.withheld_remedy for source in sources}
+        found = tuple(each for each in read_withheld(location) if each.source in remedies)
+        return cls(location, remedies, found)
+
+    def observe(self, samples: Iterable[Sample]) -> bool:
+        """Take in samples and keep the result. False: every sample is known already."""
+        new = [each for each in samples if each.at > self._sampled.get(each.source, 0.0)]
+        if not new:
+            return False
+        before, sampled = self.splits, {each.source for each in new}
+        since = {(each.source, each.split, each.begin): each.since for each in before}
+        found = [each for each in before if each.source not in sampled]
+        for sample in new:
+            self._sampled[sample.source] = sample.at
+            for split, (begin, end) in sample.splits.items():
+                first_seen = since.get((sample.source, split, begin), sample.at)
+                found.append(WithheldSplit(sample.source, split, begin, end, first_seen, sample.at, sample.reason))
+        self.splits = tuple(sorted(found, key=lambda each: (each.source, each.split)))
+        now = max(self._sampled.values())
+        if _without_time(self.splits) != _without_time(before) or (found and now - self._kept_at > _KEEP_S):
+            self._keep(now)
+        return True
+
+    def warn_if_overdue(self, now: float) -> None:
+        """Log, at most every ten minutes, splits that have been withheld for more than a minute."""
+        overdue = [each for each in self.splits if now - each.since > _OVERDUE_S]
+        if overdue and now - self._told_at > _REPEAT_S:
+            self._told_at = now
+            self.warn(overdue, now)
+
+    def warn(self, splits: Sequence[WithheldSplit], now: float) -> None:
+        """Log these splits, and what to do."""
+        for source in sorted({each.source for each in splits}):
+            own = [each for each in splits if each.source == source]
+            _log.warning("%s: %s", describe(own, now), self.remedies[source])
+
+    def _keep(self, now: float) -> None:
+        self._kept_at = now
+        try:
+            _write(self.location / NAME, {"splits": [asdict(each) for each in self.splits]})
+            self._is_unwritable = False
+        except OSError as error:
+            if not self._is_unwritable:
+                _log.warning("%s is not kept: %s", self.location / NAME, error.strerror)
+            self._is_unwritable = True
+
+
+def describe(splits: Sequence[WithheldSplit], now: float) -> str:
+    """Splits of one source in words, those with the oldest begin first."""
+    oldest = sorted(splits, key=lambda each: each.since)
+    shown = ", ".join(f"{each.split} {each.records:,} offsets from {each.begin}" for each in oldest[:_SHOWN])
+    more = f" and {len(oldest) - _SHOWN} more partitions" if len(oldest) > _SHOWN else ""
+    since = datetime.fromtimestamp(oldest[0].since, UTC)
+    waited_s = max(now - oldest[0].since, 0)
+    return f"waiting for {oldest[0].reason} since {since:%Y-%m-%d %H:%M:%S} UTC ({waited_s:.0f} s): {shown}{more}"
+
+
+def _without_time(splits: Sequence[WithheldSplit]) -> list[WithheldSplit]:
+    return [replace(each, at=0.0) for each in splits]
+
+
+def _write(path: Path, document: object) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(document))
+    partial.replace(path)
