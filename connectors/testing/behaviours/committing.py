@@ -73,7 +73,8 @@ class Committing:
         life.decided[0] = [life.prepare(scope, *rows(0, 5))]
         life.commit(0)
         late.abort()
-        life.committer.revoke(scope)
+        life.committer.count(life.incarnation, 0, life.decided[0])
+        life.committer.revoke(scope, counted=True)
         assert life.prepared() == []
         life.checkpoint(1, rows(5, 8))
         assert life.target.rows() == Counter(rows(0, 8))
