@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.services import Services
+from tests.page_http import Client
 
 pytestmark = pytest.mark.any_server
 
 _READABLE = 600  # two checkpoints: the lag is that of the plan before the newest one's
 _BEHIND = 1_000
+_PATIENCE_S = 120.0
 _WAITS = "waiting for an open transaction since"
 
 
@@ -49,6 +54,13 @@ def _status(pipeline: Pipeline) -> dict[str, Any]:
     process.succeed()
     facts: dict[str, Any] = json.loads(process.output())
     return facts
+
+
+def _wait_for(true: Callable[[], bool], what: Callable[[], str]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.3)
 
 
 @pytest.mark.timeout(600)
@@ -113,4 +125,47 @@ def test_a_wait_is_stopped_by_a_request(pipeline: Pipeline, blocked: Producer) -
     assert pipeline.verdict().in_sink == _READABLE
     blocked.abort_transaction(30)
     pipeline.catch_up()
+    pipeline.assert_exact(at_least=_READABLE + _BEHIND)
+
+
+@pytest.mark.timeout(600)
+def test_a_running_pipeline_shows_it(pipeline: Pipeline, blocked: Producer) -> None:
+    process = pipeline.command("run", "--ui", "--ui-port", "0")
+    process.await_output("page: http")
+    found = re.search(r"page: (http://\S+)#token=(\S+)", process.output())
+    assert found is not None
+    client, key = Client(*found.groups()), pipeline.workload.topic
+
+    def figure(name: str) -> float:
+        families = text_string_to_metric_families(client.get("/metrics").body.decode())
+        return sum(each.value for family in families for each in family.samples if each.name == name)
+
+    assert figure("eos_withheld_seconds") == 0
+    _wait_for(lambda: figure("eos_withheld_records") == 1_002, process.output)
+    _wait_for(lambda: figure("eos_rows_total") == _READABLE, process.output)
+    assert (figure("eos_up"), figure("eos_lag_records")) == (1, 0)
+    _wait_for(lambda: figure("eos_withheld_seconds") > 2, process.output)
+    overview = client.api(key)
+    assert (overview["state"], overview["withheld_records"]) == ("running", 1_002)
+    first = overview["withheld"][0]
+    assert (first["split"], first["begin"], first["end"], first["reason"]) == (
+        f"{key}/0",
+        300,
+        801,
+        "an open transaction",
+    )
+    since = _status(pipeline)["withheld"]["since"]
+    assert since == min(each["since"] for each in overview["withheld"])
+
+    process.terminate()
+    process.succeed()
+    assert _status(pipeline)["withheld"]["records"] == 1_002
+    process = pipeline.command("run")
+    _wait_for(lambda: _status(pipeline)["withheld"]["at"] > since + 1 and process.exit_code is None, process.output)
+    assert _status(pipeline)["withheld"]["since"] == since, "it outlives a restart"
+    blocked.abort_transaction(30)
+    _wait_for(lambda: pipeline.verdict().in_sink == _READABLE + _BEHIND, process.output)
+    _wait_for(lambda: _status(pipeline)["withheld"] is None, process.output)
+    process.terminate()
+    process.succeed()
     pipeline.assert_exact(at_least=_READABLE + _BEHIND)
