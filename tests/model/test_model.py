@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import lives, repair, rescale
+from tests.model import lives, repair, rescale, take_over
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
@@ -14,6 +14,7 @@ STATES = 60_000
 
 REPAIR_STATES = 10_000
 RESCALE_STATES = 200_000
+TAKE_OVER_STATES = 20_000
 
 
 @pytest.mark.parametrize("name", HOLDS)
@@ -71,6 +72,18 @@ def test_a_broken_variant_of_a_rescale_is_caught(broken: str) -> None:
     assert violation
 
 
+def test_the_protocol_holds_with_take_overs() -> None:
+    states, violation = take_over.explore()
+    assert not violation
+    assert states > TAKE_OVER_STATES
+
+
+@pytest.mark.parametrize("broken", take_over.VARIANTS)
+def test_a_broken_variant_of_a_take_over_is_caught(broken: str) -> None:
+    _, violation = take_over.explore(broken)
+    assert violation
+
+
 def test_the_simulation_breaks_the_same_rules() -> None:
-    every = {*VARIANTS, *BEHIND, *lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS}
+    every = {*VARIANTS, *BEHIND, *lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS, *take_over.VARIANTS}
     assert every - set(MUTANTS) == set(NOT_OF_THE_COORDINATOR)

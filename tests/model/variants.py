@@ -13,6 +13,8 @@ NOT_OF_THE_COORDINATOR = {
     "checkpoints are committed out of order (R7)": (
         "test_checkpoints_go_on_until_so_many_wait_and_are_committed_in_order"
     ),
+    # connections of a database, which have marks; the simulation has none
+    "a claim ends only the appliers of its own slots": "test_h28_a_take_over_ends_a_frozen_applier_of_any_slot",
     # a lock of the command (`spark_jobs.presence.alone`); the simulation begins one after the other, as it does
     "two rescales at once": "test_it_is_refused_while_the_pipeline_runs_or_another_one_is_under_way",
 }

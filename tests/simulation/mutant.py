@@ -21,6 +21,7 @@ RESCALE = SCENARIOS["two rescales"][0]
 RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
 REPAIR = scenarios.REPAIR
 FORGETFUL = scenarios.FORGETFUL
+TAKEN_OVER = scenarios.TAKEN_OVER
 REPAIRS = SCENARIOS["two repairs, and what they write is ended by hand"][0]
 BEHIND = SCENARIOS["a driver goes on while others commit"][0]
 VANDAL = Config(sinks=1, tasks=1, drivers=1, budget=Budget(vandals=1))

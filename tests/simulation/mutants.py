@@ -18,6 +18,7 @@ from tests.simulation.mutant import (
     ONE,
     RETRIES,
     SLOW,
+    TAKEN_OVER,
     TOLERATED,
     TWO,
     UPDATE,
@@ -94,6 +95,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "only what a server lists is rolled back where it forgets (H24)": Mutant(
         FORGETFUL, "leaves", broken="only what is listed is ended"
+    ),
+    "a claim does not wait for who applies (H28)": Mutant(
+        replace(TAKEN_OVER, drivers=1), "became visible after its claim", broken="a claim does not wait for who applies"
     ),
     "retry later is taken for committed": Mutant(
         SLOW, "finished, and sink0 shows", (Patch("commits", "        if not waiting:\n", "        if True:\n"),)

@@ -17,6 +17,7 @@ TROUBLE = {
     "aborters": {"aborter"},
     "vandals": {"vandal"},
     "forgets": {"forgotten"},
+    "take_overs": {"take-over"},
     "outages": {"outage"},
 }
 """By budget: the moves that must have been seen, so that an exploration that skips them cannot pass."""
