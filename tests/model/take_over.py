@@ -2,7 +2,8 @@
 
 Each applier is one transaction: it locks the claim row shared and checks it, locks the row of its slot, and commits
 its rows. A claim locks the claim row exclusively, and raises it. Any of them may freeze between two steps: it then
-keeps its locks, and never goes on. Whoever waits may end the transactions that it waits for.
+keeps its locks, and never goes on. Whoever waits may end the transactions that it waits for; where an applier waits for
+a frozen claim, the server ends that claim, since its connection is idle for too long.
 In every state no rows of an older incarnation become visible after a claim, and each share is applied once; and while a
 process is not frozen, some process can go on.
 """
