@@ -204,6 +204,7 @@ class TestKafkaLog(SinkCompliance):
     """Kafka by transactional producers."""
 
     events = 12
+    claims_wait = False
 
     @pytest.fixture
     def target(self, services: Services, topic: TopicFactory, tmp_path: Path) -> Target:

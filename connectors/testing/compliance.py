@@ -18,12 +18,13 @@ from connectors.testing.behaviours.direct import Direct
 from connectors.testing.behaviours.merging import Merging
 from connectors.testing.behaviours.repairing import Repairing
 from connectors.testing.behaviours.starting import Starting
+from connectors.testing.behaviours.taking_over import TakingOver
 from connectors.testing.behaviours.writing import Writing
 from connectors.testing.life import Life
 from connectors.testing.target import Target
 
 
-class SinkCompliance(Committing, Counting, Starting, Writing, Repairing, Direct, Chance):
+class SinkCompliance(Committing, Counting, Starting, TakingOver, Writing, Repairing, Direct, Chance):
     """Each test is one behaviour, on a fresh target."""
 
     @pytest.fixture

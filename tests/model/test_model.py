@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import lives, repair, rescale, set_back
+from tests.model import lives, repair, rescale, set_back, take_over
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
@@ -15,6 +15,7 @@ STATES = 60_000
 REPAIR_STATES = 10_000
 RESCALE_STATES = 200_000
 SET_BACK_STATES = 50_000
+TAKE_OVER_STATES = 20_000
 
 
 @pytest.mark.parametrize("name", HOLDS)
@@ -84,6 +85,19 @@ def test_a_broken_variant_of_a_sink_that_goes_back_is_caught(broken: str) -> Non
     assert violation
 
 
+def test_the_protocol_holds_with_take_overs() -> None:
+    states, violation = take_over.explore()
+    assert not violation
+    assert states > TAKE_OVER_STATES
+
+
+@pytest.mark.parametrize("broken", take_over.VARIANTS)
+def test_a_broken_variant_of_a_take_over_is_caught(broken: str) -> None:
+    _, violation = take_over.explore(broken)
+    assert violation
+
+
 def test_the_simulation_breaks_the_same_rules() -> None:
-    every = {*VARIANTS, *BEHIND, *lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS, *set_back.VARIANTS}
+    smaller = {*lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS, *set_back.VARIANTS, *take_over.VARIANTS}
+    every = {*VARIANTS, *BEHIND, *smaller}
     assert every - set(MUTANTS) == set(NOT_OF_THE_COORDINATOR)

@@ -27,6 +27,7 @@ class Budget(NamedTuple):
     drifts: int = 0  # tasks of a repair that get other rows than those of the decision
     forgets: int = 0  # commits and rollbacks that a sink says it has done, and forgets (H24)
     set_backs: int = 0  # sinks that are replaced by a copy of an earlier moment (H26)
+    take_overs: int = 0  # of a sink, by another incarnation, which has a head of its own (H28)
     outages: int = 0  # of a sink, which end the epoch of a driver that asks it
 
 
@@ -49,6 +50,7 @@ class Config:
     restores: int = 0  # starts from a savepoint of checkpoint 0, at any moment once that is committed
     behind: int = 0  # decided checkpoints that a driver leaves uncommitted while Spark writes the next one
     evicts: bool = False  # sinks roll back what is prepared under permits that they delete, as databases do
+    logs: bool = False  # sinks apply a log: a transaction that applies it holds the claim, so a claim waits (H28)
     stateful: bool = False  # rows are known by their digest
     updated: bool = False  # epoch 1 is a version before, which computes digests by the method before
     counts: bool = True  # False: sinks do not count, so that a mutant of another rule is not noticed by that (H26)

@@ -10,7 +10,7 @@ from tests.simulation.config import Config
 from tests.simulation.operations import execute, swap
 from tests.simulation.processes import Processes
 from tests.simulation.set_back import set_backs
-from tests.simulation.sinks import AWAY
+from tests.simulation.sinks import AWAY, FENCED
 from tests.simulation.world import FOREIGN, World, head_of, record_of
 from twophase import messages
 from twophase.ids import Scope
@@ -141,10 +141,16 @@ class Moves:
         if operation[0] == "commit":
             yield from self._commit(world, index, operation)
             return
+        if operation[0] == "claim" and self._waits(world, operation[1]):
+            return
         result, after = execute(world, operation, self.config.broken)
         if isinstance(action, messages.Swap):
             yield from self._trouble_with_swap(world, index, action, operation[2])
         yield "step", (index, operation, result), self._result(after, index, result)
+
+    def _waits(self, world: World, number: object) -> bool:
+        assert isinstance(number, int)
+        return self.config.logs and sinks.is_claim_held(world.sinks[number], self.config.broken)
 
     def _forget(self, world: World, index: int, operation: tuple[object, ...]) -> Iterator[Move]:
         """The sink, which does not take its server's word, looks next whether it was done."""
@@ -170,6 +176,9 @@ class Moves:
         mine = (transaction, index)
         if mine in sink.committing:
             world = self._committed(world, number, mine)
+        elif self.config.logs and sinks.is_owned_by_another(sink, transaction):
+            yield "step", (index, operation, FENCED), self._result(world, index, FENCED)
+            return
         elif world.budget.commits and transaction in sink.prepared:
             begun = world.with_sink(number, prepared=sink.prepared - {transaction}, committing=sink.committing | {mine})
             yield "slow commit", (index, "sends commit of", transaction), begun.spend("commits")
@@ -231,6 +240,9 @@ class Moves:
                     number, committing=sink.committing - {entry}, prepared=sink.prepared | {entry[0]}
                 )
                 yield "undo", ("the server dies before the commit of", *entry), undone
+            if world.budget.take_overs and sink.claim is not None and not self._waits(world, number):
+                taken = world.with_sink(number, **sinks.take_over(sink)._asdict()).spend("take_overs")
+                yield "take-over", ("another incarnation takes over sink", number), taken
             if world.budget.vandals:
                 for text in sorted(sink.prepared - {FOREIGN}):
                     gone = world.with_sink(number, prepared=sink.prepared - {text}).spend("vandals")

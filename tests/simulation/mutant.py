@@ -22,6 +22,7 @@ RESET_TO = SCENARIOS["a reset to positions while a driver runs"][0]
 RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
 REPAIR = scenarios.REPAIR
 FORGETFUL = scenarios.FORGETFUL
+TAKEN_OVER = scenarios.TAKEN_OVER
 REPAIRS = SCENARIOS["two repairs, and what they write is ended by hand"][0]
 BEHIND = SCENARIOS["a driver goes on while others commit"][0]
 SET_BACK = SCENARIOS["a sink that goes back in time"][0]

@@ -19,6 +19,7 @@ from tests.simulation.mutant import (
     RETRIES,
     SET_BACK,
     SLOW,
+    TAKEN_OVER,
     TOLERATED,
     TWO,
     UPDATE,
@@ -101,6 +102,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "only what a server lists is rolled back where it forgets (H24)": Mutant(
         FORGETFUL, "leaves", broken="only what is listed is ended"
+    ),
+    "a claim does not wait for who applies (H28)": Mutant(
+        replace(TAKEN_OVER, drivers=1), "became visible after its claim", broken="a claim does not wait for who applies"
     ),
     "retry later is taken for committed": Mutant(
         replace(SLOW, counts=False),

@@ -60,9 +60,10 @@ def check(world: World, config: Config) -> None:
     for process in world.processes:
         if process.status == "lost" and not world.by_hand:
             raise Violation("a driver takes a committable for lost that is not")
-        if process.status in ("stopped", "fenced") and len(world.processes) == 1:
+        alone = len(world.processes) == 1 and not is_taken_over(world)
+        if process.status in ("stopped", "fenced") and alone:
             raise Violation(f"a driver that has never met another one is {process.status}")
-        may_be_refused = has_reset(world) or config.rescales > 0
+        may_be_refused = has_reset(world) or config.rescales > 0 or is_taken_over(world)
         if process.status == "damaged" or (process.status == "refused" and not may_be_refused):
             raise Violation(f"a driver is refused though nothing was tampered with ({process.status})")
 
@@ -80,6 +81,11 @@ def has_reset(world: World) -> bool:
     return any(process.make[0] in ("reset", "reset to", "restore") for process in world.processes)
 
 
+def is_taken_over(world: World) -> bool:
+    """Another incarnation, with a head of its own, owns a sink."""
+    return any(sink.taken_with is not None for sink in world.sinks)
+
+
 def _check_rows(name: str, sink: Sink, decided: frozenset[str]) -> None:
     early = sink.committed - decided
     if early:
@@ -89,6 +95,8 @@ def _check_rows(name: str, sink: Sink, decided: frozenset[str]) -> None:
             raise Violation(f"doubled: {name} shows (life, checkpoint, task) {task} {times} times")
     if other := sink.committed & sink.drifted:
         raise Violation(f"{name} shows other rows than were decided: {sorted(other)}")
+    if sink.taken_with is not None and (late := sink.committed - sink.taken_with):
+        raise Violation(f"another incarnation owns {name}, and {sorted(late)} became visible after its claim")
     if FOREIGN not in sink.prepared:
         raise Violation(f"a transaction of somebody else was ended in {name}")
 

@@ -30,6 +30,9 @@ AT_LEAST_ONCE = Config(sinks=1, budget=Budget(switches=1), direct=frozenset({0})
 REPAIR = replace(small(Budget(vandals=1), drivers=1, checkpoints=1), repairs=1, evicts=True)
 """A repair alone, of what somebody has rolled back by hand."""
 
+TAKEN_OVER = replace(small(Budget(switches=1, commits=1, take_overs=1)), logs=True)
+"""Another incarnation takes over a sink with a log, perhaps while a transaction applies rows there (H28)."""
+
 SCENARIOS: dict[str, tuple[Config, int]] = {
     # name: (what is covered, how many worlds there must be at least)
     "two drivers, two sinks, two tasks": (Config(budget=Budget(switches=1)), 20_000),
@@ -49,6 +52,11 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         2_500,
     ),
     "commits that take their time": (small(Budget(switches=1, commits=1)), 10_000),
+    "a sink with a log is taken over by another incarnation": (TAKEN_OVER, 10_000),
+    "a reset of a sink with a log, whose commits take their time": (
+        replace(small(Budget(switches=1, commits=1), drivers=1), resets=1, logs=True),
+        1_000,
+    ),
     "a server that forgets": (FORGETFUL, 2_500),
     "a server that forgets, while drivers take over": (small(Budget(switches=1, forgets=1)), 10_000),
     "a server that forgets, and a reset": (replace(small(Budget(forgets=1), drivers=1), resets=1), 900),

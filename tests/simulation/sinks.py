@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.simulation.world import Sink, parse
+from tests.simulation.world import OTHER, Sink, parse
 from twophase.ids import Scope
 from twophase.values import CommitOutcome
 
@@ -41,8 +41,24 @@ def claim(
             return REFUSED, sink
         if sink.claim[0] == incarnation and sink.claim[1] > epoch:
             return FENCED, sink
-    claimed = sink._replace(claim=(incarnation, epoch))
+    claimed = sink._replace(claim=(incarnation, epoch), taken_with=None)
     return None, claimed if sink.count(incarnation) is not None else claimed.counting(incarnation, begins)
+
+
+def take_over(sink: Sink) -> Sink:
+    """H28: another incarnation, which reads another head, claims the sink on purpose."""
+    return sink._replace(claim=OTHER, taken_with=sink.committed)
+
+
+def is_claim_held(sink: Sink, broken: str) -> bool:
+    """H28: whether a claim of this sink waits: each transaction that applies rows holds the claim until its end."""
+    return bool(sink.committing) and broken != "a claim does not wait for who applies"
+
+
+def is_owned_by_another(sink: Sink, transaction: str) -> bool:
+    """Whether the claim that a transaction reads before it applies rows names another incarnation."""
+    own = parse(transaction)
+    return own is not None and sink.claim is not None and sink.claim[0] != own.scope.incarnation
 
 
 def revoke_older(

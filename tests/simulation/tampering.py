@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.simulation.world import Sink, Spark, World, head_of
+from tests.simulation.world import OTHER, Sink, Spark, World, head_of
 
-OTHER = ("incarnation of another", 1)
 Predecessors = dict[tuple[int, bytes], bytes]
 """Which head each head was swapped from."""
 

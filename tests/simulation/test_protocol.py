@@ -17,6 +17,7 @@ TROUBLE = {
     "aborters": {"aborter"},
     "vandals": {"vandal"},
     "forgets": {"forgotten"},
+    "take_overs": {"take-over"},
     "outages": {"outage"},
     "set_backs": {"copy", "set back"},
 }

@@ -12,6 +12,9 @@ from twophase.head_value import HeadValue
 from twophase.ids import TransactionId
 from twophase.values import CheckpointRecord, origin
 
+OTHER = ("incarnation of another", 1)
+"""Claim of an incarnation that has a head of its own."""
+
 FOREIGN = "foreign transaction of somebody else"
 
 SHELF: dict[str, bytes] = {}
@@ -32,6 +35,7 @@ class Sink(NamedTuple):
     direct: frozenset[str] = frozenset()  # rows that tasks have committed themselves (at-least-once)
     counts: frozenset[tuple[str, int]] = frozenset()  # by incarnation: the newest checkpoint that it counts (H26)
     instead: frozenset[tuple[str, str]] = frozenset()  # written by a repair, and the lost one whose witness it holds
+    taken_with: frozenset[str] | None = None  # rows visible when another incarnation took the sink over (H28)
     drifted: frozenset[str] = frozenset()  # written by a repair, with other rows than those that were decided
 
     @property

@@ -43,7 +43,9 @@ def apply_share(store: Store, storage: Storage, target: Target, share: Share) ->
     """
     sink = sink_key(target.sink)
     with in_transaction(store):
-        owner = read_claim(store, target.pipeline, target.sink)
+        # H28: shared, and the first of all locks. A claim by another incarnation waits until this transaction ends.
+        # Without the lock, rows of the older incarnation could become visible after that claim.
+        owner = read_claim(store, target.pipeline, target.sink, lock=store.for_share)
         check_applier(target.sink, owner, share.incarnation, share.epoch)
         applied = hold_slot(store, share.incarnation, sink, share.slot)
         if applied is not None and applied >= share.checkpoint_id:

@@ -3,6 +3,9 @@
 A driver that was stopped in the middle of a transaction keeps its locks for as long as the server lets it. Its
 connection has a mark; the next driver's start finds it, waits, and ends it. Only a start does so: whoever has claimed
 the sink meets nobody older there, and two that end one another would both come to nothing.
+
+An applier holds the claim shared and its slot; a claim waits for appliers of all slots, and ends them itself
+(connectors.sql.claims). A start that applies before its claim (R3) waits for the applier of the same slot.
 """
 
 from __future__ import annotations
@@ -13,12 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from connectors.sql.claims import FROZEN_S
 from connectors.sql.kept import Kept
 from connectors.sql.log.store import Store
 from connectors.sql.statements import StatementError
-
-FROZEN_S: Final = 20.0
-"""How long a lock of ours may be waited for before the connection that holds it is ended."""
 
 _log: Final = logging.getLogger("eos.sink")
 
@@ -26,10 +27,17 @@ _log: Final = logging.getLogger("eos.sink")
 class Holder:
     """One marked connection. For one thread at a time."""
 
-    def __init__(self, kept: Kept[Store], mark: str) -> None:
-        """`mark`: the same for every driver of the pipeline that does the same there."""
+    def __init__(self, kept: Kept[Store], mark: str, member: int | None = None) -> None:
+        """Take a connection that is not marked yet.
+
+        Args:
+            kept: the connection.
+            mark: the same for every driver of the pipeline that does the same there; a blocked start ends the others.
+            member: which connection of the mark it is, and which of the others a blocked start ends.
+        """
         self._kept = kept
         self._mark = mark
+        self._member = member
         self._marked: Store | None = None
         self._blocked_since: float | None = None
 
@@ -38,7 +46,7 @@ class Holder:
         """See Kept.use. `starting`: this driver has not claimed the sink yet."""
         with self._kept.use(doing) as store:
             if self._marked is not store:
-                store.mark(self._mark)
+                store.mark(self._mark, self._member)
                 self._marked = store
             try:
                 yield store
@@ -59,6 +67,5 @@ class Holder:
             self._blocked_since = now
         elif now - self._blocked_since > FROZEN_S:
             self._blocked_since = None
-            _log.warning(
-                "%s: ended %d connections of an earlier driver, which did not let go", self._mark, store.end(self._mark)
-            )
+            ended = store.end(self._mark, self._member)
+            _log.warning("%s: ended %d connections of an earlier driver, which did not let go", self._mark, ended)

@@ -41,7 +41,7 @@ class SqlLedger:
         self._target = target
         self._pipeline = pipeline
         self._sink = sink_key(target.name)
-        self._control = self._holder("control")
+        self._control = Holder(self._kept(), claims.control(pipeline, self._sink))
         self._slots: dict[int, Holder] = {}
         self._claimed = False
 
@@ -62,7 +62,9 @@ class SqlLedger:
             return Entries(owner, slots, empty | tables.shown(store, wanted))
 
     def claim(self, owner: Owner, *, take_over: bool, begins: int, counted: int) -> None:
-        """See Ledger. Whoever is older meets the new claim in each of its transactions."""
+        """See Ledger. Waits for the transactions of older appliers; later ones meet the new claim (H28)."""
+        for holder in self._slots.values():
+            holder.close()  # so that this claim ends only connections of other drivers
         with self._using(f"claiming it for {owner}") as store:
             claims.raise_claim(store, self._pipeline, self._target.name, owner, take_over=take_over, counted=counted)
             with in_transaction(store):
@@ -80,7 +82,7 @@ class SqlLedger:
     def apply(self, share: Share, storage: Storage) -> Sequence[CommitOutcome]:
         """See Ledger. A slot has its own connection."""
         if share.slot not in self._slots:
-            self._slots[share.slot] = self._holder(f"slot {share.slot}")
+            self._slots[share.slot] = self._applier(share.slot)
         doing = f"slot {share.slot}, applying checkpoint {share.checkpoint_id}"
         target = Target(self._pipeline, self._target.name, self._target.table)
         with self._slots[share.slot].use(doing, starting=not self._claimed) as store:
@@ -122,10 +124,12 @@ class SqlLedger:
             message = f"sink {name} was written to by two-phase commit, which was not ended: it may hold locks"
             raise IdentityError(message, remedy="set its `commit` back to two-phase, and run once until caught up")
 
-    def _holder(self, part: str) -> Holder:
+    def _applier(self, slot: int) -> Holder:
+        return Holder(self._kept(), claims.appliers(self._pipeline, self._sink), slot)
+
+    def _kept(self) -> Kept[Store]:
         target = self._target
-        kept = Kept(f"sink {target.name} at {target.where}", target.connect, target.idle_s)
-        return Holder(kept, f"{self._pipeline}/{self._sink}/{part}")
+        return Kept(f"sink {target.name} at {target.where}", target.connect, target.idle_s)
 
     @contextmanager
     def _using(self, doing: str) -> Iterator[Store]:

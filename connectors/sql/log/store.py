@@ -27,11 +27,14 @@ class Store(Connected, Protocol):
         two rows are equal in them. Raises BadRowError, TargetError.
         """
 
-    def mark(self, name: str) -> None:
-        """Let this connection be found under `name` by `end`."""
+    def mark(self, name: str, member: int | None = None) -> None:
+        """Let `end` find this connection under `name`. `member`: which of those of this name it is."""
 
-    def end(self, name: str) -> int:
-        """End the connections that are marked with this name, but for this one; returns how many."""
+    def end(self, name: str, member: int | None = None) -> int:
+        """End the connections that are marked with this name, or with this member of it, but not this connection.
+
+        Return how many.
+        """
 
     def answers(self) -> bool:
         """Whether the connection still stands."""

@@ -59,13 +59,13 @@ class MySqlStore(Session):
                 self._delete(target, gone)
             self._put(target, kept)
 
-    def mark(self, name: str) -> None:
+    def mark(self, name: str, member: int | None = None) -> None:
         """See Store."""
-        stragglers.mark(self, name)
+        stragglers.mark(self, name, member)
 
-    def end(self, name: str) -> int:
+    def end(self, name: str, member: int | None = None) -> int:
         """See Store."""
-        return stragglers.end(self, name)
+        return stragglers.end(self, name, member)
 
     def _way(self, target: Target, columns: Sequence[str]) -> Callable[[str, pa.RecordBatch], None]:
         """How rows are put there."""

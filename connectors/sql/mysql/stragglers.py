@@ -25,20 +25,21 @@ _ASKED_AT_ONCE: Final = 1024  # a row has at most 4096 columns
 _NO_SUCH_THREAD: Final = 1094
 
 
-def mark(session: Session, group: str, member: int = 0) -> None:
+def mark(session: Session, group: str, member: int | None = None) -> None:
     """Let this connection be found by `end`. One round trip as a rule. Raises ServerError.
 
     `group`: whom it belongs to; `member`: which of them it is, so that as many names need not be tried.
     """
     for attempt in range(_ATTEMPTS):
-        name = _name(group, member % _MEMBERS, attempt)
+        name = _name(group, (member or 0) % _MEMBERS, attempt)
         if session.execute("SELECT GET_LOCK(%s, 0)", name)[0][0] == 1:
             return
 
 
-def end(session: Session, group: str) -> int:
-    """KILL every other marked connection of this group; returns how many. Raises ServerError."""
-    names = [_name(group, member, attempt) for member in range(_MEMBERS) for attempt in range(_ATTEMPTS)]
+def end(session: Session, group: str, member: int | None = None) -> int:
+    """KILL the other marked connections of this group, or of one member of it. Return how many. Raises ServerError."""
+    members = range(_MEMBERS) if member is None else [member % _MEMBERS]
+    names = [_name(group, each, attempt) for each in members for attempt in range(_ATTEMPTS)]
     threads: set[int] = set()
     for start in range(0, len(names), _ASKED_AT_ONCE):
         some = names[start : start + _ASKED_AT_ONCE]

@@ -54,13 +54,13 @@ class PostgresStore(Session):
                 self._delete(target, gone)
             self._put(target, key, kept)
 
-    def mark(self, name: str) -> None:
+    def mark(self, name: str, member: int | None = None) -> None:
         """See Store."""
-        stragglers.mark(self, name)
+        stragglers.mark(self, name, member)
 
-    def end(self, name: str) -> int:
+    def end(self, name: str, member: int | None = None) -> int:
         """See Store."""
-        return stragglers.end(self, name)
+        return stragglers.end(self, name, member)
 
     def _load(self, target: str, batches: Iterable[pa.RecordBatch]) -> None:
         sender, row = Sender(), 1

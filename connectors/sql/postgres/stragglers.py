@@ -11,17 +11,23 @@ import hashlib
 from connectors.sql.postgres.engine import Session
 
 
-def mark(session: Session, group: str) -> None:
-    """Let this connection be found by `end`. Raises ServerError. `group`: whom it belongs to."""
-    session.execute("SELECT set_config('application_name', %s, false)", _name(group))
+def mark(session: Session, group: str, member: int | None = None) -> None:
+    """Let `end` find this connection. Raises ServerError.
+
+    `group`: whom the connection belongs to; `member`: which one of the group it is.
+    """
+    session.execute("SELECT set_config('application_name', %s, false)", _name(group, member))
 
 
-def end(session: Session, group: str) -> int:
-    """End every other marked connection of this group; returns how many. Raises ServerError."""
-    found = "FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()"
-    return len(session.execute(f"SELECT pg_terminate_backend(pid) {found}", _name(group)))
+def end(session: Session, group: str, member: int | None = None) -> int:
+    """End the other marked connections of this group, or of one member of it. Return how many. Raises ServerError."""
+    name = _name(group, member)
+    own = "application_name = %s" if member is not None else "split_part(application_name, '.', 1) = %s"
+    found = f"FROM pg_stat_activity WHERE {own} AND pid <> pg_backend_pid()"
+    return len(session.execute(f"SELECT pg_terminate_backend(pid) {found}", name))
 
 
-def _name(group: str) -> str:
+def _name(group: str, member: int | None) -> str:
     """Less than 64 bytes, the limit of a name."""
-    return f"eos-{hashlib.sha256(group.encode()).hexdigest()[:40]}"
+    name = f"eos-{hashlib.sha256(group.encode()).hexdigest()[:40]}"
+    return name if member is None else f"{name}.{member}"

@@ -69,12 +69,12 @@ class SqliteStore:
             if kept.num_rows:
                 self._insert(table, kept, on_conflict(quote, key, kept.schema.names))
 
-    def mark(self, name: str) -> None:
+    def mark(self, name: str, member: int | None = None) -> None:
         """See Store. Nobody can end another process's transaction here."""
 
-    def end(self, name: str) -> int:
+    def end(self, name: str, member: int | None = None) -> int:
         """See Store."""
-        del name
+        del name, member
         return 0
 
     def answers(self) -> bool:
