@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.log.place import LogPlace
+from connectors.owner import Owner
 from connectors.sql import claims
 from connectors.sql.log import holder
 from connectors.sql.mysql.store import MySqlStore
@@ -21,6 +22,7 @@ from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from twophase.errors import ConnectorError, FencedError
+from twophase.ids import sink_key
 
 _SLOTS = 2
 _ROUNDS = 6
@@ -89,6 +91,24 @@ def test_h28_a_take_over_ends_a_frozen_applier_of_any_slot(case: Case) -> None:
     assert case.target.rows() == Counter([*rows(0, 6), (8, "new"), (9, "new")])
     held.close()
     new.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_h28_a_start_ends_a_frozen_claim(case: Case) -> None:
+    """A start applies what is decided before it claims: it then waits for the claim row."""
+    life = case.life()
+    life.start()
+    life.checkpoint(0, rows(0, 3))
+    life.decided[1] = [life.prepare(life.permit(1), *rows(3, 5))]
+    frozen = case.store(case.target.url)
+    frozen.mark(claims.control(life.pipeline, sink_key(life.name)))
+    frozen.execute(frozen.begin)
+    claims.hold_claim(frozen, life.pipeline, life.name, Owner(life.incarnation, life.epoch))
+    life.start()
+    assert case.target.rows() == Counter(rows(0, 5))
+    assert not frozen.answers()
+    frozen.close()
+    life.close()
 
 
 def test_h28_claims_and_appliers_do_not_wait_for_each_other_for_ever(case: Case) -> None:

@@ -180,7 +180,7 @@ def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> N
     answers: dict[str, Answer] = {}
     savepoints = Savepoints(files.spec_in(tmp_path), lambda request, answer: answers.update({request.id: answer}))
     for number, into in enumerate((str(tmp_path / "kept"), str(tmp_path / "orders.yaml"))):
-        savepoints.begin(Request(str(number), "savepoint", {"into": into}, 0.0, "somebody", 1.0))
+        savepoints.begin(Request(str(number), "savepoint", {"into": into}, 0.0, 1.0, "somebody"))
     savepoints.close()
     folder = Path(str(answers["0"].facts["folder"]))
     assert (answers["0"].ok, folder.parent, manifests.checked(folder).checkpoint_id) == (
@@ -194,12 +194,12 @@ def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> N
 def test_one_that_fails_by_what_nobody_foresaw_is_answered_as_well(tmp_path: Path, spark: Path) -> None:
     answers: list[Answer] = []
     savepoints = Savepoints(files.spec_in(tmp_path), lambda _, answer: answers.append(answer))
-    savepoints.begin(Request("0", "savepoint", {"into": "no\0folder"}, 0.0, "somebody", 1.0))
+    savepoints.begin(Request("0", "savepoint", {"into": "no\0folder"}, 0.0, 1.0, "somebody"))
     savepoints.close()
     ((unique,), _) = IDS["0"]
     (spark / "state" / "0" / "0" / f"{NEWEST + 1}_{unique}.zip").write_bytes(b"damaged")
     savepoints = Savepoints(files.spec_in(tmp_path), lambda _, answer: answers.append(answer))
-    savepoints.begin(Request("1", "savepoint", {}, 0.0, "somebody", 1.0))
+    savepoints.begin(Request("1", "savepoint", {}, 0.0, 1.0, "somebody"))
     savepoints.close()
     assert [each.ok for each in answers] == [False, False]
     assert ("null byte" in answers[0].message, f"{unique}.zip is damaged" in answers[1].message) == (True, True)

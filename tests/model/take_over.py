@@ -2,8 +2,7 @@
 
 Each applier is one transaction: it locks the claim row shared and checks it, locks the row of its slot, and commits
 its rows. A claim locks the claim row exclusively, and raises it. Any of them may freeze between two steps: it then
-keeps its locks, and never goes on. Whoever waits may end the transactions that it waits for; where an applier waits for
-a frozen claim, the server ends that claim, since its connection is idle for too long.
+keeps its locks, and never goes on. Whoever waits may end the transactions that it waits for.
 In every state no rows of an older incarnation become visible after a claim, and each share is applied once; and while a
 process is not frozen, some process can go on.
 """
@@ -16,6 +15,7 @@ from typing import NamedTuple
 VARIANTS = (  # each must be caught
     "a claim does not wait for who applies (H28)",
     "a claim ends only the appliers of its own slots",
+    "an applier ends no frozen claim",
 )
 ENDS = ("done", "fenced", "ended")
 Share = tuple[str, int]  # incarnation, slot
@@ -82,7 +82,7 @@ def _may_end(me: Process, other: Process, broken: str) -> bool:
     """Whether the connection of `other` has a mark that `me` looks for."""
     if me.claims and broken == "a claim ends only the appliers of its own slots":
         return other.claims or other.slot == 0
-    return True
+    return not (other.claims and broken == "an applier ends no frozen claim") or me.claims
 
 
 def advance(world: World, index: int) -> World:

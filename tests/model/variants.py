@@ -17,6 +17,7 @@ NOT_OF_THE_COORDINATOR = {
     "a count moves from wherever it is": "test_h26_a_count_moves_by_one_checkpoint",
     # connections of a database, which have marks; the simulation has none
     "a claim ends only the appliers of its own slots": "test_h28_a_take_over_ends_a_frozen_applier_of_any_slot",
+    "an applier ends no frozen claim": "test_h28_a_start_ends_a_frozen_claim",
     # a lock of the command (`spark_jobs.presence.alone`); the simulation begins one after the other, as it does
     "two rescales at once": "test_it_is_refused_while_the_pipeline_runs_or_another_one_is_under_way",
 }

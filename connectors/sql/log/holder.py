@@ -5,14 +5,15 @@ connection has a mark; the next driver's start finds it, waits, and ends it. Onl
 the sink meets nobody older there, and two that end one another would both come to nothing.
 
 An applier holds the claim shared and its slot; a claim waits for appliers of all slots, and ends them itself
-(connectors.sql.claims). A start that applies before its claim (R3) waits for the applier of the same slot.
+(connectors.sql.claims). A start that applies before its claim (R3) waits for the applier of the same slot, and for a
+claim under way.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,17 +28,25 @@ _log: Final = logging.getLogger("eos.sink")
 class Holder:
     """One marked connection. For one thread at a time."""
 
-    def __init__(self, kept: Kept[Store], mark: str, member: int | None = None) -> None:
+    def __init__(
+        self,
+        kept: Kept[Store],
+        mark: str,
+        member: int | None = None,
+        end_others: Callable[[Store], int] | None = None,
+    ) -> None:
         """Take a connection that is not marked yet.
 
         Args:
             kept: the connection.
             mark: the same for every driver of the pipeline that does the same there; a blocked start ends the others.
             member: which connection of the mark it is, and which of the others a blocked start ends.
+            end_others: ends connections of other marks that may block it; returns how many.
         """
         self._kept = kept
         self._mark = mark
         self._member = member
+        self._end_others = end_others
         self._marked: Store | None = None
         self._blocked_since: float | None = None
 
@@ -68,4 +77,5 @@ class Holder:
         elif now - self._blocked_since > FROZEN_S:
             self._blocked_since = None
             ended = store.end(self._mark, self._member)
+            ended += self._end_others(store) if self._end_others is not None else 0
             _log.warning("%s: ended %d connections of an earlier driver, which did not let go", self._mark, ended)

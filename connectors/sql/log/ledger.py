@@ -125,7 +125,13 @@ class SqlLedger:
             raise IdentityError(message, remedy="set its `commit` back to two-phase, and run once until caught up")
 
     def _applier(self, slot: int) -> Holder:
-        return Holder(self._kept(), claims.appliers(self._pipeline, self._sink), slot)
+        return Holder(self._kept(), claims.appliers(self._pipeline, self._sink), slot, self._end_claims)
+
+    def _end_claims(self, store: Store) -> int:
+        """End claims under way of other drivers. Only for a start, which does not use its control connection meanwhile:
+        it closes that connection first, so that it is not among those."""
+        self._control.close()
+        return store.end(claims.control(self._pipeline, self._sink))
 
     def _kept(self) -> Kept[Store]:
         target = self._target
