@@ -19,6 +19,7 @@ from connectors.formats import RawFormat, StringFormat
 from connectors.kafka import KafkaSource, pool
 from connectors.kafka.client import open_consumer
 from connectors.kafka.ranges import messages
+from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.services import Services
 from twophase.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
@@ -329,8 +330,7 @@ def test_a_topic_deleted_under_a_reader(topic: TopicFactory, source: MakeSource,
     reader = source(name)
     assert reader.horizon(NOWHERE).ends == {f"{name}/0": 0}
     admin = AdminClient({"bootstrap.servers": services.kafka_bootstrap})
-    for future in admin.delete_topics([name], operation_timeout=10).values():
-        future.result(10)
+    topics.delete(services.kafka_bootstrap, [name])
     with pytest.raises(UnknownTopicError, match=name):
         reader.horizon(NOWHERE)
     began = time.monotonic()
@@ -343,8 +343,6 @@ def test_a_topic_deleted_under_a_reader(topic: TopicFactory, source: MakeSource,
 
 def topic_again(services: Services, name: str) -> None:
     """The fixture deletes the topic at the end, so it must be there."""
-    from integration_tests import topics
-
     topics.create(services.kafka_bootstrap, name, 1, {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import TopicPartition
@@ -25,12 +26,16 @@ def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, st
 
 
 def delete(bootstrap: str, names: Sequence[str]) -> None:
-    """Delete topics that exist."""
+    """Delete topics that exist; returns when the broker no longer knows them, which the answer does not wait for."""
     if names:
         client = AdminClient({"bootstrap.servers": bootstrap})
         asked = client.delete_topics(list(names), operation_timeout=_SECONDS, request_timeout=_FORWARDED_S)
         for future in asked.values():
             future.result(_FORWARDED_S)
+        deadline = time.monotonic() + _SECONDS
+        while left := client.list_topics(timeout=_SECONDS).topics.keys() & {*names}:
+            assert time.monotonic() < deadline, f"{left} are still there {_SECONDS} s after their deletion"
+            time.sleep(0.05)
 
 
 def delete_records(bootstrap: str, before: Mapping[str, int]) -> None:
