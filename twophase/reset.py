@@ -71,7 +71,7 @@ def reset(
     life = Reset(incarnation, tuple(sinks), begins or {})
     seen: Seen | None = yield messages.ReadHead()
     born = life.apply(HeadValue(pipeline, incarnation, epoch=0, nonces=()))
-    owned = Ownership(session, seen.version if seen else 0, seen.head if seen else born)
+    owned = Ownership(session, seen.version, seen.head, content=seen.content) if seen else Ownership(session, 0, born)
     yield from owned.swap(Claim(), "claim") if seen else be_born(owned)
     old = owned.head
     inspected: Inspected = yield messages.Inspect(old.incarnation, {})  # makes the sinks' own tables, too
@@ -200,10 +200,10 @@ def _abort_prepared(old: HeadValue) -> Steps[None]:
 def be_born(owned: Ownership, point: str = "claim") -> Steps[None]:
     """Write the first head there ever was here. Raises FencedError if somebody else has."""
     value = owned.stamped(replace(owned.head, epoch=1))
-    landed = yield messages.Swap(owned.version, value, point)
+    landed = yield messages.Swap(owned.expected(), value, point)
     if not landed:
         seen: Seen | None = yield messages.ReadHead()
         if seen is None or value.nonces[-1] not in seen.head.nonces:
             message = "another driver of this pipeline has started at the same moment"
             raise FencedError(message, remedy="stop it, and give the command again")
-    owned.take(owned.version + 1, value)
+    owned.take(Seen(owned.version + 1, value))

@@ -113,7 +113,7 @@ def restore(
         yield from be_born(owned, "restore")
         yield messages.Claim(incarnation, owned.head.epoch, take_over=True)
         return Begun(owned.head, None, ())
-    owned = Ownership(session, seen.version, seen.head)
+    owned = Ownership(session, seen.version, seen.head, content=seen.content)
     yield from owned.swap(Claim(), "claim")
     _check_as_expected(pipeline, owned.head, expected)  # nobody moves it any more
     old = owned.head

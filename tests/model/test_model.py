@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import lives, repair, rescale
+from tests.model import lives, repair, rescale, set_back
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
@@ -14,6 +14,7 @@ STATES = 60_000
 
 REPAIR_STATES = 10_000
 RESCALE_STATES = 200_000
+SET_BACK_STATES = 15_000
 
 
 @pytest.mark.parametrize("name", HOLDS)
@@ -71,6 +72,19 @@ def test_a_broken_variant_of_a_rescale_is_caught(broken: str) -> None:
     assert violation
 
 
+def test_the_protocol_holds_with_a_head_that_goes_back() -> None:
+    states, violation, ends = set_back.explore()
+    assert not violation
+    assert states > SET_BACK_STATES
+    assert ends == set(set_back.ENDS)
+
+
+@pytest.mark.parametrize("broken", set_back.VARIANTS)
+def test_a_broken_variant_of_a_head_that_goes_back_is_caught(broken: str) -> None:
+    _, violation, _ = set_back.explore(broken)
+    assert violation
+
+
 def test_the_simulation_breaks_the_same_rules() -> None:
-    every = {*VARIANTS, *BEHIND, *lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS}
+    every = {*VARIANTS, *BEHIND, *lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS, *set_back.VARIANTS}
     assert every - set(MUTANTS) == set(NOT_OF_THE_COORDINATOR)

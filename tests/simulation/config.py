@@ -26,6 +26,7 @@ class Budget(NamedTuple):
     vandals: int = 0  # prepared transactions that an administrator rolls back by hand
     drifts: int = 0  # tasks of a repair that get other rows than those of the decision
     forgets: int = 0  # commits and rollbacks that a sink says it has done, and forgets (H24)
+    set_backs: int = 0  # of the register, by one swap each (H29)
     outages: int = 0  # of a sink, which end the epoch of a driver that asks it
 
 

@@ -22,6 +22,8 @@ RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
 REPAIR = scenarios.REPAIR
 FORGETFUL = scenarios.FORGETFUL
 REPAIRS = SCENARIOS["two repairs, and what they write is ended by hand"][0]
+SET_BACK = scenarios.SET_BACK
+SET_BACK_TWICE = scenarios.SET_BACK_TWICE
 BEHIND = SCENARIOS["a driver goes on while others commit"][0]
 VANDAL = Config(sinks=1, tasks=1, drivers=1, budget=Budget(vandals=1))
 TOLERATED = SCENARIOS["failures that are tolerated"][0]

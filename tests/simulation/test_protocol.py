@@ -18,6 +18,7 @@ TROUBLE = {
     "vandals": {"vandal"},
     "forgets": {"forgotten"},
     "outages": {"outage"},
+    "set_backs": {"set back"},
 }
 """By budget: the moves that must have been seen, so that an exploration that skips them cannot pass."""
 

@@ -80,7 +80,7 @@ class World(NamedTuple):
     sinks: tuple[Sink, ...]
     version: int = 0
     head: bytes = b""
-    wire: frozenset[tuple[int, bytes]] = frozenset()  # swaps that were sent and may land later
+    wire: frozenset[tuple[tuple[int, bytes], bytes]] = frozenset()  # swaps that were sent and may land later
     records: frozenset[str] = frozenset()
     spark: Spark = Spark()
     decided: tuple[str, ...] = ()  # name of the record that decided each checkpoint; remembered, whatever head says
@@ -89,6 +89,11 @@ class World(NamedTuple):
     sparks: tuple[tuple[str, Spark], ...] = ()  # Spark's checkpoint folders of those lives, by incarnation
     claimer: str = ""  # the run whose claim of head came last
     usurped: bool = False  # a run has claimed head again after it was superseded
+    trail: tuple[bytes, ...] = ()  # heads before this one, where the register may go back
+    taken: tuple[str, ...] = ()  # decisions that it has lost, by the name of their record
+    gone: frozenset[str] = frozenset()  # nonces of swaps that it has lost
+    unclaimed: bool = False  # it has lost a claim
+    crossed: str = ""  # what is wrong with a swap that came after that
     unsaid: bool = False  # a start from a savepoint has ended a life that had gone on since it was looked at
     processes: tuple[Process, ...] = ()
     current: int = 0
