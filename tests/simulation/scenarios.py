@@ -118,7 +118,7 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     ),
     "a run that restarts": (replace(small(Budget(outages=2), drivers=1, checkpoints=1), restarts=2), 1_500),
     "two runs that restart": (RESTARTING, 20_000),
-    "head goes back while drivers run (H29)": (SET_BACK, 10_000),
+    "head goes back while drivers run (H29)": (SET_BACK, 5_000),
     "head goes back over a claim (H29)": (SET_BACK_TWICE, 10_000),
     "head goes back under a run that restarts (H29)": (
         replace(small(Budget(outages=1, set_backs=2), drivers=1), restarts=1),
