@@ -6,19 +6,24 @@ import secrets
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import sqlalchemy
 
 from connectors.sql.head import SqlHead
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from integration_tests.services import Services
 from twophase.codec import decode_head, encode_head
 from twophase.driver import Driver
 from twophase.errors import FencedError, IdentityError
 from twophase.head import Versioned
+from twophase.head_value import HeadValue
 from twophase.values import SparkState, StartingPoint
 
 pytestmark = pytest.mark.any_server
 
+_RECORDS = 4 * CHECKPOINT_RECORDS
 _FIRST = StartingPoint({"t/0": 7}, {"t": "id of t"})
 
 
@@ -131,3 +136,87 @@ def test_h29_a_head_that_another_version_of_eos_has_encoded_is_swapped(drivers: 
     successor = drivers.start()
     assert successor.owned.epoch == 2
     assert read(drivers.head).value == encode_head(successor.owned)
+
+
+class DatabaseHeadPipeline(Pipeline):
+    """As Pipeline, with head in a database."""
+
+    def __init__(self, folder: Path, bootstrap: str, topic: str, database: str, head_url: str) -> None:
+        super().__init__(folder, bootstrap, topic, database)
+        self.head_url = head_url
+        self.environment["HEAD_URL"] = head_url
+        self.spec["checkpoint"]["head"] = "${env:HEAD_URL}"
+        self.spec["restart"] = {"strategy": "none"}
+
+    @property
+    def row(self) -> Versioned:
+        """The row of head as it is now."""
+        with closing(SqlHead(self.head_url, self.spec["pipeline"])) as head:
+            return read(head)
+
+    @property
+    def head(self) -> HeadValue:
+        """See Pipeline."""
+        return decode_head(self.row.value)
+
+    def put_back(self, copy: Versioned) -> None:
+        """Set head back."""
+        put_back(self.head_url, self.spec["pipeline"], copy)
+
+
+@pytest.fixture
+def pipeline_of_head(
+    services: Services, database: str, head_url: str, topic: object, tmp_path: Path, _first_run: None
+) -> Iterator[DatabaseHeadPipeline]:
+    """See conftest.pipeline."""
+    name = topic(partitions=PARTITIONS)  # type: ignore[operator]
+    with DatabaseHeadPipeline(tmp_path, services.kafka_bootstrap, name, database, head_url) as made:
+        made.table.create()
+        yield made
+
+
+@pytest.mark.in_turns
+@pytest.mark.timeout(900)
+def test_h29_a_frozen_drivers_decision_does_not_name_rows_that_its_successor_rolled_back(
+    pipeline_of_head: DatabaseHeadPipeline,
+) -> None:
+    """Head goes back by one swap, and the successor's claim has the version that the frozen driver holds."""
+    pipeline = pipeline_of_head
+    pipeline.workload.produce(_RECORDS)
+    frozen = pipeline.start(arm=["after-commits@1", "before-decide@2"])
+    frozen.await_point("after-commits@1")
+    copy = pipeline.row
+    frozen.release("after-commits@1")
+    frozen.await_point("before-decide@2")
+    held = pipeline.row
+    assert held.version == copy.version + 1
+    pipeline.put_back(copy)
+    successor = pipeline.start(arm=["after-commits@1"])  # claimed, and what the frozen driver prepared is rolled back
+    successor.await_point("after-commits@1")
+    assert (pipeline.row.version, pipeline.head.epoch) == (held.version, 2)
+    frozen.release("before-decide@2")
+    frozen.fail("fenced: ", "another driver of this pipeline has started since")
+    assert (pipeline.row.version, pipeline.head.epoch, pipeline.head.completed) == (held.version, 2, 1)
+    successor.release("after-commits@1")
+    successor.succeed()
+    pipeline.assert_exact(at_least=_RECORDS)
+
+
+@pytest.mark.in_turns
+@pytest.mark.timeout(900)
+def test_h29_a_driver_that_meets_an_older_head_stops_and_says_so(pipeline_of_head: DatabaseHeadPipeline) -> None:
+    """What head has lost is that checkpoint 1 is committed: the next start says that again, and nothing is written
+    twice."""
+    pipeline = pipeline_of_head
+    pipeline.workload.produce(_RECORDS)
+    process = pipeline.start(arm=["after-commits@1", "before-decide@2"])
+    process.await_point("after-commits@1")
+    copy = pipeline.row
+    process.release("after-commits@1")
+    process.await_point("before-decide@2")
+    pipeline.put_back(copy)
+    process.release("before-decide@2")
+    process.fail("was set back: it lacks what this driver has written", "restore the newest head")
+    assert pipeline.row == copy
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=_RECORDS)
