@@ -2,7 +2,8 @@
 
 Every variant has `eos_claim`: which incarnation and epoch own a sink (R2, R3), and `eos_witness`: written with the
 rows, in their transaction, so that it shows whether they were committed (R7). Its primary key begins with what is
-searched for, so that no further index is needed. `two_phase` adds `eos_permit`, `log` adds `eos_slot`.
+searched for, so that no further index is needed. Both variants add `eos_slot` (connectors.sql.slots), and `two_phase`
+adds `eos_permit`.
 """
 
 from __future__ import annotations
