@@ -34,7 +34,12 @@ pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
 _SCHEMA = pa.schema([("n", pa.int64())])
 
 
-@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
+def _on_one_worker(name: str) -> object:
+    """Workers of xdist would start the same server, and replace its data below each other's tests."""
+    return pytest.param(name, marks=pytest.mark.xdist_group(f"copied-{name}"))
+
+
+@pytest.fixture(scope="module", params=[_on_one_worker("postgresql"), _on_one_worker("mariadb")])
 def server(request: pytest.FixtureRequest) -> Iterator[CopiedServer]:
     """A server of these tests alone."""
     made: CopiedServer = CopiedPostgres() if request.param == "postgresql" else CopiedMariadb()

@@ -156,3 +156,18 @@ def test_a_test_that_was_cut_off_or_only_set_up_has_not_passed(
         )
     plugin.pytest_sessionfinish(cast("pytest.Session", SimpleNamespace(config=object())))
     assert noted == ({"t": 6.0} if "call" in reported else {})
+
+
+def test_the_tests_of_a_group_run_in_one_process(tmp_path: Path) -> None:
+    """Tests that replace a server's data rely on it; a release of pytest once broke it without a word."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_grouped.py").write_text(
+        "import os, pytest\n"
+        "@pytest.fixture(params=[pytest.param(0, marks=pytest.mark.xdist_group('one server'))])\n"
+        "def server(request): ...\n"
+        "@pytest.mark.parametrize('number', range(12))\n"
+        "def test_it(server, number): open(f'worker-{os.environ[\"PYTEST_XDIST_WORKER\"]}', 'a').write('.')\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup"]
+    subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert [path.read_text() for path in tmp_path.glob("worker-*")] == ["." * 12]
