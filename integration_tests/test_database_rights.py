@@ -106,8 +106,8 @@ def keep(tenant: Tenant) -> None:
     """All that is done with a head."""
     head = SqlHead(tenant.url, "orders")
     assert head.read() is None
-    assert head.swap(0, b"first")
-    assert head.swap(1, b"second")
+    assert head.swap(None, b"first")
+    assert head.swap(head.read(), b"second")
     head.put_record("a", b"content")
     assert head.shelf("requests").put("stop", b"now")
     assert head.shelf("requests").get("stop") == b"now"

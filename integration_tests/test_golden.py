@@ -50,7 +50,7 @@ def _know(store: LocalHead, topic_id: str) -> None:
     seen = store.read()
     assert seen is not None
     head = decode_head(seen.value)
-    assert store.swap(seen.version, encode_head(replace(head, identities={"incoming": {TOPIC: topic_id}})))
+    assert store.swap(seen, encode_head(replace(head, identities={"incoming": {TOPIC: topic_id}})))
 
 
 def _name_method(store: LocalHead, method: int | None, written_by: str) -> None:
@@ -63,7 +63,7 @@ def _name_method(store: LocalHead, method: int | None, written_by: str) -> None:
     content = encode_record(replace(record, digest_method=method, written_by=written_by))
     changed = replace(newest, name=f"{newest.name}-changed", sha256=sha256_of(content))
     store.put_record(changed.name, content)
-    assert store.swap(seen.version, encode_head(replace(head, records=(*before, changed))))
+    assert store.swap(seen, encode_head(replace(head, records=(*before, changed))))
 
 
 @pytest.mark.timeout(600)

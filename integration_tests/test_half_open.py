@@ -181,11 +181,11 @@ def test_rows_that_postgres_never_got_are_given_up_later_and_lock_nothing(
 def test_a_swap_whose_answer_never_came_is_in_doubt_and_locks_nothing(postgres_database: str, link: Link) -> None:
     pipeline = f"half-open-{secrets.token_hex(4)}"
     head = SqlHead(through(postgres_database, link), pipeline)
-    assert head.swap(0, b"first")
+    assert head.swap(None, b"first")
     with Session(postgres_database) as other, ThreadPoolExecutor() as threads:
         other.execute("BEGIN")
         other.execute("SELECT 1 FROM eos_head WHERE pipeline = %s FOR UPDATE", pipeline)
-        swapping = threads.submit(head.swap, 1, b"second")
+        swapping = threads.submit(head.swap, head.read(), b"second")
         time.sleep(1)
         link.stall()
         link.restore()
@@ -196,6 +196,6 @@ def test_a_swap_whose_answer_never_came_is_in_doubt_and_locks_nothing(postgres_d
     found = head.read()
     assert found is not None
     assert (found.version, found.value) == (1, b"first")
-    assert head.swap(1, b"third")
+    assert head.swap(found, b"third")
     assert time.monotonic() - began_s < 2 * _QUICK_S
     head.close()

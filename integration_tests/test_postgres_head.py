@@ -41,7 +41,7 @@ _SETTINGS = {"off": "on", "local": "on", "remote_write": "on", "on": "on", "remo
 def test_a_swap_is_on_disk_whatever_the_role_is_set_to(postgres_database: str, of_the_role: str) -> None:
     """As the very transaction of the swap has it; and a sink's connection, too."""
     with closing(SqlHead(postgres_database, "orders")) as head:
-        assert head.swap(0, b"first")
+        assert head.swap(None, b"first")
         with Session(postgres_database) as session:
             session.execute("CREATE TABLE seen (value TEXT)")
             session.execute(
@@ -50,7 +50,7 @@ def test_a_swap_is_on_disk_whatever_the_role_is_set_to(postgres_database: str, o
             )
             session.execute("CREATE TRIGGER notes BEFORE UPDATE ON eos_head FOR EACH ROW EXECUTE FUNCTION note()")
         set_for_the_role(postgres_database, of_the_role)
-        assert head.swap(1, b"second")
+        assert head.swap(Versioned(1, b"first"), b"second")
     with Session(postgres_database) as session:
         assert session.execute("SELECT value FROM seen") == [(_SETTINGS[of_the_role],)]
         assert session.execute("SHOW synchronous_commit") == [(_SETTINGS[of_the_role],)]
@@ -61,7 +61,7 @@ def test_h6_a_crash_of_heads_server_takes_no_decision_back(postgres_database: st
     set_for_the_role(postgres_database, "off")
     with closing(SqlHead(postgres_database, "orders")) as head:
         for version in range(20):
-            assert head.swap(version, b"value %d" % version)
+            assert head.swap(head.read(), b"value %d" % version)
         postgres.kill()
         postgres.up()
         assert head.read() == Versioned(20, b"value 19")

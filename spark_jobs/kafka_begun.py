@@ -52,7 +52,7 @@ def begun(source: KafkaSource, location: str) -> Begun:
             {**found.positions, **known.point.positions}, {**found.identities, **known.point.identities}
         )
         both = Begun(location, known.source_id or f"{FORMAT}-{secrets.token_hex(8)}", point)
-        if register.swap(seen.version if seen is not None else 0, _encoded(both)):
+        if register.swap(seen, _encoded(both)):
             return both
 
 

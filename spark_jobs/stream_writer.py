@@ -2,9 +2,9 @@
 
 Spark asks for the writer twice a batch, in two processes that share the format's class and nothing else: one plans the
 job and sends the writer to the tasks, the other commits. The planner takes the pipeline over, which is an epoch for
-each batch, and permits the tasks to prepare; what it holds, a version of head, travels with the writer to the tasks and
-back with what they prepared. Whoever commits goes on only if head is still at that version. An abort that no task tells
-a version goes on only if the last change of head was made in its own session, which the class names.
+each batch, and permits the tasks to prepare; the name of the head that it holds travels with the writer to the tasks
+and back with what they prepared. Whoever commits goes on only if head is still that one. An abort that no task tells a
+head goes on only if the last change of head was made in its own session, which the class names.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from spark_jobs.writing import Share, write_and_prepare
 from twophase.codec import encode_committable
 from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
 from twophase.ids import Scope
+from twophase.ownership import Held
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +51,7 @@ _BATCH: Final = "streaming.sql.batchId"
 class Written(WriterCommitMessage):
     """What a task has prepared, and what it was planned under."""
 
-    version: int  # of head
+    held: Held  # which head
     spec: str  # its digest: Spark's processes read the file each for itself, and it may change in between
     committables: tuple[bytes, ...] | None  # None: the checkpoint was decided before, and nothing was written
 
@@ -59,7 +60,7 @@ class Written(WriterCommitMessage):
 class _Plan:
     """What a task needs. Made by the planner, once for each batch."""
 
-    version: int
+    held: Held
     spec: str
     checkpoint_id: int
     scope: Scope | None  # None: decided already
@@ -106,9 +107,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if plan.scope is None:
             for _ in iterator:
                 pass
-            return Written(plan.version, plan.spec, None)
+            return Written(plan.held, plan.spec, None)
         written = write_and_prepare(plan.scope, plan.shares, iterator, Stopwatch.of(len(plan.shares)))
-        return Written(plan.version, plan.spec, tuple(map(encode_committable, written)))
+        return Written(plan.held, plan.spec, tuple(map(encode_committable, written)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
         """Blocks until the checkpoint is committed everywhere. Raising: Spark runs the batch again at its next start.
@@ -116,15 +117,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         Raises FencedError if anybody has taken the pipeline over since the batch was planned.
         """
         written = [each for each in messages if isinstance(each, Written)]
-        plans = {(each.version, each.spec) for each in written}
+        plans = {(each.held, each.spec) for each in written}
         if len(written) != len(messages) or len(plans) != 1:
             message = f"batch {batchId}: {len(messages)} tasks, {len(written)} acknowledgements, of {len(plans)} plans"
             raise PrepareError(message, remedy="start the query again")
-        ((version, spec),) = plans
+        ((held, spec),) = plans
         if spec != digest_of(self._spec):
             message = f"the spec was changed while batch {batchId} was written: its rows are not where it now says"
             raise PrepareError(message, remedy="start the query again, which rolls them back")
-        self._end(version, batchId, [one for each in written for one in each.committables or ()])
+        self._end(held, batchId, [one for each in written for one in each.committables or ()])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
         """Roll back what tasks have prepared, and let none prepare any more; nothing if anybody has taken over (R1).
@@ -138,7 +139,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         elif written[0].committables is not None and written[0].spec == digest_of(self._spec):
             failure = PrepareError(f"batch {batchId} has failed")
             try:
-                self._end(written[0].version, batchId, failure)
+                self._end(written[0].held, batchId, failure)
             except FencedError:  # whoever came after has rolled it back
                 return
             except PrepareError as error:
@@ -164,7 +165,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 scope = driver.permit(number)
                 names = self._schema.names
                 shares = tuple(Share(sink, tuple(map(names.index, sink.columns))) for sink in sinks)
-                return _Plan(driver.version, digest_of(spec), number, scope, shares)
+                return _Plan(driver.held, digest_of(spec), number, scope, shares)
 
     def _take_over(self, number: int) -> None:
         spec = self._spec
@@ -178,12 +179,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
             with driver_of(spec, _sinks(spec), log, session=session, follows=head) as driver, suppress(FencedError):
                 driver.start()
 
-    def _end(self, version: int, number: int, outcome: Sequence[bytes] | PrepareError) -> None:
+    def _end(self, held: Held, number: int, outcome: Sequence[bytes] | PrepareError) -> None:
         spec = self._spec
         batch = DoneBatch(number, outcome, [entry.name for entry in spec.sinks])
         log = JobSparkLog(self._folder)
         with masked(spec), driver_of(spec, _sinks(spec), log, session=self._session()) as driver:
-            driver.take_up(version)
+            driver.take_up(held)
             Checkpoints(driver, log, Listener(), permitted=True).complete(batch)
 
     def _session(self) -> str:

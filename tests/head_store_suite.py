@@ -29,38 +29,39 @@ class HeadStoreSuite:
 
     def test_versions_count_the_swaps_that_landed(self, store: HeadStore) -> None:
         for version in range(40):
-            assert store.swap(version, b"value %d" % version)
+            assert store.swap(store.read(), b"value %d" % version)
             assert store.read() == Versioned(version + 1, b"value %d" % version)
 
     def test_a_swap_of_another_version_is_refused(self, store: HeadStore) -> None:
-        assert store.swap(0, b"one")
-        assert store.swap(1, b"two")
-        assert not store.swap(0, b"other")
-        assert not store.swap(1, b"other")
+        assert store.swap(None, b"one")
+        assert store.swap(Versioned(1, b"one"), b"two")
+        assert not store.swap(None, b"other")
+        assert not store.swap(Versioned(1, b"one"), b"other")
         assert store.read() == Versioned(2, b"two")
 
     def test_everybody_sees_what_landed(self, store: HeadStore, again: Callable[[], HeadStore]) -> None:
         other = again()
-        assert store.swap(0, b"one")
+        assert store.swap(None, b"one")
         assert other.read() == Versioned(1, b"one")
-        assert other.swap(1, b"two")
-        assert not store.swap(1, b"late")
+        assert other.swap(Versioned(1, b"one"), b"two")
+        assert not store.swap(Versioned(1, b"one"), b"late")
         assert store.read() == Versioned(2, b"two")
         other.close()
 
     @pytest.mark.parametrize("expected", [0, 1, 5])
     def test_a_swap_that_comes_very_late_is_refused(self, store: HeadStore, expected: int) -> None:
+        late = Versioned(expected, b"value %d" % (expected - 1)) if expected else None
         for version in range(60):
-            assert store.swap(version, b"value %d" % version)
-        assert not store.swap(expected, b"late")
+            assert store.swap(store.read(), b"value %d" % version)
+        assert not store.swap(late, b"late")
         assert store.read() == Versioned(60, b"value 59")
-        assert store.swap(60, b"goes on")
-        assert not store.swap(expected, b"late again")
+        assert store.swap(Versioned(60, b"value 59"), b"goes on")
+        assert not store.swap(late, b"late again")
         assert store.read() == Versioned(61, b"goes on")
 
     def test_any_bytes(self, store: HeadStore) -> None:
         value = bytes(range(256)) * 400
-        assert store.swap(0, value)
+        assert store.swap(None, value)
         assert store.read() == Versioned(1, value)
         store.put_record("all bytes.json", value)
         assert store.get_record("all bytes.json") == value
@@ -98,7 +99,7 @@ class HeadStoreSuite:
     def test_records_do_not_disturb_head(self, store: HeadStore) -> None:
         store.put_record("00000000000000000009.json", b"content")
         assert store.read() is None
-        assert store.swap(0, b"one")
+        assert store.swap(None, b"one")
         assert store.list_records() == ["00000000000000000009.json"]
 
     def test_it_says_where_it_is(self, store: HeadStore) -> None:

@@ -102,7 +102,7 @@ def live_through(spec: Spec, now: float, checkpoints: int = 420, *, seed: int = 
     writer.close()
     last = checkpoints - 1
     head = HeadValue(spec.pipeline, INCARNATION, 4, ("n",), completed=last, committed=last - 2, sinks=tuple(sinks))
-    assert LocalHead(location).swap(0, encode_head(head))
+    assert LocalHead(location).swap(None, encode_head(head))
     return last
 
 

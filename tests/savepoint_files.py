@@ -89,7 +89,7 @@ def _head(location: Path, committed: int) -> None:
         records=tuple(refs),
         sinks=("out",),
     )
-    assert store.swap(0, encode_head(head))
+    assert store.swap(None, encode_head(head))
 
 
 def _record(number: int) -> CheckpointRecord:

@@ -100,7 +100,7 @@ def test_a_start_after_it_asks_for_no_witness_and_has_slots_catch_up() -> None:
         "ListPrepared": lambda _: {"warehouse": ()},
     }
     owned, actions = drive(start("orders", ("warehouse",), "run.1", "n" * 20, 10), answers)
-    assert asked == [{"warehouse": ()}]
+    assert asked == [{"warehouse": ()}, {}]
     assert actions[-2:] == [messages.CatchUp(value.incarnation, 8, 4, ("warehouse",)), messages.Sweep(owned.head)]
 
 

@@ -49,7 +49,7 @@ def decide(folder: Path, *, committed: int = 4, data: dict[str, str] | None = No
     value = HeadValue(
         "orders", INCARNATION, 3, ("n",), completed=5, committed=committed, records=(RecordRef(5, "record", digest),)
     )
-    assert head.swap(0, encode_head(value))
+    assert head.swap(None, encode_head(value))
     return waiting
 
 

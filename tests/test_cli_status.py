@@ -46,7 +46,7 @@ def store(location: Path) -> None:
         refs.append(RecordRef(checkpoint_id, f"{checkpoint_id}-{digest}", digest))
         head.put_record(refs[-1].name, content)
     value = HeadValue("orders", INCARNATION, 3, ("n",), completed=5, committed=4, records=tuple(refs))
-    assert head.swap(0, encode_head(value))
+    assert head.swap(None, encode_head(value))
 
 
 @pytest.fixture

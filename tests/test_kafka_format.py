@@ -116,7 +116,7 @@ def test_a_folder_that_holds_another_sources_first_offsets_is_refused(kafka: dic
 def test_offsets_and_a_folder_of_before_there_were_ids(kafka: dict[str, int], tmp_path: Path) -> None:
     for topic in ("a", "b"):
         old = {"format": 1, "positions": {f"{topic}/0": 0}, "identities": {}}
-        assert LocalHead(tmp_path / topic).swap(0, json.dumps(old).encode())
+        assert LocalHead(tmp_path / topic).swap(None, json.dumps(old).encode())
     old_offset = {"source": "eos_kafka", "ends": {"a/0": 3}}
     with pytest.raises(IdentityError, match="another eos_kafka source"):
         _next(_reader("b", tmp_path / "b"), old_offset)
@@ -130,7 +130,7 @@ def test_offsets_and_a_folder_of_before_there_were_ids(kafka: dict[str, int], tm
 def test_h23_a_topic_is_known_by_the_id_of_the_plan_that_found_it(kafka: dict[str, int], tmp_path: Path) -> None:
     """Options that had a pattern and name the topic now have stored its id anew: perhaps of one that was made again."""
     stored = {"format": 1, "source": "eos_kafka-1", "positions": {"a/0": 0, "b/0": 0}}
-    assert LocalHead(tmp_path).swap(0, json.dumps({**stored, "identities": {"a": "1", "b": "2"}}).encode())
+    assert LocalHead(tmp_path).swap(None, json.dumps({**stored, "identities": {"a": "1", "b": "2"}}).encode())
     offset = {"source": "eos_kafka-1", "ends": {"a/0": 3}, "began": {"positions": {}, "identities": {"a": "1"}}}
     assert _next(_reader("a, b", tmp_path), offset)["ends"] == {"a/0": 5, "b/0": 7}
     offset["began"] = {"positions": {}, "identities": {"a": "an older one"}}
@@ -140,6 +140,6 @@ def test_h23_a_topic_is_known_by_the_id_of_the_plan_that_found_it(kafka: dict[st
 
 
 def test_damaged_first_offsets_are_refused(kafka: dict[str, int], tmp_path: Path) -> None:
-    assert LocalHead(tmp_path).swap(0, b"[]")
+    assert LocalHead(tmp_path).swap(None, b"[]")
     with pytest.raises(HeadFormatError, match="are damaged"):
         _reader("a", tmp_path)

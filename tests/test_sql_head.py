@@ -9,6 +9,7 @@ import pytest
 
 from connectors.sql.head import SqlHead
 from twophase.errors import HeadError, HeadFormatError, SpecError
+from twophase.head import Versioned
 
 
 def head_in(folder: Path, pipeline: str = "orders") -> SqlHead:
@@ -18,18 +19,26 @@ def head_in(folder: Path, pipeline: str = "orders") -> SqlHead:
 def test_a_swap_lands_only_on_the_version_it_names(tmp_path: Path) -> None:
     head = head_in(tmp_path)
     assert head.read() is None
-    assert not head.swap(1, b"no such version")
-    assert head.swap(0, b"\x00one")
-    assert not head.swap(0, b"again")
-    assert head.swap(1, b"two")
-    assert not head.swap(1, b"stale")
+    assert not head.swap(Versioned(1, b""), b"no such version")
+    assert head.swap(None, b"\x00one")
+    assert not head.swap(None, b"again")
+    assert head.swap(Versioned(1, b"\x00one"), b"two")
+    assert not head.swap(Versioned(1, b"\x00one"), b"stale")
     seen = head_in(tmp_path).read()
     assert seen is not None
     assert (seen.version, seen.value) == (2, b"two")
 
 
+def test_h29_a_swap_lands_only_on_the_value_it_names(tmp_path: Path) -> None:
+    """After a fail-over or a restored dump the version is there again, by other swaps."""
+    head = head_in(tmp_path)
+    assert head.swap(None, b"one")
+    assert not head.swap(Versioned(1, b"another one"), b"two")
+    assert head.read() == Versioned(1, b"one")
+
+
 def test_pipelines_do_not_see_each_other(tmp_path: Path) -> None:
-    assert head_in(tmp_path, "orders").swap(0, b"value")
+    assert head_in(tmp_path, "orders").swap(None, b"value")
     head_in(tmp_path, "orders").put_record("r", b"content")
     assert head_in(tmp_path, "Orders").read() is None
     assert head_in(tmp_path, "Orders").list_records() == []
@@ -52,9 +61,10 @@ def test_a_record_never_changes(tmp_path: Path) -> None:
 
 def test_of_concurrent_swaps_exactly_one_lands(tmp_path: Path) -> None:
     heads = [head_in(tmp_path) for _ in range(4)]
-    for version in range(10):
+    for _ in range(10):
+        seen = heads[0].read()
         with ThreadPoolExecutor(4) as pool:
-            landed = list(pool.map(lambda n, at=version: heads[n].swap(at, b"%d" % n), range(4)))
+            landed = list(pool.map(lambda n, at=seen: heads[n].swap(at, b"%d" % n), range(4)))
         assert sum(landed) == 1
 
 
@@ -63,7 +73,7 @@ def test_an_unreachable_database_is_a_head_error(tmp_path: Path) -> None:
     with pytest.raises(HeadError, match="cannot read"):
         head.read()
     with pytest.raises(HeadError, match="cannot swap"):
-        head.swap(0, b"")
+        head.swap(None, b"")
 
 
 def test_a_url_that_is_none_is_a_spec_error_that_does_not_repeat_it() -> None:

@@ -20,6 +20,7 @@ from twophase.errors import (
     SinkUnavailableError,
     SourceError,
 )
+from twophase.head import Versioned
 from twophase.ids import Scope, TransactionId
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
@@ -276,7 +277,7 @@ class SilentHead(LocalHead):
 
     swaps = 0
 
-    def swap(self, expected: int, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes) -> bool:
         self.swaps += 1
         landed = super().swap(expected, value)
         if self.swaps % 2:

@@ -6,6 +6,7 @@ import fcntl
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import stat
 from collections.abc import Callable
@@ -53,7 +54,7 @@ def race(kind: str, folder: Path, name: str, start: Any, won: Any) -> None:
         version = seen.version if seen is not None else 0
         if version >= SWAPS:
             break
-        if store.swap(version, f"{name} {version + 1}".encode()):
+        if store.swap(seen, f"{name} {version + 1}".encode()):
             mine.append(version + 1)
     won.put((name, mine))
 
@@ -93,7 +94,7 @@ def write_slowly(folder: Path, call: str, pipe: Any) -> None:
 
     os.link = wait  # type: ignore[assignment]
     store = LocalHead(folder)
-    pipe.send(("done", store.swap(0, b"late") if call == "swap" else store.put_record("a.json", b"content") is None))
+    pipe.send(("done", store.swap(None, b"late") if call == "swap" else store.put_record("a.json", b"content") is None))
 
 
 class TestFiles:
@@ -101,24 +102,24 @@ class TestFiles:
 
     def test_what_a_power_cut_leaves_half_written_is_not_there(self, tmp_path: Path) -> None:
         store = LocalHead(tmp_path)
-        assert store.swap(0, b"one")
+        assert store.swap(None, b"one")
         for name in (".0123456789abcdef.partial", "00000000000000000002.json.partial", "2.json", "x.json"):
             (tmp_path / "head" / name).write_bytes(b"{half")
         (tmp_path / "records" / ".0123456789abcdef.partial").write_bytes(b"{half")
         assert LocalHead(tmp_path).read() == Versioned(1, b"one")
         assert store.list_records() == []
-        assert store.swap(1, b"two")
+        assert store.swap(Versioned(1, b"one"), b"two")
         assert store.read() == Versioned(2, b"two")
 
     def test_what_dead_drivers_were_writing_is_swept_with_the_claim(self, tmp_path: Path) -> None:
-        LocalHead(tmp_path).swap(0, b"one")
+        LocalHead(tmp_path).swap(None, b"one")
         for folder in ("head", "records"):
             (tmp_path / folder / ".0123456789abcdef.partial").write_bytes(b"{half")
         store = LocalHead(tmp_path)
         store.read()
-        assert not store.swap(0, b"refused")
+        assert not store.swap(None, b"refused")
         assert len(partials(tmp_path)) == 2, "who does not own head deletes nothing"
-        assert store.swap(1, b"two")
+        assert store.swap(Versioned(1, b"one"), b"two")
         assert partials(tmp_path) == []
 
     @pytest.mark.parametrize("call", ["swap", "put_record"])
@@ -130,7 +131,7 @@ class TestFiles:
         writer.start()
         assert mine.recv() == "written"
         store = LocalHead(tmp_path)
-        assert store.swap(0, b"claim")
+        assert store.swap(None, b"claim")
         assert len(partials(tmp_path)) == 1
         mine.send("go on")
         assert mine.recv() == ("done", call != "swap")
@@ -147,7 +148,7 @@ class TestFiles:
         writer.kill()
         writer.join(10)
         assert len(partials(tmp_path)) == 1
-        assert LocalHead(tmp_path).swap(0, b"claim")
+        assert LocalHead(tmp_path).swap(None, b"claim")
         assert partials(tmp_path) == []
 
     def test_a_file_that_is_swept_before_it_is_locked_is_made_again(
@@ -163,27 +164,49 @@ class TestFiles:
             lock(file, how)
 
         monkeypatch.setattr(fcntl, "flock", sweep_first)
-        assert store.swap(0, b"one")
+        assert store.swap(None, b"one")
         assert len(swept) == 1
         assert store.read() == Versioned(1, b"one")
 
     def test_a_refused_swap_leaves_no_file(self, tmp_path: Path) -> None:
         store = LocalHead(tmp_path)
-        store.swap(0, b"one")
-        store.swap(0, b"other")
+        store.swap(None, b"one")
+        store.swap(None, b"other")
         assert [path.name for path in (tmp_path / "head").iterdir()] == ["00000000000000000001.json"]
+
+    def test_h29_a_folder_put_back_from_a_backup_does_not_take_the_swap_of_a_driver_that_lives(
+        self, tmp_path: Path
+    ) -> None:
+        """Its version is there again, by other swaps; or not yet."""
+        folder, backup = tmp_path / "head", tmp_path / "backup"
+        store = LocalHead(folder)
+        for _ in range(3):
+            assert store.swap(store.read(), b"before")
+        shutil.copytree(folder, backup)
+        for _ in range(2):
+            assert store.swap(store.read(), b"mine")
+        held = store.read()
+        assert held == Versioned(5, b"mine")
+        shutil.rmtree(folder)
+        shutil.copytree(backup, folder)
+        assert not store.swap(held, b"late")
+        assert store.read() == Versioned(3, b"before")
+        for _ in range(2):
+            assert LocalHead(folder).swap(store.read(), b"another's")
+        assert not store.swap(held, b"late")
+        assert store.read() == Versioned(5, b"another's")
 
     def test_old_versions_are_cleaned_away(self, tmp_path: Path) -> None:
         store = LocalHead(tmp_path)
-        for version in range(100):
-            store.swap(version, b"value")
+        for _ in range(100):
+            assert store.swap(store.read(), b"value")
         assert len(list((tmp_path / "head").iterdir())) < 30
 
     def test_a_folder_that_may_not_be_read_is_not_an_empty_head(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store = LocalHead(tmp_path)
-        store.swap(0, b"one")
+        store.swap(None, b"one")
 
         def refuse(_: Path) -> None:
             raise PermissionError(13, "Permission denied")
@@ -194,9 +217,9 @@ class TestFiles:
 
     def test_a_folder_that_has_gone_is_not_an_empty_head(self, tmp_path: Path) -> None:
         store = LocalHead(tmp_path / "c")
-        store.swap(0, b"one")
+        store.swap(None, b"one")
         (tmp_path / "c").rename(tmp_path / "away")
-        for call in (store.read, store.list_records, lambda: store.swap(0, b"one"), lambda: store.get_record("a")):
+        for call in (store.read, store.list_records, lambda: store.swap(None, b"one"), lambda: store.get_record("a")):
             with pytest.raises(HeadError):
                 call()
 
@@ -218,13 +241,13 @@ class TestFiles:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fail_for_folders)
             with pytest.raises(HeadError, match="Input/output error"):
-                store.swap(0, b"one")
+                store.swap(None, b"one")
             with pytest.raises(HeadError):
                 store.put_record("a.json", b"content")
             with pytest.raises(HeadError):
                 store.put_record("a.json", b"content")
         store.put_record("a.json", b"content")
-        assert not store.swap(0, b"one")
+        assert not store.swap(None, b"one")
 
     def test_a_full_disk_is_an_error_that_says_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         store = LocalHead(tmp_path)
@@ -235,7 +258,7 @@ class TestFiles:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
             with pytest.raises(HeadError, match="No space left on device"):
-                store.swap(0, b"one")
+                store.swap(None, b"one")
         assert store.read() is None
         assert list((tmp_path / "head").iterdir()) == []
 
@@ -243,17 +266,17 @@ class TestFiles:
 def test_a_full_disk_is_an_error_of_head(tmp_path: Path) -> None:
     """And not of the operating system, which no restart strategy knows."""
     store = LocalHead(tmp_path)
-    assert store.swap(0, b"one")
+    assert store.swap(None, b"one")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
         with pytest.raises(HeadError, match="cannot write"):
-            store.swap(1, b"two")
+            store.swap(Versioned(1, b"one"), b"two")
         with pytest.raises(HeadError, match="cannot write"):
             store.put_record("r", b"content")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
     assert store.read() == Versioned(1, b"one")
-    assert store.swap(1, b"two")
+    assert store.swap(Versioned(1, b"one"), b"two")

@@ -13,8 +13,8 @@ from twophase import messages
 from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Seen
-from twophase.ownership import Ownership, check_owned, load
-from twophase.transitions import Claim, SetPositions, SetQuery
+from twophase.ownership import Held, Ownership, check_owned, load, take_up
+from twophase.transitions import Claim, Committed, SetPositions, SetQuery
 from twophase.values import StartingPoint
 
 
@@ -31,7 +31,7 @@ class Register:
         if what == "never":
             return None
         assert self.seen is not None
-        if action.version != self.seen.version or what == "refused":
+        if action.expected != self.seen or what == "refused":
             return False
         self.seen = Seen(action.version + 1, action.value)
         return None if what == "unanswered" else True
@@ -102,6 +102,80 @@ def test_merge_and_retry_when_one_of_our_own_came_first(owned: Ownership) -> Non
     swap(register, owned)
     assert register.seen == Seen(5, owned.head)
     assert (owned.head.query_id, owned.head.position("orders", "t/0")) == ("q", 7)
+
+
+@pytest.mark.parametrize("transition", [SetQuery("q"), Committed(4, 10)])
+def test_h29_a_head_that_went_back_is_not_merged_onto(transition: Any) -> None:
+    mine = head(completed=4, committed=3, nonces=("a.1", "me.1"))
+    register = Register(head(completed=3, committed=3))
+    before = register.seen
+    with pytest.raises(IdentityError, match=r"knows epoch 1 with checkpoint 4 completed.*with checkpoint 3") as caught:
+        swap(register, Ownership("me", 4, mine), transition)
+    assert register.seen == before
+    assert "restore the newest head" in caught.value.remedy
+
+
+@pytest.mark.parametrize("swaps_since", [0, 1, 7])
+def test_h29_a_head_of_the_same_epoch_with_other_swaps_is_not_ones_own(owned: Ownership, swaps_since: int) -> None:
+    register = Register(head(nonces=("twin.1",)), "refused")
+    for number in range(swaps_since):
+        register.overtake(nonces=[f"twin.{number + 2}"])
+    before = register.seen
+    with pytest.raises(IdentityError, match="head of pipeline orders was set back"):
+        swap(register, owned)
+    assert register.seen == before
+
+
+@pytest.mark.parametrize(("session", "is_mine"), [("me", True), ("twin", False)])
+def test_h29_so_many_swaps_that_ones_own_is_forgotten_have_to_be_ones_own(
+    owned: Ownership, session: str, *, is_mine: bool
+) -> None:
+    """Threads of this driver may swap many times while one of them waits for head."""
+    register = Register(head(), "refused")
+    for number in range(20):
+        register.overtake(nonces=[f"{session}.{100 + number}"])
+    if is_mine:
+        swap(register, owned)
+        assert (owned.version, owned.head.query_id) == (24, "q")
+    else:
+        with pytest.raises(IdentityError, match="was set back"):
+            swap(register, owned)
+
+
+def test_h29_an_epoch_before_ones_own_is_a_head_that_went_back() -> None:
+    """No driver has claimed since: it is not fenced."""
+    register = Register(head(epoch=0))
+    with pytest.raises(IdentityError, match="was set back"):
+        swap(register, Ownership("me", 4, head(nonces=("a.1", "me.1"))))
+
+
+def test_h29_an_unanswered_swap_that_landed_and_was_taken_back_is_no_success(owned: Ownership) -> None:
+    """H20 knows it by its nonce, which is gone with it."""
+    register = Register(head(), "unanswered")
+    swaps(swap(register, owned))
+    assert (owned.version, register.seen) == (4, Seen(4, owned.head))
+    register.seen = Seen(3, head())
+    with pytest.raises(IdentityError, match="was set back"):
+        drive(check_owned(owned), {"ReadHead": register.read})
+
+
+def test_h29_a_swap_names_what_the_register_holds(owned: Ownership) -> None:
+    """To the byte: another version of eos may have encoded the same head in another way."""
+    register = Register(head(), "refused")
+    register.overtake()
+    assert register.seen is not None
+    register.seen = replace(register.seen, content=b"as another version encodes it")
+    sent = swaps(swap(register, owned))
+    assert sent[0].expected == Seen(3, head())
+    assert sent[1].expected == Seen(4, sent[1].expected.head, b"as another version encodes it")
+
+
+def test_h29_a_process_takes_up_only_the_head_that_it_was_given() -> None:
+    given = Seen(3, head(nonces=("run.1",)))
+    assert drive(take_up("run", Held.of(given)), {"ReadHead": lambda _: given})[0].head == given.head
+    for other in (Seen(4, given.head), Seen(3, head(nonces=("other.1",))), None):
+        with pytest.raises(FencedError, match="the tasks wrote under"):
+            drive(take_up("run", Held.of(given)), {"ReadHead": lambda _, seen=other: seen})
 
 
 def test_another_epoch_fences(owned: Ownership) -> None:

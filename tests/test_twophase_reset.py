@@ -119,8 +119,9 @@ def test_a_beginning_is_born_with_the_new_life(seen: Seen | None) -> None:
     assert begun.before == (None if seen is None else replace(HEAD, epoch=8, nonces=begun.before.nonces))
 
 
-BEYOND = replace(HEAD, completed=5, committed=5)
-ANOTHER = replace(HEAD, incarnation="o" * 20)
+LATER = (*HEAD.nonces, "driver.2")
+BEYOND = replace(HEAD, completed=5, committed=5, nonces=LATER)
+ANOTHER = replace(HEAD, incarnation="o" * 20, nonces=LATER)
 
 
 @pytest.mark.parametrize(("begins", "now"), [(BEGINS, BEYOND), (BEGINS, ANOTHER), (None, ANOTHER)])

@@ -90,7 +90,7 @@ def test_a_sink_of_another_life_is_left_alone_unless_that_is_meant() -> None:
 
 
 def test_a_driver_that_has_gone_on_meanwhile() -> None:
-    beyond = replace(HEAD, completed=7)
+    beyond = replace(HEAD, completed=7, nonces=(*HEAD.nonces, "driver.2"))
     error, names, _ = run(Seen(9, beyond), expected=HEAD)
     assert (isinstance(error, IdentityError), names) == (True, [])
     error, names, _ = run(Seen(9, HEAD), expected=HEAD, moves=beyond)

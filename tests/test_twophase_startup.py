@@ -45,7 +45,7 @@ def names(actions: list[Any]) -> list[str]:
 def test_the_first_start_of_a_pipeline() -> None:
     owned, actions = run(None, Inspect=lambda _: Inspected(SparkState(), {"warehouse": SinkState()}))
     assert owned.head.sinks == ("warehouse",)
-    assert names(actions) == ["ReadHead", "Inspect", "Swap", "Claim", "ListPrepared", "Sweep"]
+    assert names(actions) == ["ReadHead", "Inspect", "Swap", "Claim", "ListPrepared", "Inspect", "Sweep"]
     assert (owned.version, owned.head.epoch, owned.head.incarnation) == (1, 1, "n" * 20)
     assert actions[2].version == 0
 
@@ -55,9 +55,20 @@ def test_what_is_decided_is_committed_before_anything_is_aborted() -> None:
     foreign = Prepared(None, "somebody else's")
     owned, actions = run(Seen(9, replace(HEAD, committed=3)), ListPrepared=lambda _: {"warehouse": (old, foreign)})
     rest = names(actions)[names(actions).index("Swap") :]
-    assert rest == ["Swap", "LoadRecord", "Commit", "Count", "Claim", "ListPrepared", "AbortPrepared", "Swap", "Sweep"]
-    assert actions[-3].prepared == {"warehouse": (old,)}
-    assert actions[-5] == messages.Claim(INCARNATION, 8, begins=4, counted={"warehouse": 4})
+    assert rest == [
+        "Swap",
+        "LoadRecord",
+        "Commit",
+        "Count",
+        "Claim",
+        "ListPrepared",
+        "AbortPrepared",
+        "Inspect",
+        "Swap",
+        "Sweep",
+    ]
+    assert actions[-4].prepared == {"warehouse": (old,)}
+    assert actions[-6] == messages.Claim(INCARNATION, 8, begins=4, counted={"warehouse": 4})
     assert (owned.head.epoch, owned.head.committed) == (8, 4)
 
 
@@ -75,6 +86,45 @@ def test_transactions_of_a_newer_epoch_fence() -> None:
     newer = Prepared(TransactionId(scope(5, epoch=9), sink_key("warehouse"), 0, 1), "newer")
     with pytest.raises(FencedError, match="newer"):
         run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (newer,)})
+
+
+def test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers() -> None:
+    """Head went back over that driver's claim, so that both have claimed the same epoch."""
+    twin = Prepared(TransactionId(scope(5, epoch=8), sink_key("warehouse"), 0, 1), "twin")
+    with pytest.raises(IdentityError, match="head of pipeline orders was set back: a sink holds twin") as caught:
+        run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (twin,)})
+    assert "restore the newest head" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(8, IdentityError), (9, FencedError)])
+def test_h29_rows_of_a_decision_that_head_lacks_are_found_after_the_claim(epoch: int, error: type[Exception]) -> None:
+    """A driver that lives has committed them after the first look; or they are a successor's."""
+    states = [FITTING, Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 8, 5)})]
+    reads = [Seen(9, HEAD), Seen(10, replace(HEAD, epoch=epoch, nonces=("run.1.1",)))]
+    with pytest.raises(error, match=r"holds rows of checkpoint 5, the newest completed is 4|is at epoch 9"):
+        run(reads, Inspect=lambda _: states.pop(0))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "nonces", "goes_on"),
+    [
+        (6, ("run.0.4", "run.0.5"), True),
+        (6, ("run.0.4",), False),  # the newest swap of this run is gone
+        (6, ("run.0.4", "other.0.1"), False),  # and another driver has claimed the same epoch
+        (5, ("run.0.5",), False),  # the claim is gone
+        (6, tuple(f"run.0.{n}" for n in range(6, 14)), True),  # swaps of this run that landed late
+    ],
+)
+def test_h29_a_restart_goes_on_only_from_what_its_run_has_written(
+    epoch: int, nonces: tuple[str, ...], *, goes_on: bool
+) -> None:
+    follows = replace(HEAD, epoch=6, nonces=("run.0.4", "run.0.5"))
+    seen = Seen(9, replace(HEAD, epoch=epoch, nonces=nonces))
+    if goes_on:
+        assert run(seen, follows)[0].head.epoch == epoch + 1
+    else:
+        with pytest.raises(IdentityError, match=f"head is at version 9, epoch {epoch}"):
+            run(seen, follows)
 
 
 def test_what_the_newest_committed_checkpoint_wrote_is_asked_for() -> None:
@@ -110,7 +160,7 @@ def test_a_refusal_changes_nothing() -> None:
 
 def test_a_comparison_of_two_moments_is_made_again() -> None:
     """A driver that still lives has gone on between the read of head and that of the sinks."""
-    states = [Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 5)}), FITTING]
+    states = [Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 5)}), FITTING, FITTING]
     later = Seen(11, replace(HEAD, nonces=("b.1",)))
     owned, _ = run([Seen(9, HEAD), later], Inspect=lambda _: states.pop(0))
     assert owned.version == 12
@@ -133,7 +183,7 @@ def test_a_claim_that_is_refused_begins_again() -> None:
     later = Seen(10, replace(HEAD, epoch=8, nonces=("b.1",)))
     owned, actions = run([Seen(9, HEAD), later], Swap=lambda _: answers.pop(0))
     assert (owned.version, owned.head.epoch) == (11, 9)
-    assert names(actions).count("Inspect") == 2
+    assert names(actions).count("Inspect") == 3  # the last one after the claim
 
 
 @pytest.mark.parametrize("answer", [False, None])
@@ -176,7 +226,7 @@ def test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent()
 )
 def test_a_restart_goes_on_only_while_nobody_else_has_claimed(nonce: str, epoch: int, *, goes_on: bool) -> None:
     follows = replace(HEAD, epoch=6)
-    seen = Seen(9, replace(HEAD, epoch=epoch, nonces=(nonce,)))
+    seen = Seen(9, replace(HEAD, epoch=epoch, nonces=(*HEAD.nonces, nonce)))
     if goes_on:
         assert run(seen, follows)[0].head.epoch == epoch + 1
     else:

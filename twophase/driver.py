@@ -21,7 +21,7 @@ from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Action, Begin, Steps, Swap
 from twophase.news import Watcher, nobody
-from twophase.ownership import Ownership, check_owned, take_up
+from twophase.ownership import Held, Ownership, check_owned, take_up
 from twophase.participants import Committer
 from twophase.repair import Repaired, repair
 from twophase.rescale import Rescaled, rescale
@@ -78,9 +78,9 @@ class Driver:
         return self._ownership.head
 
     @property
-    def version(self) -> int:
-        """Of `owned`, in the register."""
-        return self._ownership.version
+    def held(self) -> Held:
+        """The name of `owned`, by which another process takes it up."""
+        return Held.of(self._ownership.held())
 
     def start(self) -> HeadValue:
         """R1-R3. Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError."""
@@ -91,16 +91,16 @@ class Driver:
             self._backlog = Backlog(self._owned, self.limits, self._carry_out_behind, self.retained, self._over)
         return self.owned
 
-    def take_up(self, version: int) -> HeadValue:
-        """Go on where another process has started this epoch, and left head at this version; instead of `start`.
+    def take_up(self, held: Held) -> HeadValue:
+        """Go on where another process has started this epoch, and left this head; instead of `start`.
 
         Raises FencedError if anybody has changed head since, HeadError.
         """
-        self._owned = self._carry_out(take_up(self.session, version))
+        self._owned = self._carry_out(take_up(self.session, held))
         return self.owned
 
     def check_owned(self) -> None:
-        """Raises FencedError if another driver has started since; HeadError."""
+        """Raises FencedError if another driver has started since; IdentityError if head was set back; HeadError."""
         self._carry_out(check_owned(self._ownership))
 
     def reset(

@@ -28,7 +28,7 @@ from twophase.errors import (
     TargetError,
 )
 from twophase.gather import Gather
-from twophase.head import HeadStore
+from twophase.head import HeadStore, Versioned
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten, Seen
@@ -200,7 +200,7 @@ class Effects:
 
     def _read_head(self) -> Seen | None:
         read = self.head.read()
-        return Seen(read.version, decode_head(read.value)) if read is not None else None
+        return Seen(read.version, decode_head(read.value), read.value) if read is not None else None
 
     def _load_record(self, action: messages.LoadRecord) -> CheckpointRecord | HeadFormatError:
         ref = action.ref
@@ -216,7 +216,7 @@ class Effects:
         if before is not None:
             faults.point(before, number)
         try:
-            landed = self.head.swap(action.version, encode_head(action.value))
+            landed = self.head.swap(_stored(action.expected), encode_head(action.value))
         except HeadUnknownError:
             return None
         if after is not None:
@@ -277,6 +277,13 @@ class Effects:
 def _claim(action: messages.Claim, sink: Committer) -> None:
     counted = action.counted.get(sink.name, -1)
     sink.claim(action.incarnation, action.epoch, take_over=action.take_over, begins=action.begins, counted=counted)
+
+
+def _stored(seen: Seen | None) -> Versioned | None:
+    """Head as the register holds it; another version of eos may have encoded it in another way."""
+    if seen is None:
+        return None
+    return Versioned(seen.version, seen.content if seen.content is not None else encode_head(seen.head))
 
 
 def _commit(

@@ -13,7 +13,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """What `read` saw. `version` counts the swaps that landed, from 1."""
+    """What `read` saw. `version` counts the swaps that landed, from 1.
+
+    A register that was set back to an older copy reaches the same version a second time, with another value.
+    """
 
     version: int
     value: bytes
@@ -45,10 +48,11 @@ class HeadStore(Protocol):
     def read(self) -> Versioned | None:
         """The newest value, or None if head was never written. Raises HeadError."""
 
-    def swap(self, expected: int, value: bytes) -> bool:
-        """Write `value` as version `expected + 1` if the newest version is `expected` (0: none yet).
+    def swap(self, expected: Versioned | None, value: bytes) -> bool:
+        """Write `value` as the next version if the register holds `expected`, version and value (None: nothing yet).
 
-        False: somebody else's swap came first. Raises HeadUnknownError when the answer did not come: the swap may
+        The value is compared byte by byte, because a version alone can be another history's (H29).
+        False: the register holds something else. Raises HeadUnknownError when the answer did not come: the swap may
         have landed or may land later, and only a read that finds the value proves that it did.
         """
 

@@ -47,22 +47,25 @@ class LocalHead:
                 raise unusable(self._head, error) from error
         return None
 
-    def swap(self, expected: int, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes) -> bool:
         """See HeadStore. The link is the swap: it fails if the version exists, and appears with its whole content.
+
+        A file is never written twice, so that the expected one can be compared before the link. Only a folder that was
+        put back from a backup holds another one, or lacks it (H29).
 
         A version is cleaned away only when the newest is more than _KEPT above it. So while the newest is near, the
         link made a version that never existed. Otherwise this swap came too late to tell: refused, and its file means
         nothing.
         """
-        target = self._path(expected + 1)
-        if not create(target, value):
+        version = expected.version + 1 if expected is not None else 1
+        if (expected is not None and not self._holds(expected)) or not create(self._path(version), value):
             return False
         if not self._is_swept:  # with the first swap, which is a driver's claim
             self._is_swept = True
             sweep(self._head)
             self._records.sweep()
         newest = self._versions()[-1]
-        if newest - (expected + 1) >= _KEPT:
+        if newest - version >= _KEPT:
             return False
         self._clean(newest - _KEPT)
         return True
@@ -102,6 +105,14 @@ class LocalHead:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _holds(self, expected: Versioned) -> bool:
+        try:
+            return self._path(expected.version).read_bytes() == expected.value
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise unusable(self._head, error) from error
 
     def _path(self, version: int) -> Path:
         return self._head / f"{version:020d}.json"

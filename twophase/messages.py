@@ -48,12 +48,26 @@ class Inspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
-    """Swap head from this version to this value. `point` names the moment for logs and faults."""
+class Seen:
+    """Head as it was read."""
 
     version: int
+    head: HeadValue
+    content: bytes | None = None  # as stored: a swap compares it; None: as this version of eos encodes `head`
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Swap head, if it is as expected, to this value. `point` names the moment for logs and faults."""
+
+    expected: Seen | None  # None: head was never written
     value: HeadValue
     point: str
+
+    @property
+    def version(self) -> int:
+        """The version that is expected; 0: head was never written."""
+        return self.expected.version if self.expected is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +280,6 @@ Action = (
     | Abandon
     | Tell
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Head as it was read."""
-
-    version: int
-    head: HeadValue
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,26 @@ from twophase.messages import Seen, Steps
 from twophase.transitions import Transition
 from twophase.values import CheckpointRecord
 
-_NONCES_KEPT: Final = 8
+NONCES_KEPT: Final = 8
 _ROUNDS: Final = 8
+
+RESTORE_NEWEST: Final = (
+    "its store came back from an older copy (a fail-over to a replica that lagged, a backup): stop every driver, "
+    "restore the newest head, and start again; without it see docs/backup.md (Head was set back)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Names one head of one history: a version, and the nonce of the swap that wrote it."""
+
+    version: int
+    nonce: str
+
+    @classmethod
+    def of(cls, seen: Seen) -> Held:
+        """Return the name of this head."""
+        return cls(seen.version, seen.head.nonces[-1] if seen.head.nonces else "")
 
 
 @dataclass(slots=True)
@@ -23,12 +41,13 @@ class Ownership:
     """Head as this driver last wrote or saw it. Changed by `swap` alone, which several threads may run at once."""
 
     session: str  # random, unique to this driver: the first half of every nonce
-    version: int  # never goes back
+    version: int  # never goes back; 0: head was never written
     head: HeadValue  # of that version; head.epoch is this driver's own, from the claim on
     swaps: int = 0
     counted: Mapping[str, int] = field(default_factory=dict)
     """By sink, the newest checkpoint that this driver knows it has counted. Invariant: never goes down. A sink that
     counts less went back in time, and takes no further checkpoint (H26)."""
+    content: bytes | None = None  # of `head`, see messages.Seen
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def stamped(self, head: HeadValue) -> HeadValue:
@@ -36,13 +55,13 @@ class Ownership:
         with self._lock:
             self.swaps += 1
             nonce = f"{self.session}.{self.swaps}"
-        return replace(head, nonces=(*head.nonces, nonce)[-_NONCES_KEPT:])
+        return replace(head, nonces=(*head.nonces, nonce)[-NONCES_KEPT:])
 
-    def take(self, version: int, head: HeadValue) -> None:
-        """Head was seen at this version; a thread that has seen a newer one came first."""
+    def take(self, seen: Seen) -> None:
+        """Hold this head, unless another thread has already taken a newer one."""
         with self._lock:
-            if version > self.version:
-                self.version, self.head = version, head
+            if seen.version > self.version:
+                self.version, self.head, self.content = seen.version, seen.head, seen.content
 
     def note_counted(self, counted: Mapping[str, int]) -> None:
         """Sinks have counted these checkpoints."""
@@ -50,61 +69,86 @@ class Ownership:
             known = {sink: max(number, self.counted.get(sink, -1)) for sink, number in counted.items()}
             self.counted = {**self.counted, **known}
 
-    def held(self) -> tuple[int, HeadValue]:
-        """Version and head, of one moment."""
+    def held(self) -> Seen:
+        """Return the newest head that this driver has written or taken, of one moment."""
         with self._lock:
-            return self.version, self.head
+            return Seen(self.version, self.head, self.content)
+
+    def expected(self) -> Seen | None:
+        """Return what a swap of `held` expects; None: head was never written."""
+        held = self.held()
+        return held if held.version else None
+
+    def continues(self, known: Seen, seen: Seen) -> bool:
+        """Whether `seen` is `known`, or the swaps that have changed it since came after `known` (H29).
+
+        Each swap adds its nonce at the end, so that the newest nonce of `known` stands as many places before the end as
+        swaps came after it. Where so many came that it is gone, all that are left have to be this driver's own.
+        """
+        ahead = seen.version - known.version
+        if 0 <= ahead < len(seen.head.nonces):
+            return seen.head.nonces[-1 - ahead] == known.head.nonces[-1]
+        return ahead > 0 and all(nonce.rpartition(".")[0] == self.session for nonce in seen.head.nonces)
 
     def swap(self, transition: Transition, point: str) -> Steps[None]:
         """Change head by `transition`, whatever happens to the answers.
 
-        Refused or unanswered: read head again. Another epoch: FencedError, and nothing more may be touched. Our nonce
-        in it: it landed. The same epoch without it: somebody of our own came first, so that the transition is applied
-        to what it left. Head unchanged: the same value is sent again, under the same nonce, so that it lands once
-        whichever copy arrives.
+        Refused or unanswered: read head again. A newer epoch: FencedError, and nothing more may be touched. A head that
+        lacks what this driver has written or seen: IdentityError (H29). Our nonce in it: it landed. The same epoch
+        without it: somebody of our own came first, so that the transition is applied to what it left. Head unchanged:
+        the same value is sent again, under the same nonce, so that it lands once whichever copy arrives.
         """
-        version, head = self.held()
-        value = self.stamped(transition.apply(head))
+        basis = self.held()
+        value = self.stamped(transition.apply(basis.head))
         silent = 0
         while silent < _ROUNDS:
-            landed = yield messages.Swap(version, value, point)
+            landed = yield messages.Swap(basis, value, point)
             if landed:
-                self.take(version + 1, value)
+                self.take(Seen(basis.version + 1, value))
                 return
+            known = self.held()  # before the read: another thread may land more while it is under way
             seen = yield messages.ReadHead()
             if seen is None:
                 message = f"head of pipeline {value.pipeline} has vanished while it was running"
                 raise IdentityError(message, remedy="restore the checkpoint location from a backup, or `eos reset`")
             found = value.nonces[-1] in seen.head.nonces
-            if seen.head.epoch != (value if found else head).epoch:
-                raise fenced(head, seen.head)  # also where it landed: who came after carries it to its end
+            if seen.head.epoch > (value if found else basis.head).epoch:
+                raise fenced(basis.head, seen.head)  # also where it landed: who came after carries it to its end
+            if not self.continues(known, seen):
+                raise head_set_back(known.head, seen)
             if found:
-                self.take(seen.version, seen.head)
+                self.take(seen)
                 return
             silent += 1
-            if seen.version != version:
+            if seen.version != basis.version:
                 silent = 0  # others of our own go on, and they are not without end
-                (version, head) = seen.version, seen.head
-                self.take(version, head)
-                value = self.stamped(transition.apply(head))
+                basis = seen
+                self.take(seen)
+                value = self.stamped(transition.apply(seen.head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
         raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
 
 
-def take_up(session: str, version: int) -> Steps[Ownership]:
+def take_up(session: str, held: Held) -> Steps[Ownership]:
     """Head as another process of the same run has left it. Raises FencedError if anybody has changed it since."""
     seen: Seen | None = yield messages.ReadHead()
-    if seen is None or seen.version != version:
-        message = f"fenced: head is at version {seen.version if seen else 0}, the tasks wrote under version {version}"
+    if seen is None or Held.of(seen) != held:
+        found = seen.version if seen else 0
+        message = f"fenced: head is at version {found}, the tasks wrote under version {held.version}"
+        if found == held.version:
+            message = f"fenced: head is at version {found} as the tasks wrote under, but by another driver's swaps"
         raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
-    return Ownership(session, version, seen.head)
+    return Ownership(session, seen.version, seen.head, content=seen.content)
 
 
 def check_owned(owned: Ownership) -> Steps[None]:
-    """Raise FencedError if another driver has claimed head since this one did."""
+    """Raise FencedError if another driver has claimed head since this one did, IdentityError if head went back."""
+    known = owned.held()
     seen: Seen | None = yield messages.ReadHead()
-    if seen is None or seen.head.epoch != owned.head.epoch:
-        raise fenced(owned.head, seen.head if seen is not None else owned.head)
+    if seen is None or seen.head.epoch > known.head.epoch:
+        raise fenced(known.head, seen.head if seen is not None else known.head)
+    if not owned.continues(known, seen):
+        raise head_set_back(known.head, seen)
 
 
 def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
@@ -119,6 +163,18 @@ def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
     if seen is not None and seen.head.epoch != owned.head.epoch:
         raise fenced(owned.head, seen.head)
     raise record
+
+
+def head_set_back(mine: HeadValue, seen: Seen) -> IdentityError:
+    """The error of a driver that finds a head without the swaps that it has written or seen (H29)."""
+    now = seen.head
+    message = (
+        f"head of pipeline {mine.pipeline} was set back: it lacks what this driver has written. This driver knows "
+        f"epoch {mine.epoch} with checkpoint {mine.completed} completed and {mine.committed} committed; head is at "
+        f"version {seen.version}, epoch {now.epoch}, with checkpoint {now.completed} completed and {now.committed} "
+        "committed"
+    )
+    return IdentityError(message, remedy=RESTORE_NEWEST)
 
 
 def fenced(mine: HeadValue, seen: HeadValue) -> FencedError:

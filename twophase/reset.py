@@ -165,7 +165,7 @@ def begin(seen: Seen | None, claim: ClaimExpected, birth: Birth, session: str, *
         yield messages.Inspect(birth.incarnation, {})  # creates the sinks' own tables, too
         yield messages.Claim(birth.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
         return Begun(owned.head, None, ())
-    owned = Ownership(session, seen.version, seen.head)
+    owned = Ownership(session, seen.version, seen.head, content=seen.content)
     yield from owned.swap(claim, "claim")
     old = owned.head
     inspected: Inspected = yield messages.Inspect(old.incarnation, {})  # creates the sinks' own tables, too
@@ -186,13 +186,13 @@ def _claim_sinks(owned: Ownership, old: HeadValue) -> Steps[None]:
 def _create_head(owned: Ownership, point: str) -> Steps[None]:
     """Write the first head of this location. Raises FencedError if another driver has written one."""
     value = owned.stamped(replace(owned.head, epoch=1))
-    landed = yield messages.Swap(owned.version, value, point)
+    landed = yield messages.Swap(owned.expected(), value, point)
     if not landed:
         seen: Seen | None = yield messages.ReadHead()
         if seen is None or value.nonces[-1] not in seen.head.nonces:
             message = "another driver of this pipeline has started at the same moment"
             raise FencedError(message, remedy="stop it, and give the command again")
-    owned.take(owned.version + 1, value)
+    owned.take(Seen(owned.version + 1, value))
 
 
 def _describe(head: HeadValue | None) -> str:

@@ -15,12 +15,12 @@ from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, Iden
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
 from twophase.news import CommittedUpTo
-from twophase.ownership import Ownership, fenced, load
+from twophase.ownership import NONCES_KEPT, RESTORE_NEWEST, Ownership, check_owned, fenced, head_set_back, load
 from twophase.participants import Prepared
 from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, read_counting_records
 from twophase.transitions import Claim, Committed
 from twophase.values import CheckpointRecord, Committable
-from twophase.verify import verify
+from twophase.verify import check_not_beyond, verify
 
 _ROUNDS: Final = 100
 """A driver that lives and swaps head between our read and our claim makes us begin again, some rounds in a row."""
@@ -71,6 +71,7 @@ def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
     yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
     owned.note_counted(compared.counted)
     yield from _abort_leftovers(head)
+    yield from _check_nothing_beyond(owned)
     if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
         yield from owned.swap(Committed(head.completed, retained), "committed")
     if newest is not None and (uncounted := _uncounted(head, newest)):
@@ -104,8 +105,8 @@ def claim_head(
     for _ in range(_ROUNDS):
         seen: Seen | None = yield messages.ReadHead()
         head = seen.head if seen is not None else None
-        if follows is not None and head is not None and _is_superseded(follows, head, session):
-            raise fenced(follows, head)
+        if follows is not None and seen is not None:
+            _check_follows(follows, seen, session)
         try:
             compared = yield from _compare(pipeline, sinks, head, incarnation, late, rescales=rescales)
         except (IdentityError, HeadFormatError):
@@ -113,24 +114,35 @@ def claim_head(
             if again == seen:
                 raise
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
-        owned = Ownership(session, seen.version if seen else 0, head or _newborn(pipeline, incarnation), claims)
+        basis = seen or Seen(0, _newborn(pipeline, incarnation))
+        owned = Ownership(session, basis.version, basis.head, claims, content=basis.content)
         value = owned.stamped(Claim(tuple(sinks)).apply(owned.head))
         claims = owned.swaps
-        if not (yield messages.Swap(owned.version, value, "claim")):
+        if not (yield messages.Swap(owned.expected(), value, "claim")):
             landed: Seen | None = yield messages.ReadHead()
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
-        owned.take(owned.version + 1, value)
+        owned.take(Seen(owned.version + 1, value))
         return owned, compared
     message = f"head of pipeline {pipeline} did not take or answer a claim in {_ROUNDS} rounds"
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
 
 
-def _is_superseded(mine: HeadValue, seen: HeadValue, session: str) -> bool:
-    """Another epoch than this run's last, and not claimed by a start of this run that failed later on."""
+def _check_follows(mine: HeadValue, seen: Seen, session: str) -> None:
+    """Raise FencedError for a newer epoch, unless a start of this run has claimed it, which failed later on.
+
+    Raises IdentityError for a head without what this run has written (H29).
+    """
     run = session.rpartition(".")[0]
-    by_this_run = any(nonce.startswith(f"{run}.") for nonce in seen.nonces[-1:])
-    return seen.epoch != mine.epoch and not by_this_run
+    nonces = seen.head.nonces
+    if seen.head.epoch > mine.epoch:
+        if not any(nonce.startswith(f"{run}.") for nonce in nonces[-1:]):
+            raise fenced(mine, seen.head)
+        return
+    is_forgotten = len(nonces) == NONCES_KEPT and all(nonce.startswith(f"{run}.") for nonce in nonces)
+    is_known = mine.nonces[-1] in nonces or is_forgotten
+    if seen.head.epoch < mine.epoch or not is_known:
+        raise head_set_back(mine, seen)
 
 
 def _compare(
@@ -153,6 +165,21 @@ def _compare(
     behind = find_set_back(counted, inspected.sinks)
     missing = (yield from find_missing(head, counted, behind)) if behind else ()
     return Compared(newest, counted_by(records, sinks, head.completed), missing)
+
+
+def _check_nothing_beyond(owned: Ownership) -> Steps[None]:
+    """Compare the sinks with head a second time, now that nothing older can become visible any more (H29).
+
+    Where head was set back, a driver that lives may have committed a decision that head lacks, after the first look.
+    Raises FencedError where the rows are a successor's.
+    """
+    inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {})
+    for name, sink in inspected.sinks.items():
+        try:
+            check_not_beyond(owned.head, name, sink)
+        except IdentityError:
+            yield from check_owned(owned)
+            raise
 
 
 def _newborn(pipeline: str, incarnation: str) -> HeadValue:
@@ -188,6 +215,13 @@ def _abort_leftovers(head: HeadValue) -> Steps[None]:
     """R3, second half. The claim has seen to it that nobody older prepares any more, so that one listing is enough."""
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
     newer = [p for group in listed.values() for p in group if p.transaction and p.transaction.scope.epoch > head.epoch]
+    twins = [p for group in listed.values() for p in group if p.transaction and p.transaction.scope.epoch == head.epoch]
+    if twins:  # this driver has prepared nothing yet (H29)
+        message = (
+            f"head of pipeline {head.pipeline} was set back: a sink holds {twins[0].description}, which another driver "
+            f"has prepared in epoch {head.epoch}, that of this driver"
+        )
+        raise IdentityError(message, remedy=RESTORE_NEWEST)
     if newer:
         message = (
             f"fenced: a sink holds transactions of epoch {newer[0].description}, this driver is epoch {head.epoch}"

@@ -142,6 +142,16 @@ def _check_removed(head: HeadValue, spark: SparkState, sinks: Mapping[str, SinkS
     )
 
 
+def check_not_beyond(head: HeadValue, name: str, sink: SinkState) -> None:
+    """Raise IdentityError if a sink shows rows of a checkpoint that head has not completed."""
+    if sink.highest_witness > head.completed:
+        message = (
+            f"sink {name} holds rows of checkpoint {sink.highest_witness}, the newest completed is {head.completed}: "
+            "head was set back"
+        )
+        raise IdentityError(message, remedy=_RESTORE)
+
+
 def _cut_short(head: HeadValue) -> str:
     """What to do where a start from a savepoint may have died before it had claimed every sink; else empty."""
     if head.origin is None or head.completed != head.origin.checkpoint_id:
@@ -179,12 +189,7 @@ def _check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool) -> 
     if sink.claim_epoch > head.epoch:
         message = f"sink {name} has seen epoch {sink.claim_epoch}, head is at {head.epoch}: head was set back"
         raise IdentityError(message, remedy=_RESTORE)
-    if sink.highest_witness > head.completed:
-        message = (
-            f"sink {name} holds rows of checkpoint {sink.highest_witness}, the newest completed is {head.completed}: "
-            "head was set back"
-        )
-        raise IdentityError(message, remedy=_RESTORE)
+    check_not_beyond(head, name, sink)
     if sink.missing and sink.counted is None:  # else the count tells more (set_back)
         message = f"sink {name} lacks what head calls committed: {', '.join(map(str, sink.missing[:3]))}"
         raise IdentityError(message, remedy=_RESTORE)

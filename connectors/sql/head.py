@@ -1,7 +1,8 @@
-"""Head in any SQL database that SQLAlchemy knows: two small tables, one row that is swapped by its version (R1, R6).
+"""Head in any SQL database that SQLAlchemy knows: two small tables, one row that is compared and swapped (R1, R6).
 
 For a checkpoint location without compare-and-swap (an object store that has none, a network filesystem). The database
-decides: the swap is an UPDATE that names the version it expects, or an INSERT under a primary key.
+decides: the swap is an UPDATE that names the version and the value it expects, or an INSERT under a primary key. The
+version alone is not enough: after a fail-over or a restored dump the row reaches it again by other swaps (H29).
 """
 
 from __future__ import annotations
@@ -93,19 +94,23 @@ class SqlHead:
             ).one_or_none()
         return Versioned(int(row.version), bytes(row.value)) if row is not None else None
 
-    def swap(self, expected: int, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes) -> bool:
         """See HeadStore. False also if another driver's swap is under way and the database chooses it."""
         sent = False
         try:
             with self._transaction("swap") as connection:
                 sent = True
-                if expected == 0:
+                if expected is None:
                     connection.execute(insert(_HEAD).values(pipeline=self._pipeline, version=1, value=value))
                     return True
                 changed = connection.execute(
                     update(_HEAD)
-                    .where(_HEAD.c.pipeline == self._pipeline, _HEAD.c.version == expected)
-                    .values(version=expected + 1, value=value)
+                    .where(
+                        _HEAD.c.pipeline == self._pipeline,
+                        _HEAD.c.version == expected.version,
+                        _HEAD.c.value == expected.value,
+                    )
+                    .values(version=expected.version + 1, value=value)
                 )
                 return changed.rowcount == 1
         except ExistsError:

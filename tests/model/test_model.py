@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import lives, repair, rescale, set_back, take_over
+from tests.model import head_set_back, lives, repair, rescale, set_back, take_over
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
@@ -15,6 +15,7 @@ STATES = 60_000
 REPAIR_STATES = 10_000
 RESCALE_STATES = 200_000
 SET_BACK_STATES = 50_000
+HEAD_SET_BACK_STATES = 15_000
 TAKE_OVER_STATES = 20_000
 
 
@@ -97,7 +98,20 @@ def test_a_broken_variant_of_a_take_over_is_caught(broken: str) -> None:
     assert violation
 
 
+def test_the_protocol_holds_with_a_head_that_goes_back() -> None:
+    states, violation, ends = head_set_back.explore()
+    assert not violation
+    assert states > HEAD_SET_BACK_STATES
+    assert ends == set(head_set_back.ENDS)
+
+
+@pytest.mark.parametrize("broken", head_set_back.VARIANTS)
+def test_a_broken_variant_of_a_head_that_goes_back_is_caught(broken: str) -> None:
+    _, violation, _ = head_set_back.explore(broken)
+    assert violation
+
+
 def test_the_simulation_breaks_the_same_rules() -> None:
     smaller = {*lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS, *set_back.VARIANTS, *take_over.VARIANTS}
-    every = {*VARIANTS, *BEHIND, *smaller}
+    every = {*VARIANTS, *BEHIND, *smaller, *head_set_back.VARIANTS}
     assert every - set(MUTANTS) == set(NOT_OF_THE_COORDINATOR)

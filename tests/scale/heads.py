@@ -21,7 +21,7 @@ class CountedHead(LocalHead):
         self.calls["read"] += 1
         return super().read()
 
-    def swap(self, expected: int, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes) -> bool:
         self.calls["swap"] += 1
         self.written_bytes["head"] += len(value)
         return super().swap(expected, value)

@@ -28,6 +28,7 @@ class Budget(NamedTuple):
     forgets: int = 0  # commits and rollbacks that a sink says it has done, and forgets (H24)
     set_backs: int = 0  # sinks that are replaced by a copy of an earlier moment (H26)
     take_overs: int = 0  # of a sink, by another incarnation, which has a head of its own (H28)
+    head_set_backs: int = 0  # of the register, by one swap each (H29)
     outages: int = 0  # of a sink, which end the epoch of a driver that asks it
 
 

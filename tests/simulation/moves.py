@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from tests.simulation import jobs, sinks
 from tests.simulation.config import Config
-from tests.simulation.operations import execute, swap
+from tests.simulation.operations import execute, set_head_back, swap
 from tests.simulation.processes import Processes
 from tests.simulation.set_back import set_backs
 from tests.simulation.sinks import AWAY, FENCED
@@ -145,7 +146,7 @@ class Moves:
             return
         result, after = execute(world, operation, self.config.broken)
         if isinstance(action, messages.Swap):
-            yield from self._trouble_with_swap(world, index, action, operation[2])
+            yield from self._trouble_with_swap(world, index, action, operation)
         yield "step", (index, operation, result), self._result(after, index, result)
 
     def _waits(self, world: World, number: object) -> bool:
@@ -192,7 +193,8 @@ class Moves:
         after = sinks.committed(sink._replace(committing=sink.committing - {entry}), entry[0])
         return world._replace(sinks=(*world.sinks[:number], after, *world.sinks[number + 1 :]))
 
-    def _trouble_with_swap(self, world: World, index: int, action: messages.Swap, value: bytes) -> Iterator[Move]:
+    def _trouble_with_swap(self, world: World, index: int, action: messages.Swap, operation: Any) -> Iterator[Move]:
+        value = operation[2]
         what = (index, action.point, "at", action.version)
         if world.budget.aborters and action.point == "decide" and world.version == action.version:
             scope = record_of(action.value.records[-1].name).scope
@@ -200,10 +202,10 @@ class Moves:
             asked = world.spend("aborters")._replace(processes=(*world.processes, born))
             yield "aborter", (index, "is to be aborted"), asked
         if world.budget.swaps:
-            landed, after = swap(world, action.version, value, self.config.broken)
+            landed, after = swap(world, operation[1], value, self.config.broken)
             if landed:
                 yield "lost answer", (*what, "landed, no answer"), self._result(after.spend("swaps"), index, None)
-            late = world.spend("swaps")._replace(wire=world.wire | {(action.version, value)})
+            late = world.spend("swaps")._replace(wire=world.wire | {(operation[1], value)})
             yield "late swap", (*what, "on the wire, no answer"), self._result(late, index, None)
 
     def _result(self, world: World, index: int, result: object) -> World:
@@ -224,7 +226,9 @@ class Moves:
         for sent in sorted(world.wire):
             landed, after = swap(world._replace(wire=world.wire - {sent}), *sent, self.config.broken)
             if landed:
-                yield "deliver", ("a late swap lands at", sent[0]), after
+                yield "deliver", ("a late swap lands at", sent[0][0]), after
+        if world.budget.head_set_backs and world.trail:
+            yield "head set back", ("to version", world.version - 1), set_head_back(world.spend("head_set_backs"))
         awaited = self._awaited(world)
         yield from set_backs(world)
         for number, sink in enumerate(world.sinks):

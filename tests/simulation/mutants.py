@@ -2,7 +2,7 @@
 
 The names of those that the exhaustive models (`tests.model`) break as well are the same. A mutant is a patch of the
 real coordinator, or a rule that the simulated register, sinks or tasks break (`Config.broken`). Those of the life of a
-checkpoint are here, the others in `mutants_start`, `mutants_repair` and `mutants_rescale`.
+checkpoint are here, the others in `mutants_start`, `mutants_repair`, `mutants_rescale` and `mutants_head`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.simulation.mutant import (
     VANDAL,
     Mutant,
 )
+from tests.simulation.mutants_head import HEAD_MUTANTS
 from tests.simulation.mutants_repair import REPAIR_MUTANTS
 from tests.simulation.mutants_rescale import RESCALE_MUTANTS
 from tests.simulation.mutants_start import START_MUTANTS
@@ -52,6 +53,7 @@ MUTANTS: dict[str, Mutant] = {
     **START_MUTANTS,
     **REPAIR_MUTANTS,
     **RESCALE_MUTANTS,
+    **HEAD_MUTANTS,
     "at-least-once: a job that failed is noted": Mutant(
         replace(FAILING, direct=frozenset({0})),
         "lost",

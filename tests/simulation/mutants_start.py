@@ -143,12 +143,12 @@ START_MUTANTS: dict[str, Mutant] = {
         RESET, "", (Patch("reset", _PRUNE, ""), Patch("reset", _SWAP, _PRUNE + _SWAP))
     ),
     "a run that was superseded goes on (R1)": Mutant(
-        RESTARTING, "has taken head back", (Patch("startup", "if follows is not None and head", "if False and head"),)
+        RESTARTING, "has taken head back", (Patch("startup", "if follows is not None and seen", "if False and seen"),)
     ),
     "a run fences itself by a start that failed (R1)": Mutant(
         SCENARIOS["a run that restarts"][0],
         "never met another one",
-        (Patch("startup", "seen.epoch != mine.epoch and not by_this_run", "seen.epoch != mine.epoch"),),
+        (Patch("startup", 'if not any(nonce.startswith(f"{run}.") for nonce in nonces[-1:]):', "if True:"),),
     ),
     "the claim leaves older permits (H7)": Mutant(TWO, "leaves", broken="claim leaves permits"),
     "the sinks are not claimed (R3)": Mutant(ONE, "", (Patch("startup", _CLAIM, ""),)),
@@ -179,8 +179,8 @@ START_MUTANTS: dict[str, Mutant] = {
         (
             Patch(
                 "ownership",
-                "            if seen.head.epoch != (value if found else head).epoch:\n",
-                "            if not found and seen.head.epoch != head.epoch:\n",
+                "            if seen.head.epoch > (value if found else basis.head).epoch:\n",
+                "            if not found and seen.head.epoch > basis.head.epoch:\n",
             ),
         ),
     ),
@@ -193,7 +193,7 @@ START_MUTANTS: dict[str, Mutant] = {
         (
             Patch(
                 "ownership",
-                "            if seen.head.epoch != (value if found else head).epoch:\n",
+                "            if seen.head.epoch > (value if found else basis.head).epoch:\n",
                 "            if False:\n",
             ),
             Patch("transitions", "        _check_not_aborted(head, self.record)\n", ""),

@@ -19,6 +19,8 @@ from twophase.ids import Scope
 
 Operation = tuple[Any, ...]
 
+_TRAIL = 4
+
 FOLLOWS = "f"
 """Ends the session of a driver that was told what its run has held before."""
 
@@ -54,7 +56,8 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             expected = [tuple(str(c.transaction) for c in action.expected.get(name, ())) for name in config.names]
             return *(("inspect", n, action.incarnation, expected[n]) for n in every), ("spark", action.incarnation)
         case messages.Swap():
-            return (("swap", action.version, encode_head(action.value), action.point),)
+            before = encode_head(action.expected.head) if action.expected is not None else b""
+            return (("swap", (action.version, before), encode_head(action.value), action.point),)
         case messages.Claim():
             which = action.incarnation, action.epoch
             known = [_known(action, n, config) for n in every]
@@ -138,8 +141,8 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return _at(world, n, sinks.abort(world.sinks[n], transaction))
         case ("prune", int(n), incarnation, below):
             return _at(world, n, sinks.prune(world.sinks[n], incarnation, below))
-        case ("swap", version, value, _):
-            return swap(world, version, value, broken)
+        case ("swap", expected, value, _):
+            return swap(world, expected, value, broken)
         case ("delete record", name):
             return None, world._replace(records=world.records - {name})
         case ("plan a rescale", incarnation, int(number)):
@@ -204,16 +207,20 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
     raise AssertionError(action)
 
 
-def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, World]:
+def swap(world: World, expected: tuple[int, bytes], value: bytes, broken: str) -> tuple[bool, World]:
     """The head register. Remembers every decision that lands, also of lives that have ended, and who has claimed."""
-    if world.version != expected and broken != "swap without compare":
+    alone = broken == "a swap compares the version alone"
+    is_equal = world.version == expected[0] if alone else (world.version, world.head) == expected
+    if not is_equal and broken != "swap without compare":
         return False, world
     head = head_of(value)
     assert head is not None
+    world = _written(world, head)
     named = {ref.checkpoint_id: ref.name for ref in head.records}
     decided = tuple(_decided(name, named.get(n, name)) for n, name in enumerate(world.decided[: head.completed + 1]))
     decided += tuple(named.get(n, "") for n in range(len(decided), head.completed + 1))
-    wire = frozenset(entry for entry in world.wire if entry[0] > world.version or broken == "swap without compare")
+    later = world.version
+    wire = frozenset(entry for entry in world.wire if entry[0][0] > later or broken == "swap without compare")
     world = _claimed(world, head)
     before = head_of(world.head)
     if before is not None and before.incarnation != head.incarnation:
@@ -229,6 +236,42 @@ def swap(world: World, expected: int, value: bytes, broken: str) -> tuple[bool, 
             unsaid = begins != (FIRST_OFFSET if ended_at is None else ended_at)
             world = world._replace(unsaid=world.unsaid or unsaid)
     return True, world._replace(version=world.version + 1, head=value, decided=decided, wire=wire)
+
+
+def set_head_back(world: World) -> World:
+    """The register loses its newest swap: a fail-over to a replica that lagged, or a backup that is put back (H29).
+
+    Swaps on the wire end with the server. A decision that head lacks now may have become visible before.
+    """
+    head = head_of(world.head)
+    assert head is not None
+    before = head_of(world.trail[-1])
+    completed = before.completed if before is not None else -1
+    is_claim = before is None or before.epoch != head.epoch
+    return world._replace(
+        version=world.version - 1,
+        head=world.trail[-1],
+        trail=world.trail[:-1],
+        wire=frozenset(),
+        decided=world.decided[: completed + 1],
+        taken=world.taken + world.decided[completed + 1 :],
+        gone=world.gone | {head.nonces[-1]},
+        unclaimed=world.unclaimed or is_claim,
+    )
+
+
+def _written(world: World, head: HeadValue) -> World:
+    """What may go wrong with a register that goes back, where it may (H29)."""
+    if not world.trail and not world.budget.head_set_backs:
+        return world
+    before = head_of(world.head)
+    nonces = before.nonces if before is not None else ()
+    session = head.nonces[-1].rpartition(".")[0]
+    crossed = head.nonces[:-1] != nonces[-(len(head.nonces) - 1) :] if nonces else len(head.nonces) > 1
+    lacking = any(each.rpartition(".")[0] == session and each not in head.nonces for each in world.gone)
+    error = "a swap landed on another history" if crossed else "a driver wrote on without its own swaps"
+    trail = (*world.trail, world.head)[-_TRAIL:]
+    return world._replace(trail=trail, crossed=world.crossed or (error if crossed or lacking else ""))
 
 
 def _decided(before: str, now: str) -> str:

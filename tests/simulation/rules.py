@@ -33,6 +33,8 @@ def check(world: World, config: Config) -> None:
     _check_decisions(world)
     if world.usurped:
         raise Violation("a run that was superseded has taken head back: two runs would do so for ever")
+    if world.crossed:
+        raise Violation(world.crossed)
     if world.unsaid:
         raise Violation("a new life has more come twice than was said")
     if world.erased is not None:
@@ -41,7 +43,8 @@ def check(world: World, config: Config) -> None:
     for name, sink in zip(config.names, world.sinks, strict=True):
         decided = [decided_transactions(record, name) for record in world.decided]
         past = frozenset[str]().union(*(decided_transactions(record, name) for record in world.past))
-        _check_rows(name, sink, past.union(*decided))
+        taken = (decided_transactions(record, name) for record in world.taken)
+        _check_rows(name, sink, past.union(*decided, *taken))
         if given_up := past - sink.committed - world.by_hand:
             raise Violation(f"a reset gave up what {name} was to show: {sorted(given_up)}")
         for number, transactions in enumerate(decided):
@@ -49,17 +52,21 @@ def check(world: World, config: Config) -> None:
             missing = transactions - (sink.direct if direct else sink.committed)
             if missing and direct:
                 raise Violation(f"lost: head calls checkpoint {number} done, and no task committed {sorted(missing)}")
-            if missing and number <= max(committed, world.spark.committed - config.behind):
+            said = max(committed, world.spark.committed - config.behind)
+            if missing and number <= said and not world.unclaimed:
                 raise Violation(f"head or Spark calls checkpoint {number} done, {name} does not show {sorted(missing)}")
             ended = missing - sink.held - {text for text, _ in sink.committing} - world.by_hand
-            if ended:
+            if ended and not world.unclaimed:  # else a driver, or the next start, says that it is lost
                 raise Violation(f"lost: {name} neither holds nor shows {sorted(ended)} of checkpoint {number}")
-        if head is not None:
+        if head is not None and not world.unclaimed:
             _check_closed(name, sink, head.epoch, committed)
+        if head is not None:
             _check_ended(name, sink, head.incarnation)
     for process in world.processes:
-        if process.status == "lost" and not world.by_hand:
+        if process.status == "lost" and not world.by_hand and not world.unclaimed:
             raise Violation("a driver takes a committable for lost that is not")
+        if world.gone:
+            continue  # a register that has gone back stops drivers and refuses starts
         alone = len(world.processes) == 1 and not is_taken_over(world)
         if process.status in ("stopped", "fenced") and alone:
             raise Violation(f"a driver that has never met another one is {process.status}")
@@ -148,7 +155,7 @@ def _check_decisions(world: World) -> None:
     if head is not None and head.completed + 1 < len(world.decided):
         raise Violation("a decision was taken back")
     for name in names.values():
-        if name not in world.records:
+        if name not in world.records and not world.gone:
             raise Violation(f"head points at {name}, which is gone")
 
 
@@ -157,6 +164,8 @@ def check_end(world: World, config: Config) -> None:
     head = head_of(world.head)
     if world.erased is not None:
         return  # a driver that needed nothing more of the sink has ended without a look at it
+    if world.unclaimed:
+        return  # two drivers may have had one epoch: the next start ends what is left
     done = any(process.status == "done" and process.make[0] == "driver" for process in world.processes)
     said = min(head.committed, world.spark.committed) if head is not None else -1
     if done and said >= config.last:  # else a life that has ended, or one that its successor was to bring to its end
@@ -172,7 +181,9 @@ def check_end(world: World, config: Config) -> None:
 
 def check_finished(world: World, status: str, config: Config) -> None:
     """A fresh driver has run alone: everything is visible once and nothing is left."""
-    if status == "lost" and world.by_hand:
+    if status == "lost" and (world.by_hand or world.unclaimed):
+        return
+    if status in ("refused", "damaged") and world.gone:
         return
     if status != "done":
         raise Violation(f"a fresh driver alone ends as {status!r}")

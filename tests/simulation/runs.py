@@ -28,8 +28,10 @@ def run(config: Config, number: int) -> Steps:
         session = f"d{number}.{restart}{FOLLOWS if held is not None else ''}"
         try:
             owned = yield from _start(config, session, _incarnation(number), held)
-            held = owned.head
-            yield from _checkpoints(config, owned, direct=number in config.direct)
+            try:
+                yield from _checkpoints(config, owned, direct=number in config.direct)
+            finally:
+                held = owned.head
             return
         except ConnectorError as error:
             if not error.retriable or restart == config.restarts:

@@ -15,6 +15,12 @@ def small(budget: Budget, drivers: int = 2, checkpoints: int = 2) -> Config:
 WAKING = Config(sinks=1, tasks=1, budget=Budget(switches=1, swaps=1), without=frozenset({"crash", "straggler"}))
 """One driver is held up after a swap without an answer, the other one does all the work, then the first wakes up."""
 
+HEAD_SET_BACK = replace(small(Budget(switches=1, head_set_backs=1)), without=frozenset({"crash"}))
+"""Head goes back by one swap, while one driver is held up and the other one does the work (H29)."""
+
+HEAD_SET_BACK_TWICE = replace(small(Budget(switches=2, head_set_backs=2), checkpoints=1), without=frozenset({"crash"}))
+"""Head goes back by two swaps, over a claim, while two drivers take turns (H29)."""
+
 RESTARTING = replace(small(Budget(switches=1, outages=1), checkpoints=1), restarts=1)
 """One run is superseded by another and then loses its sink: it must not take the pipeline back."""
 
@@ -136,6 +142,12 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     ),
     "a run that restarts": (replace(small(Budget(outages=2), drivers=1, checkpoints=1), restarts=2), 1_500),
     "two runs that restart": (RESTARTING, 20_000),
+    "head goes back while drivers run (H29)": (HEAD_SET_BACK, 5_000),
+    "head goes back over a claim (H29)": (HEAD_SET_BACK_TWICE, 10_000),
+    "head goes back under a run that restarts (H29)": (
+        replace(small(Budget(outages=1, head_set_backs=2), drivers=1), restarts=1),
+        1_000,
+    ),
 }
 
 DEEP: dict[str, Config] = {

@@ -20,6 +20,7 @@ TROUBLE = {
     "take_overs": {"take-over"},
     "outages": {"outage"},
     "set_backs": {"copy", "set back"},
+    "head_set_backs": {"head set back"},
 }
 """By budget: the moves that must have been seen, so that an exploration that skips them cannot pass."""
 

@@ -94,7 +94,7 @@ class World(NamedTuple):
     sinks: tuple[Sink, ...]
     version: int = 0
     head: bytes = b""
-    wire: frozenset[tuple[int, bytes]] = frozenset()  # swaps that were sent and may land later
+    wire: frozenset[tuple[tuple[int, bytes], bytes]] = frozenset()  # swaps that were sent and may land later
     records: frozenset[str] = frozenset()
     spark: Spark = Spark()
     decided: tuple[str, ...] = ()  # name of the record that decided each checkpoint; remembered, whatever head says
@@ -107,6 +107,11 @@ class World(NamedTuple):
     copy: tuple[int, Sink] | None = None  # of one sink, which may take its place later (H26)
     erased: frozenset[str] | None = None  # transactions that the copy lacked when it did; None: it did not
     decided_then: int = 0  # how many checkpoints were decided or permitted at that moment
+    trail: tuple[bytes, ...] = ()  # heads before this one, where the register may go back
+    taken: tuple[str, ...] = ()  # decisions that it has lost, by the name of their record
+    gone: frozenset[str] = frozenset()  # nonces of swaps that it has lost
+    unclaimed: bool = False  # it has lost a claim
+    crossed: str = ""  # what is wrong with a swap that came after that
     processes: tuple[Process, ...] = ()
     current: int = 0
 
