@@ -27,7 +27,7 @@ from twophase.errors import IdentityError, SetBackError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
-from twophase.values import SparkState, StartingPoint
+from twophase.values import OffsetRange, SparkState, StartingPoint
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
 
@@ -86,13 +86,15 @@ class World:
 
     def start(self) -> Driver:
         """The next driver, started."""
-        self.starts += 1
-        committer = self.sink.committer("orders")
-        driver = Driver(
-            "orders", LocalHead(self.folder), {"warehouse": committer}, self, f"d{self.starts}", "i" * 20, retained=2
-        )
+        driver = self.driver("i" * 20)
         driver.start()
         return driver
+
+    def driver(self, incarnation: str) -> Driver:
+        """The next driver, not started."""
+        self.starts += 1
+        sinks = {"warehouse": self.sink.committer("orders")}
+        return Driver("orders", LocalHead(self.folder), sinks, self, f"d{self.starts}", incarnation, retained=2)
 
     def checkpoint(self, driver: Driver, *rows: int) -> None:
         """One more checkpoint with these rows."""
@@ -205,3 +207,27 @@ def test_h27_what_the_copy_holds_prepared_is_committed_once_more(
     with closing(world.sink.committer("orders")) as committer:
         assert committer.prepared("i" * 20) == []
         assert committer.inspect("i" * 20, ()).counted == driver.owned.completed + 1
+
+
+@pytest.mark.parametrize("has_prepared", [True, False], ids=["prepared there", "gone there"])
+def test_h27_a_reset_commits_what_the_copy_holds_prepared_and_names_what_is_gone(
+    tmp_path: Path, server: CopiedServer, *, has_prepared: bool
+) -> None:
+    """The copy is from between PREPARE and COMMIT of checkpoint 1, or from before checkpoint 1."""
+    world = World(tmp_path / "head", server)
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    if has_prepared:
+        world.meanwhile = server.copy
+    else:
+        server.copy()
+    world.checkpoint(driver, 1, 2, 3)
+    server.put_back()
+    begun = world.driver("n" * 20).reset(expected=driver.owned)
+    given_up = [(each.checkpoint_id, len(each.transactions), each.ranges) for each in begun.abandoned]
+    if has_prepared:
+        assert (world.rows(), given_up) == (Counter(range(4)), [])
+    else:
+        assert (world.rows(), given_up) == (Counter([0]), [(1, 2, {"kafka": (OffsetRange("t/0", 1, 2),)})])
+    with closing(world.sink.committer("orders")) as committer:
+        assert (committer.prepared("i" * 20), committer.inspect("n" * 20, ()).counted) == ([], -1)

@@ -10,7 +10,7 @@ import pytest
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
-from twophase.errors import FencedError, HeadFormatError, IdentityError, LostCommittableError
+from twophase.errors import FencedError, HeadFormatError, IdentityError, LostCommittableError, SetBackError
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Inspected, Seen
@@ -89,8 +89,8 @@ def changes(actions: list[Any]) -> list[str]:
 def test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used() -> None:
     begun, actions = run(Seen(9, HEAD))
     assert names(actions) == [
-        *("ReadHead", "Swap", "Inspect", "LoadRecord", "Commit", "Claim", "ListPrepared", "AbortPrepared"),
-        *("Swap", "Claim", "Prune", "Sweep"),
+        *("ReadHead", "Swap", "Inspect", "LoadRecord", "Commit", "ListPrepared"),
+        *("Claim", "ListPrepared", "LoadRecord", "AbortPrepared", "Swap", "Claim", "Prune", "Sweep"),
     ]
     first, second = (each for each in actions if isinstance(each, messages.Claim))
     assert (first.incarnation, second.incarnation) == (INCARNATION, "n" * 20)
@@ -252,3 +252,59 @@ def test_the_ranges_of_an_unreadable_record_are_bounded_by_its_neighbours() -> N
         "idle": (),
     }
     assert enclosing_ranges(value, 4, ())["orders"][0] == OffsetRange("orders/0", 0, 50)
+
+
+WENT_BACK = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 4, counted=2)})}
+COUNTS = {"Count": lambda _: None}
+
+
+def test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted() -> None:
+    """Head calls checkpoint 3 committed and 4 completed; the sink counts 2."""
+    begun, actions = run(Seen(9, HEAD), **WENT_BACK, **COUNTS)
+    done = [each.checkpoint_id for each in actions if isinstance(each, messages.Commit | messages.Count)]
+    assert done == [3, 3, 4, 4]
+    claim = next(each for each in actions if isinstance(each, messages.Claim))
+    assert (claim.begins, claim.counted) == (3, {"warehouse": 4})
+    assert begun.abandoned == ()
+
+
+def test_h27_rows_that_a_sink_has_lost_are_named_and_the_reset_goes_on() -> None:
+    """Whoever resets may have no newer copy of the sink, and has chosen where to read again."""
+    lost = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}
+    begun, actions = run(Seen(9, replace(HEAD, committed=4)), **WENT_BACK, **lost)
+    assert [(each.checkpoint_id, each.sinks) for each in begun.abandoned] == [(3, ("warehouse",)), (4, ("warehouse",))]
+    assert [each.ranges for each in begun.abandoned] == [RECORDS[3].ranges, RECORDS[4].ranges]
+    assert [each.abandoned for each in actions if isinstance(each, messages.Abandon)] == [begun.abandoned]
+    assert "Count" not in names(actions), "the sink lacks it"
+
+
+def test_h27_a_sink_from_before_its_first_claim_does_not_count_what_it_lacks() -> None:
+    """It knows nothing of this pipeline: the reset claims it, and counts no checkpoint there."""
+    unknown = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState()})}
+    lost = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}
+    begun, actions = run(Seen(9, replace(HEAD, committed=4)), **unknown, **lost)
+    claim = next(each for each in actions if isinstance(each, messages.Claim))
+    assert (claim.begins, claim.counted) == (-1, {})
+    assert [each.checkpoint_id for each in begun.abandoned] == [0, 3, 4]
+    assert "no record tells what it lacks of checkpoints before 3" in begun.abandoned[0].why
+
+
+def test_h27_what_no_record_can_judge_is_given_up_on_purpose_alone() -> None:
+    """Checkpoint 1 is committed, its record is gone, and the sink lists a transaction of it as prepared."""
+    unknown = Prepared(TransactionId(scope(1, epoch=7), sink_key("warehouse"), 0, 1), "unknown")
+    listed = {"ListPrepared": lambda _: {"warehouse": (unknown,)}}
+    error, actions = run(Seen(9, HEAD), **listed)
+    assert isinstance(error, LostCommittableError)
+    assert "head keeps no record of the checkpoint" in error.message
+    assert changes(actions) == []
+    begun, actions = run(Seen(9, HEAD), abandon=True, **listed)
+    assert [(each.checkpoint_id, each.transactions) for each in begun.abandoned] == [(1, (unknown.transaction,))]
+    assert changes(actions)[:3] == ["Abandon", "Claim", "AbortPrepared"]
+
+
+def test_h27_a_sink_that_goes_back_under_a_reset_stops_it_before_anything_is_rolled_back() -> None:
+    """What is listed after the claim is decided, and was committed by this reset."""
+    decided = Prepared(RECORDS[4].committables["warehouse"][0].transaction, "decided")
+    answers = iter([{"warehouse": ()}, {"warehouse": (decided,)}])
+    with pytest.raises(SetBackError, match="counts checkpoints up to 3, and had counted up to 4"):
+        run(Seen(9, HEAD), ListPrepared=lambda _: next(answers))

@@ -169,7 +169,7 @@ def begin(seen: Seen | None, claim: ClaimExpected, birth: Birth, session: str, *
     yield from owned.swap(claim, "claim")
     old = owned.head
     inspected: Inspected = yield messages.Inspect(old.incarnation, {})  # creates the sinks' own tables, too
-    abandoned = yield from end_incarnation(owned, birth.sinks, inspected.spark, abandon_lost=abandon_lost)
+    abandoned = yield from end_incarnation(owned, birth.sinks, inspected, abandon_lost=abandon_lost)
     yield from owned.swap(birth, birth.point)
     yield from _claim_sinks(owned, old)
     return Begun(owned.head, old.incarnation, abandoned, old)

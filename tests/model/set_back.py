@@ -1,10 +1,11 @@
-"""A sink that goes back in time (H26, H27): exhaustive model of one sink among drivers that start, run and die.
+"""A sink that goes back in time (H26, H27): exhaustive model of one sink among drivers and a reset, which may die.
 
 At any moment a copy of the sink is taken, and at any later moment it replaces the sink: a backup is restored, or a
 replica that lagged takes over. Transactions that were prepared then are prepared in the copy. Up to DRIVERS drivers
-write CHECKPOINTS checkpoints; some of these have no rows. One may die between any two steps.
+write CHECKPOINTS checkpoints; some of these have no rows. One may die between any two steps. The second may be a reset
+instead, which ends the incarnation and takes the sink over for another one.
 
-In every state: no driver rolls back what is decided, and no driver decides a checkpoint on a sink that lacks rows of an
+In every state: nobody rolls back what is decided, and no driver decides a checkpoint on a sink that lacks rows of an
 earlier decision and lacked them when the checkpoint was permitted. Where all drivers have ended, one more driver
 either shows the rows of each decision, or is refused; it is refused only where rows are gone.
 """
@@ -28,6 +29,11 @@ VARIANTS = (  # each must be caught
     "a close rolls back without a look at the count (H27)",
     "a close rolls back what is decided (H27)",
     "a start rolls back what head calls committed (H27)",
+    "a reset rolls back what head calls committed (H27)",
+    "a reset claims without a look at the count (H27)",
+    "a reset rolls back without asking the records (H27)",
+    "a reset does not count what it commits (H27)",
+    "a reset takes over what is prepared (H27)",
 )
 Xid = tuple[int, int]  # (epoch, checkpoint)
 
@@ -36,6 +42,7 @@ class Head(NamedTuple):
     epoch: int = 0
     completed: tuple[Xid, ...] = ()  # completed[i] decides checkpoint i + 1
     committed: int = 0
+    is_ended: bool = False  # another incarnation has taken its place
 
 
 class Sink(NamedTuple):
@@ -114,6 +121,8 @@ def advance(world: World, index: int, broken: str) -> World:
     match me.step:
         case "read":
             return go("compare", head=world.head)
+        case "compare" if me.head.is_ended:
+            return go("done")
         case "compare":  # R2: the sink's count, and what it holds of the checkpoints above it
             if broken == "a start asks for the newest checkpoint alone (H26)":
                 asked = [x for x in me.head.completed[: me.head.committed] if _has_rows(x)][-1:]
@@ -186,17 +195,66 @@ def advance(world: World, index: int, broken: str) -> World:
             return go("say", roll_back(world, sink.prepared & {last}))
         case "say":
             return swap("permit", me.head._replace(committed=len(me.head.completed)))
+    return _advance_reset(world, me, go, swap, broken)
+
+
+def _advance_reset(world: World, me: Driver, go: Any, swap: Any, broken: str) -> World:
+    sink, mine = world.sink, me.head.epoch
+    match me.step:
+        case "reset":
+            return go("done" if world.head.is_ended else "reset: claim head", head=world.head)
+        case "reset: claim head":
+            if world.head != me.head:
+                return go("reset")
+            return swap("reset: inspect", me.head._replace(epoch=mine + 1))
+        case "reset: inspect":
+            first = sink.count
+            if broken == "a reset rolls back what head calls committed (H27)":
+                first = max(first, me.head.committed)
+            return go("reset: commit", todo=me.head.completed[first:], count=sink.count)
+        case "reset: commit":  # what is gone is said, and given up
+            if not me.todo:
+                return go("reset: claim the sink")
+            xid = me.todo[0]
+            if _has_rows(xid) and xid not in sink.shown | sink.prepared:
+                return go("reset: commit", todo=me.todo[1:])
+            if me.count != xid[1] - 1 or broken == "a reset does not count what it commits (H27)":
+                return go("reset: commit", _commit(world, xid), todo=me.todo[1:])
+            return go("reset: count", _commit(world, xid))
+        case "reset: count":
+            return _count(world, me, go, "reset: commit", broken)
+        case "reset: claim the sink":
+            if sink.claimed > mine:
+                return go("fenced")
+            if sink.count < me.count and broken != "a reset claims without a look at the count (H27)":
+                return go("stopped")
+            raised = world._replace(sink=sink._replace(claimed=mine))
+            return go("reset: leftovers", evict(raised, frozenset(p for p in sink.permits if p[0] < mine)))
+        case "reset: leftovers":
+            old = frozenset(x for x in sink.prepared if x[0] < mine)
+            if old & set(me.head.completed) and broken != "a reset rolls back without asking the records (H27)":
+                return go("stopped")
+            return go("reset: end", roll_back(world, old))
+        case "reset: end":
+            return swap("reset: take over", me.head._replace(is_ended=True))
+        case "reset: take over":
+            if sink.prepared & sink.permits and broken != "a reset takes over what is prepared (H27)":
+                return go("refused")  # only the head that has ended knew what is decided
+            return go("done", evict(world, sink.permits))
     raise AssertionError(me.step)
+
+
+def _commit(world: World, xid: Xid) -> World:
+    shown = {xid} if _has_rows(xid) else set()
+    sink = world.sink
+    return world._replace(sink=sink._replace(prepared=sink.prepared - shown, shown=sink.shown | shown))
 
 
 def _commit_and_count(world: World, me: Driver, go: Any, step: str, broken: str) -> World:
     xid, sink = me.todo[0], world.sink
-    after = world
-    if _has_rows(xid) and xid not in sink.shown:
-        if xid not in sink.prepared:
-            return go("lost")
-        after = world._replace(sink=sink._replace(prepared=sink.prepared - {xid}, shown=sink.shown | {xid}))
-    return go("count" if step == "commit" else "count-recovered", after)
+    if _has_rows(xid) and xid not in sink.shown | sink.prepared:
+        return go("lost")
+    return go("count" if step == "commit" else "count-recovered", _commit(world, xid))
 
 
 def _count(world: World, me: Driver, go: Any, step: str, broken: str) -> World:
@@ -220,6 +278,7 @@ def successors(world: World, broken: str) -> Iterator[World]:
         yield world._replace(drivers=tuple(drivers))
     if len(world.drivers) < DRIVERS:
         yield world._replace(drivers=(*world.drivers, Driver()))
+        yield world._replace(drivers=(*world.drivers, Driver(step="reset")))
     if world.copy is None:
         yield world._replace(copy=world.sink)
     elif not world.was_restored and world.copy != world.sink:
@@ -242,6 +301,8 @@ def check(world: World) -> None:
 
 def check_end(world: World, broken: str) -> None:
     """One more driver, alone."""
+    if world.head.is_ended:
+        return
     after = world._replace(drivers=(*world.drivers, Driver()), copy=None, was_restored=True)
     last = len(world.drivers)
     while after.drivers[last].step not in ENDS:

@@ -10,6 +10,7 @@ from typing import Any
 from tests.simulation.config import Budget, Config
 from tests.simulation.moves import Moves, has_savepoint
 from tests.simulation.rules import Violation, check, check_end, check_finished
+from tests.simulation.sinks import holds_of_another
 from tests.simulation.world import World, first_world, head_of
 
 _STEPS = 2_000
@@ -125,6 +126,21 @@ def _check_alone_after_set_back(moves: Moves, world: World, after: World, status
         raise Violation("a refused start has changed something")
     elif status not in ("refused", "lost"):
         raise Violation(f"a driver alone ends as {status!r} after a sink went back")
+    if moves.config.resets:
+        _check_reset_after_set_back(moves, world)
+
+
+def _check_reset_after_set_back(moves: Moves, world: World) -> None:
+    """A reset alone commits what it can, and gives nothing prepared up that may be decided, but on purpose."""
+    alone = world._replace(processes=(), budget=Budget())
+    ended, status = _alone(moves, moves.reset(alone, FRESH + 1))
+    check(ended, moves.config)
+    if status == "lost":
+        ended, status = _alone(moves, moves.reset(ended._replace(processes=()), FRESH + 2, abandon_lost=True))
+    head = head_of(ended.head)
+    of_another = head is not None and any(holds_of_another(sink, head.incarnation) for sink in ended.sinks)
+    if status != "done" and not (status == "stopped" and of_another):
+        raise Violation(f"a reset alone ends as {status!r} after a sink went back")
 
 
 def finish_by_reset(moves: Moves, world: World) -> None:

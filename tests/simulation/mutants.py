@@ -2,7 +2,7 @@
 
 The names of those that the exhaustive models (`tests.model`) break as well are the same. A mutant is a patch of the
 real coordinator, or a rule that the simulated register, sinks or tasks break (`Config.broken`). Those of the life of a
-checkpoint are here, the others in `mutants_start`, `mutants_repair`, `mutants_rescale` and `mutants_head`.
+checkpoint are here, the others in `mutants_start`, `mutants_repair`, `mutants_rescale` and `mutants_set_back`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tests.simulation.mutant import (
     FORGETFUL,
     ONE,
     RETRIES,
-    SET_BACK,
     SLOW,
     TAKEN_OVER,
     TOLERATED,
@@ -26,9 +25,9 @@ from tests.simulation.mutant import (
     VANDAL,
     Mutant,
 )
-from tests.simulation.mutants_head import HEAD_MUTANTS
 from tests.simulation.mutants_repair import REPAIR_MUTANTS
 from tests.simulation.mutants_rescale import RESCALE_MUTANTS
+from tests.simulation.mutants_set_back import SET_BACK_MUTANTS
 from tests.simulation.mutants_start import START_MUTANTS
 
 _DECIDE = """    yield put
@@ -53,7 +52,7 @@ MUTANTS: dict[str, Mutant] = {
     **START_MUTANTS,
     **REPAIR_MUTANTS,
     **RESCALE_MUTANTS,
-    **HEAD_MUTANTS,
+    **SET_BACK_MUTANTS,
     "at-least-once: a job that failed is noted": Mutant(
         replace(FAILING, direct=frozenset({0})),
         "lost",
@@ -121,26 +120,6 @@ MUTANTS: dict[str, Mutant] = {
                 "commits",
                 "    if seen is None or seen.head.epoch != owned.head.epoch:\n",
                 "    if seen is None:\n",
-            ),
-        ),
-    ),
-    "a permit does not compare the count (H26)": Mutant(
-        SET_BACK, "decided over a hole", broken="a permit does not compare the count"
-    ),
-    "a count moves without a look at the witnesses (H26)": Mutant(
-        SET_BACK, "", broken="a count moves without a look at the witnesses"
-    ),
-    "a close rolls back without a look at the count (H27)": Mutant(
-        SET_BACK, "rolled back, and decided", broken="a close does not compare the count"
-    ),
-    "a close rolls back what is decided (H27)": Mutant(
-        SET_BACK,
-        "rolled back, and decided",
-        (
-            Patch(
-                "checkpoint",
-                "            raise SetBackError.of(sink, scope.checkpoint_id - 1, scope.checkpoint_id)\n",
-                "            pass\n",
             ),
         ),
     ),

@@ -9,8 +9,6 @@ from tests.simulation.mutant import (
     RESET,
     RESET_TO,
     RESTORE,
-    SET_BACK,
-    SET_BACK_AMONG_TWO,
     SWAPS,
     TWO,
     Mutant,
@@ -26,21 +24,20 @@ _START = """    yield from _commit_decided(owned)
 _HEAD = "    head, newest = owned.head, compared.newest\n"
 _CLAIM = "    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)\n"
 _CLAIMED = _HEAD + _CLAIM
-_NO_COUNT = Patch("startup", ", counted=compared.counted)\n    owned.note_counted(compared.counted)\n", ")\n")
 _SAID = """    if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
         yield from owned.swap(Committed(head.completed, retained), "committed")
 """
 _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 """
-_END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=old.committed)\n"
-_ENDED = "    abandoned = yield from end_incarnation(owned, birth.sinks, inspected.spark, abandon_lost=abandon_lost)\n"
+_END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=begins, counted=counts)\n"
+_ENDED = "    abandoned = yield from end_incarnation(owned, birth.sinks, inspected, abandon_lost=abandon_lost)\n"
 _ENDED_LATE = """    from twophase.ending import _abort_prepared, _commit_decided
-    abandoned = yield from _commit_decided(owned, birth.sinks)
+    abandoned = yield from _commit_decided(owned, birth.sinks, {})
     old = owned.head
     yield from owned.swap(birth, birth.point)
     yield messages.Claim(old.incarnation, old.epoch, take_over=True)
-    yield from _abort_prepared(old)
+    yield from _abort_prepared(old, ())
 """
 _SWAP = "    yield from owned.swap(birth, birth.point)\n"
 _TAKEN = (
@@ -51,22 +48,6 @@ _CLAIMS_ANY = "        return Claim().apply(head)\n"
 _PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
 
 START_MUTANTS: dict[str, Mutant] = {
-    "a start asks for the newest checkpoint alone (H26)": Mutant(
-        SET_BACK,
-        "",
-        (Patch("startup", "    behind = find_set_back(counted, inspected.sinks)\n", "    behind = {}\n"), _NO_COUNT),
-    ),
-    "a start rolls back what head calls committed (H27)": Mutant(
-        SET_BACK, "", (Patch("startup", "    for record in compared.missing:", "    for record in ():"), _NO_COUNT)
-    ),
-    "a start rolls back without asking the records (H27)": Mutant(
-        SET_BACK_AMONG_TWO,
-        "rolled back, and decided",
-        (Patch("startup", "    yield from check_undecided(head, leftovers)\n", ""),),
-    ),
-    "a claim rolls back without a look at the count (H27)": Mutant(
-        SET_BACK_AMONG_TWO, "rolled back, and decided", broken="a claim does not compare the count"
-    ),
     "swap without compare": Mutant(TWO, "", broken="swap without compare"),
     "abort before commit": Mutant(
         ONE,
@@ -104,10 +85,14 @@ START_MUTANTS: dict[str, Mutant] = {
     "reset without commit": Mutant(
         RESET,
         "",
-        (Patch("ending", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
+        (
+            Patch(
+                "ending", "    abandoned = yield from _commit_decided(owned, sinks, counts)\n", "    abandoned = ()\n"
+            ),
+        ),
     ),
     "reset without abort": Mutant(
-        RESET, "a reset left", (Patch("ending", "    yield from _abort_prepared(old)\n", ""),)
+        RESET, "a reset left", (Patch("ending", "    yield from _abort_prepared(old, (*gone, *abandoned))\n", ""),)
     ),
     "a reset lists before the sinks are claimed (R3)": Mutant(RESET, "a reset left", (Patch("ending", _END, ""),)),
     "the next life begins before the old one has ended": Mutant(

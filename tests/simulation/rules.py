@@ -78,7 +78,8 @@ def check(world: World, config: Config) -> None:
 def _check_set_back(world: World, config: Config) -> None:
     """A sink went back in time: what is gone is gone, and nothing more may come of it."""
     for name, sink in zip(config.names, world.sinks, strict=True):
-        _check_rows(name, sink, frozenset().union(*(decided_transactions(record, name) for record in world.decided)))
+        records = (*world.past, *world.decided)
+        _check_rows(name, sink, frozenset().union(*(decided_transactions(record, name) for record in records)))
     if mistake := find_mistake(world, config):
         raise Violation(mistake)
 

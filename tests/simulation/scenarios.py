@@ -136,6 +136,10 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         replace(small(Budget(switches=1, set_backs=1)), evicts=True),
         5_000,
     ),
+    "a sink goes back in time before a reset, or under it": (
+        replace(small(Budget(set_backs=1), drivers=1), evicts=True, resets=1),
+        1_000,
+    ),
     "a run whose sink goes back in time restarts": (
         replace(small(Budget(set_backs=1), drivers=1), evicts=True, restarts=1),
         500,

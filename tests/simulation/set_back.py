@@ -41,16 +41,21 @@ def _permitted(world: World) -> int:
     return number + any(scope is not None and scope.checkpoint_id == number for scope in scopes)
 
 
+def find_gone(record: str, name: str, sink: Sink) -> frozenset[str]:
+    """Return what a decision names and this sink neither shows nor holds."""
+    return decided_transactions(record, name) - sink.committed - sink.held - {text for text, _ in sink.committing}
+
+
 def find_mistake(world: World, config: Config) -> str:
     """Return what is wrong in a world in which a sink went back; empty where nothing is."""
     assert world.erased is not None
     for name, sink in zip(config.names, world.sinks, strict=True):
-        for number, record in enumerate(world.decided):
-            if is_direct(record):
-                continue
-            missing = decided_transactions(record, name) - sink.committed - sink.held
-            if rolled_back := missing - world.erased - {text for text, _ in sink.committing}:
+        for record in (*world.past, *world.decided):
+            rolled_back = find_gone(record, name, sink) - world.erased
+            if rolled_back and not is_direct(record):
                 return f"rolled back, and decided: {sorted(rolled_back)} of {name}"
-            if missing and number < world.decided_then < len(world.decided):
+        for number, record in enumerate(world.decided):
+            missing = decided_transactions(record, name) - sink.committed - sink.held
+            if missing and not is_direct(record) and number < world.decided_then < len(world.decided):
                 return f"decided over a hole: {name} lacks {sorted(missing)}"
     return ""

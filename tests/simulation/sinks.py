@@ -37,12 +37,20 @@ def claim(
     if is_unknown and counted >= 0 and broken != "a claim does not compare the count":
         return SET_BACK, sink
     if sink.claim is not None:
-        if sink.claim[0] != incarnation and not take_over:
+        if sink.claim[0] != incarnation and (not take_over or holds_of_another(sink, incarnation, broken)):
             return REFUSED, sink
         if sink.claim[0] == incarnation and sink.claim[1] > epoch:
             return FENCED, sink
     claimed = sink._replace(claim=(incarnation, epoch), taken_with=None)
     return None, claimed if sink.count(incarnation) is not None else claimed.counting(incarnation, begins)
+
+
+def holds_of_another(sink: Sink, incarnation: str, broken: str = "") -> bool:
+    """Whether something is prepared under a permit of another incarnation, which alone knows whether it is decided."""
+    if broken == "a take-over ends what is prepared":
+        return False
+    scopes = {text.partition("/")[0] for text in sink.prepared | sink.forgotten}
+    return any(not text.startswith(incarnation) for text in scopes & sink.permits)
 
 
 def take_over(sink: Sink) -> Sink:
@@ -69,6 +77,8 @@ def revoke_older(
         return None, sink
     if _is_behind(sink, incarnation, counted) and broken != "a claim does not compare the count":
         return SET_BACK, sink
+    if evicts and holds_of_another(sink, incarnation, broken):
+        return REFUSED, sink
 
     def stays(scope: Scope) -> bool:
         return scope.incarnation == incarnation and scope.epoch >= epoch

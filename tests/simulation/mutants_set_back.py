@@ -1,0 +1,98 @@
+"""Mutants of the rules for stores that go back in time: a sink (H26, H27), and the head register (H29)."""
+
+from __future__ import annotations
+
+from tests.simulation.coordinator import Patch
+from tests.simulation.mutant import (
+    HEAD_SET_BACK,
+    HEAD_SET_BACK_TWICE,
+    SET_BACK,
+    SET_BACK_AMONG_TWO,
+    SET_BACK_UNDER_A_RESET,
+    Mutant,
+)
+
+_CONTINUES = """            if not self.continues(known, seen):
+                raise head_set_back(known.head, seen)
+            if found:
+"""
+
+_NO_COUNT = Patch("startup", ", counted=compared.counted)\n    owned.note_counted(compared.counted)\n", ")\n")
+
+SET_BACK_MUTANTS: dict[str, Mutant] = {
+    "a start asks for the newest checkpoint alone (H26)": Mutant(
+        SET_BACK,
+        "",
+        (Patch("startup", "    behind = find_set_back(counted, inspected.sinks)\n", "    behind = {}\n"), _NO_COUNT),
+    ),
+    "a start rolls back what head calls committed (H27)": Mutant(
+        SET_BACK, "", (Patch("startup", "    for record in compared.missing:", "    for record in ():"), _NO_COUNT)
+    ),
+    "a start rolls back without asking the records (H27)": Mutant(
+        SET_BACK_AMONG_TWO,
+        "rolled back, and decided",
+        (Patch("startup", "    yield from check_undecided(head, leftovers)\n", ""),),
+    ),
+    "a claim rolls back without a look at the count (H27)": Mutant(
+        SET_BACK_AMONG_TWO, "rolled back, and decided", broken="a claim does not compare the count"
+    ),
+    "a permit does not compare the count (H26)": Mutant(
+        SET_BACK, "decided over a hole", broken="a permit does not compare the count"
+    ),
+    "a count moves without a look at the witnesses (H26)": Mutant(
+        SET_BACK, "", broken="a count moves without a look at the witnesses"
+    ),
+    "a close rolls back without a look at the count (H27)": Mutant(
+        SET_BACK, "rolled back, and decided", broken="a close does not compare the count"
+    ),
+    "a close rolls back what is decided (H27)": Mutant(
+        SET_BACK,
+        "rolled back, and decided",
+        (
+            Patch(
+                "checkpoint",
+                "            raise SetBackError.of(sink, scope.checkpoint_id - 1, scope.checkpoint_id)\n",
+                "            pass\n",
+            ),
+        ),
+    ),
+    "a reset rolls back what head calls committed (H27)": Mutant(
+        SET_BACK_UNDER_A_RESET,
+        "rolled back, and decided",
+        (Patch("ending", "        if not behind:\n            continue\n", "        continue\n"),),
+    ),
+    "a reset claims without a look at the count (H27)": Mutant(
+        SET_BACK_UNDER_A_RESET,
+        "rolled back, and decided",
+        (Patch("ending", "begins=begins, counted=counts)", "begins=begins)"),),
+    ),
+    "a reset rolls back without asking the records (H27)": Mutant(
+        SET_BACK_UNDER_A_RESET,
+        "rolled back, and decided",
+        (Patch("ending", "    yield from check_undecided(old, asked)\n", ""),),
+    ),
+    "a reset does not count what it commits (H27)": Mutant(
+        SET_BACK_UNDER_A_RESET,
+        "rolled back, and decided",
+        (Patch("ending", "    if whole:\n", "    if False:\n"),),
+    ),
+    "a reset takes over what is prepared (H27)": Mutant(
+        SET_BACK_UNDER_A_RESET, "rolled back, and decided", broken="a take-over ends what is prepared"
+    ),
+    "a reset has a sink count that was never claimed": Mutant(
+        SET_BACK_UNDER_A_RESET,
+        "",
+        (Patch("ending", "    begins = first if unclaimed else old.committed\n", "    begins = old.committed\n"),),
+    ),
+    "a swap compares the version alone (H29)": Mutant(
+        HEAD_SET_BACK_TWICE, "landed on another history", broken="a swap compares the version alone"
+    ),
+    "an older head is merged onto (H29)": Mutant(
+        HEAD_SET_BACK,
+        "wrote on without its own swaps",
+        (Patch("ownership", _CONTINUES, "            if found:\n"),),
+    ),
+    "a start does not look again at the sinks (H29)": Mutant(
+        HEAD_SET_BACK_TWICE, "doubled", (Patch("startup", "    yield from _check_nothing_beyond(owned)\n", ""),)
+    ),
+}
