@@ -280,7 +280,7 @@ def _claim(action: messages.Claim, sink: Committer) -> None:
 
 
 def _stored(seen: Seen | None) -> Versioned | None:
-    """Head as the register holds it; another version of eos may have encoded it in another way."""
+    """Head as the register holds it; another version may have encoded it in another way."""
     if seen is None:
         return None
     return Versioned(seen.version, seen.content if seen.content is not None else encode_head(seen.head))

@@ -28,10 +28,10 @@ def end_incarnation(
     anything is rolled back, see `reset.reset`; SetBackError where a sink goes back in time meanwhile.
     """
     old = owned.head
-    counts = {name: sink.counted for name, sink in inspected.sinks.items() if sink.counted is not None}
     first = old.origin.checkpoint_id if old.origin is not None else -1
-    unclaimed = {n: first for n, sink in inspected.sinks.items() if n in old.sinks and not _is_claimed(old, sink)}
-    gone = yield from _commit_once_more(owned, counts, unclaimed)
+    counts = {name: sink.counted for name, sink in inspected.sinks.items() if sink.counted is not None}
+    unclaimed = [n for n, sink in inspected.sinks.items() if n in old.sinks and not _is_claimed(old, sink)]
+    gone = yield from _commit_once_more(owned, counts, dict.fromkeys(unclaimed, first))
     abandoned = yield from _commit_decided(owned, sinks, counts)
     abandoned += _out_of_reach(old, sinks, inspected.spark)
     abandoned += yield from _find_unjudged(owned)
@@ -66,7 +66,7 @@ def _commit_once_more(
     counted = {**counts, **unclaimed}
     kept = min((ref.checkpoint_id for ref in head.records), default=head.committed + 1)
     for name, number in counted.items():
-        if number + 1 < min(kept, head.committed + 1):
+        if max(number, -1) + 1 < min(kept, head.committed + 1):
             why = f"the sink went back in time; no record tells what it lacks of checkpoints before {kept}"
             gone.append(Abandoned(number + 1, (name,), why, (), {}))
     for ref in head.records:

@@ -30,6 +30,7 @@ _SAID = """    if head.committed < head.completed:  # said last, as in R9: nothi
 _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 """
+_COMMITS = "    abandoned = yield from _commit_decided(owned, sinks, counts)\n"
 _END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=begins, counted=counts)\n"
 _ENDED = "    abandoned = yield from end_incarnation(owned, birth.sinks, inspected, abandon_lost=abandon_lost)\n"
 _ENDED_LATE = """    from twophase.ending import _abort_prepared, _commit_decided
@@ -85,11 +86,7 @@ START_MUTANTS: dict[str, Mutant] = {
     "reset without commit": Mutant(
         RESET,
         "",
-        (
-            Patch(
-                "ending", "    abandoned = yield from _commit_decided(owned, sinks, counts)\n", "    abandoned = ()\n"
-            ),
-        ),
+        (Patch("ending", _COMMITS, "    abandoned = ()\n"),),
     ),
     "reset without abort": Mutant(
         RESET, "a reset left", (Patch("ending", "    yield from _abort_prepared(old, (*gone, *abandoned))\n", ""),)
@@ -113,8 +110,8 @@ START_MUTANTS: dict[str, Mutant] = {
     ),
     "a start from a savepoint gives up what is decided": Mutant(
         RESTORE,
-        "gave up",
-        (Patch("ending", "    abandoned = yield from _commit_decided(owned, sinks)\n", "    abandoned = ()\n"),),
+        "ends as 'set back'",
+        (Patch("ending", _COMMITS, "    abandoned = ()\n"),),
     ),
     "a start from a savepoint leaves the sinks to the old life": Mutant(
         RESTORE,
