@@ -23,7 +23,7 @@ def _blocks(heading: str) -> list[str]:
 def test_a_copy_of_everything_is_put_back(pipeline: Pipeline) -> None:
     copy, positions = _blocks("A copy of everything")
     (whole,) = _blocks("Everything is put back")
-    older = "".join(_blocks("What is said if only a part is put back"))
+    older = "".join(_blocks("What is said if only a part is put back")[1:])
     pipeline.workload.produce(_RECORDS)
     process = pipeline.start(until_caught_up=False)
     deadline = time.monotonic() + COMMAND_S
@@ -106,3 +106,28 @@ def test_what_is_lost_and_the_way_back(pipeline: Pipeline) -> None:
     pipeline.workload.produce(CHECKPOINT_RECORDS)
     type_in(pipeline, *_blocks("The whole location is lost"))
     pipeline.assert_exact(expected + CHECKPOINT_RECORDS)
+
+
+@pytest.mark.timeout(1200)
+def test_h31_an_older_copy_of_the_sink_is_brought_forward(pipeline: Pipeline) -> None:
+    """Of several checkpoints, one of them written again by a repair that is killed."""
+    _, make, _, dump, _ = _blocks("A copy of everything")[0].splitlines(keepends=True)
+    load = _blocks("Everything is put back")[0].splitlines(keepends=True)[2]
+    (forward, *_) = _blocks("What is said if only a part is put back")
+    assert "eos repair orders.yaml --yes" in forward
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    type_in(pipeline, make, dump)
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    lost = pipeline.head.completed
+    type_in(pipeline, load)
+    assert pipeline.table.count() == _RECORDS
+    pipeline.start().fail("sink warehouse went back in time", "eos repair")
+    killed = pipeline.command("repair", "--yes", arm=[f"after-repair@{lost - 1}"])
+    killed.await_point(f"after-repair@{lost - 1}")
+    killed.kill()
+    told = type_in(pipeline, forward)
+    assert f"Lost of checkpoint {lost}, which is completed" in told
+    assert f"Done: {CHECKPOINT_RECORDS:,} rows of checkpoint {lost} were written again." in told
+    pipeline.assert_exact(2 * _RECORDS)

@@ -27,7 +27,7 @@ from twophase.errors import IdentityError, SetBackError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
-from twophase.values import OffsetRange, SparkState, StartingPoint
+from twophase.values import CheckpointRecord, Committable, OffsetRange, SparkState, StartingPoint
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
 
@@ -68,6 +68,7 @@ class World:
     starts: int = 0
     attempts: int = 0
     expected: list[int] = field(default_factory=list)
+    given: dict[int, Sequence[int]] = field(default_factory=dict)  # by checkpoint: its rows
     meanwhile: Callable[[], None] = lambda: None  # once the tasks of a checkpoint have prepared
 
     def __post_init__(self) -> None:
@@ -99,7 +100,7 @@ class World:
     def checkpoint(self, driver: Driver, *rows: int) -> None:
         """One more checkpoint with these rows."""
         number = driver.owned.completed + 1
-        self.planned = number
+        self.planned, self.given[number] = number, rows
         ends = {"kafka": {"t/0": number + 1}}
         driver.checkpoint(
             Begin(number, ends, f"offsets {number}", 0.0, {"kafka": StartingPoint({"t/0": 0})}), _Job(self, rows)
@@ -107,6 +108,24 @@ class World:
         driver.set_query("query")
         self.done = number
         self.expected += rows
+
+    def write_again(
+        self, scope: Scope, _record: CheckpointRecord, lost: Mapping[str, tuple[Committable, ...]]
+    ) -> Acknowledged:
+        """Spark's job of a repair: what a task has lost it writes again, all else it counts."""
+        wanted = {each.transaction.task: each for each in lost["warehouse"]}
+        done = []
+        for task in range(2):
+            self.attempts += 1
+            transaction = TransactionId(scope, sink_key("warehouse"), task, self.attempts)
+            mine = list(self.given[scope.checkpoint_id][task::2])
+            if task in wanted:
+                writer = self.sink.writer(transaction, wanted[task])
+                writer.write(pa.record_batch([pa.array(mine, pa.int64())], schema=_SCHEMA))
+                done.append(writer.prepare())
+            else:
+                done.append(Committable(transaction, len(mine)))
+        return Acknowledged({"warehouse": tuple(done)}, at=0.0)
 
     def rows(self) -> Counter[int]:
         """What everybody sees."""
@@ -231,3 +250,35 @@ def test_h27_a_reset_commits_what_the_copy_holds_prepared_and_names_what_is_gone
         assert (world.rows(), given_up) == (Counter([0]), [(1, 2, {"kafka": (OffsetRange("t/0", 1, 2),)})])
     with closing(world.sink.committer("orders")) as committer:
         assert (committer.prepared("i" * 20), committer.inspect("n" * 20, ()).counted) == ([], -1)
+
+
+def test_h31_a_repair_writes_again_what_the_copy_lacks(world: World) -> None:
+    """Each row once; nothing is lost where the copy is as new as head, so a second repair does nothing."""
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    world.server.copy()
+    world.checkpoint(driver, 1, 2, 3)
+    world.checkpoint(driver)
+    world.server.put_back()
+    with pytest.raises(IdentityError, match="lacks 2 transactions with 3 rows") as refused:
+        world.start()
+    assert "`eos repair`" in refused.value.remedy
+    repaired = world.driver("i" * 20).repair(world.write_again)
+    assert [(loss.record.checkpoint_id, loss.rows) for loss in repaired.losses] == [(1, 3)]
+    assert world.rows() == Counter(range(4))
+    assert world.driver("i" * 20).repair(world.write_again).losses == ()
+    world.checkpoint(world.start(), 5)
+    assert world.rows() == Counter(world.expected) == Counter([0, 1, 2, 3, 5])
+    with closing(world.sink.committer("orders")) as committer:
+        assert (committer.prepared("i" * 20), committer.inspect("i" * 20, ()).counted) == ([], 3)
+
+
+def test_h31_what_head_keeps_no_record_of_is_not_repaired(world: World) -> None:
+    driver = world.start()
+    world.server.copy()
+    for number in range(4):
+        world.checkpoint(driver, number)
+    world.server.put_back()
+    with pytest.raises(IdentityError, match="checkpoint 0 cannot be looked up: records are kept from checkpoint 2 on"):
+        world.driver("i" * 20).repair(world.write_again)
+    assert world.rows() == Counter()

@@ -56,6 +56,25 @@ def commit_what_can_be(
     return (yield from _confirmed(owned, lost))  # last: who gives the lost ones up must not give up the late ones
 
 
+def commit_and_count_what_can_be(
+    owned: Ownership,
+    checkpoint_id: int,
+    committables: Mapping[str, tuple[Committable, ...]],
+    counts: dict[str, int],
+    refusals: dict[str, ConnectorError] | None = None,
+) -> Steps[Mapping[str, tuple[Committable, ...]]]:
+    """Commit as `commit_what_can_be` does, and count it where nothing of it or of a checkpoint before it is lost (H26).
+
+    `counts`: by sink, what it counts; moved along.
+    """
+    lost = yield from commit_what_can_be(owned, checkpoint_id, committables, refusals)
+    whole = {n: group for n, group in committables.items() if n not in lost and counts.get(n) == checkpoint_id - 1}
+    if whole:
+        yield messages.Count(owned.head.incarnation, checkpoint_id, whole)
+        counts |= dict.fromkeys(whole, checkpoint_id)
+    return lost
+
+
 def _with(
     asked: Mapping[str, tuple[Committable, ...]],
     outcomes: Mapping[str, Sequence[CommitOutcome]],

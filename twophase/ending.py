@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
-from twophase.commits import commit_what_can_be
+from twophase.commits import commit_and_count_what_can_be
 from twophase.errors import ConnectorError, HeadFormatError, LostCommittableError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import TransactionId
@@ -108,11 +108,7 @@ def _commit(
     number = record.checkpoint_id
     here = {name: group for name, group in record.committables.items() if name in sinks}
     refusals: dict[str, ConnectorError] = {}
-    lost = yield from commit_what_can_be(owned, number, here, refusals)
-    whole = {name: group for name, group in here.items() if name not in lost and counts.get(name) == number - 1}
-    if whole:
-        yield messages.Count(owned.head.incarnation, number, whole)
-        counts |= dict.fromkeys(whole, number)
+    lost = yield from commit_and_count_what_can_be(owned, number, here, counts, refusals)
     neither = "the sink neither holds nor shows them"
     gone = {name: group for name, group in record.committables.items() if name not in sinks and group}
     removed = "the spec no longer names the sink, so that what is still prepared there stays so, with its locks"

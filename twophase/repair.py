@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.checkpoint import close, filed
-from twophase.commits import commit_everywhere, commit_what_can_be
+from twophase.commits import commit_and_count_what_can_be, commit_everywhere, commit_what_can_be
 from twophase.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, Steps
 from twophase.ownership import Ownership, load
 from twophase.startup import claim_head, recover
-from twophase.transitions import Repair
+from twophase.transitions import NotCommitted, Repair
 from twophase.values import INSTEAD_OF, CheckpointRecord, Committable, origin
 from twophase.verify import check_digest_method
 
@@ -63,21 +63,24 @@ def repair(
 
     Raises what a start raises; ReplayMismatchError where the rows are not those of the decision; what the job raised.
     """
-    owned, compared = yield from claim_head(pipeline, sinks, session, incarnation)
+    owned, compared = yield from claim_head(pipeline, sinks, session, incarnation, repairs=True)
+    if compared.missing:  # in sinks that went back in time
+        yield from owned.swap(NotCommitted(compared.missing[0].checkpoint_id - 1), "repair")
     losses: list[Loss] = []
     waiting = [ref for ref in owned.head.records if ref.checkpoint_id > owned.head.committed]
     if waiting:
+        counts = dict(compared.found)
         for ref in waiting:
-            yield from _commit_prepared(owned, ref, preparing)
+            yield from _commit_prepared(owned, ref, preparing, counts)
         # Nothing decided is prepared any more but in logs, which a claim leaves alone; nobody older writes after it.
-        yield messages.Claim(owned.head.incarnation, owned.head.epoch, begins=owned.head.committed)
+        yield messages.Claim(owned.head.incarnation, owned.head.epoch, begins=owned.head.committed, counted=counts)
         for ref in waiting:
             losses += yield from _bring_to_its_end(owned, ref)
-    yield from recover(owned, retained, compared)
+    yield from recover(owned, retained, replace(compared, missing=()))
     return Repaired(owned.head, tuple(losses))
 
 
-def _commit_prepared(owned: Ownership, ref: RecordRef, preparing: Sequence[str]) -> Steps[None]:
+def _commit_prepared(owned: Ownership, ref: RecordRef, preparing: Sequence[str], counts: dict[str, int]) -> Steps[None]:
     """R3: what is decided and prepared, also for later checkpoints, becomes visible before a claim could end it.
 
     Of several checkpoints a later one may so be seen before what an earlier one has lost. Raises for a sink that holds
@@ -86,7 +89,7 @@ def _commit_prepared(owned: Ownership, ref: RecordRef, preparing: Sequence[str])
     record = yield from load(owned, ref)
     prepared = {sink: group for sink, group in record.committables.items() if sink in preparing}
     if prepared:
-        yield from commit_what_can_be(owned, ref.checkpoint_id, prepared)
+        yield from commit_and_count_what_can_be(owned, ref.checkpoint_id, prepared, counts)
 
 
 def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:

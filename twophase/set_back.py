@@ -20,6 +20,7 @@ from twophase.participants import Prepared
 from twophase.values import CheckpointRecord, Committable, SinkState
 
 _MOST_NAMED: Final = 3
+_REPAIR: Final = "write again what is gone by `eos repair`, which reads its records once more; or "
 _REMEDY: Final = (
     "restore a newer copy of the sink, or the sink and the checkpoint location of one moment (docs/backup.md); without "
     "either `eos reset --to` writes the records again from offsets of your choice"
@@ -79,12 +80,12 @@ def find_set_back(counted: Mapping[str, int], sinks: Mapping[str, SinkState]) ->
 
 
 def find_missing(
-    head: HeadValue, counted: Mapping[str, int], behind: Mapping[str, int]
+    head: HeadValue, counted: Mapping[str, int], behind: Mapping[str, int], *, repairs: bool
 ) -> Steps[tuple[CheckpointRecord, ...]]:
     """Return what is to be committed once more in the sinks that went back: records with these sinks' parts alone.
 
-    Raises IdentityError where a sink neither shows nor holds prepared what head calls committed, or where no record
-    tells what that was. Changes nothing.
+    Raises IdentityError where a sink neither shows nor holds prepared what head calls committed, unless that is to be
+    repaired, and where no record tells what that was. Changes nothing.
     """
     missing: list[CheckpointRecord] = []
     for number in range(min(behind.values()) + 1, head.committed + 1):
@@ -100,7 +101,8 @@ def find_missing(
             why = f"checkpoint {number} was written at-least-once: no witness tells whether its rows are there"
             raise _gone(head, lacking[0], behind, why)
         missing.append(replace(record, committables={name: record.committables.get(name, ()) for name in lacking}))
-    yield from _check_held(head, behind, missing)
+    if not repairs:
+        yield from _check_held(head, behind, missing)
     return tuple(missing)
 
 
@@ -138,12 +140,13 @@ def _check_held(head: HeadValue, behind: Mapping[str, int], missing: Sequence[Ch
         if gone:
             rows = sum(each.rows for each in asked[name] if each.transaction in gone)
             named = ", ".join(map(str, gone[:_MOST_NAMED])) + (" …" if len(gone) > _MOST_NAMED else "")
-            raise _gone(head, name, behind, f"it lacks {len(gone)} transactions with {rows} rows: {named}")
+            why = f"it lacks {len(gone)} transactions with {rows} rows: {named}"
+            raise _gone(head, name, behind, why, remedy=_REPAIR + _REMEDY)
 
 
-def _gone(head: HeadValue, sink: str, behind: Mapping[str, int], why: str) -> IdentityError:
+def _gone(head: HeadValue, sink: str, behind: Mapping[str, int], why: str, remedy: str = _REMEDY) -> IdentityError:
     message = (
         f"sink {sink} went back in time: it counts checkpoints up to {behind[sink]}, head calls {head.committed} "
         f"committed; {why}"
     )
-    return IdentityError(message, remedy=_REMEDY)
+    return IdentityError(message, remedy=remedy)

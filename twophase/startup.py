@@ -31,10 +31,12 @@ class Compared:
     """What a start has found, and has refused nothing of (R2)."""
 
     newest: CheckpointRecord | None = None  # of the newest completed checkpoint
+    found: Mapping[str, int] = field(default_factory=dict)  # by sink, what it counts now
     counted: Mapping[str, int] = field(default_factory=dict)
     """By sink, the newest checkpoint that it counts once what is decided is committed. At-least-once counts none."""
     missing: tuple[CheckpointRecord, ...] = ()
-    """What head calls committed and a sink holds prepared, since it went back in time: with its part alone (H27)."""
+    """What head calls committed, and a sink that went back in time lacks: with its part alone. It holds that prepared
+    (H27), unless this is a repair, which writes again what is gone (H31)."""
 
 
 def start(
@@ -95,6 +97,7 @@ def claim_head(
     late: Collection[str] = (),
     *,
     rescales: bool = False,
+    repairs: bool = False,
 ) -> Steps[tuple[Ownership, Compared]]:
     """R1 and R2. Returns head as it is claimed, and what the comparison has found.
 
@@ -108,7 +111,7 @@ def claim_head(
         if follows is not None and seen is not None:
             _check_follows(follows, seen, session)
         try:
-            compared = yield from _compare(pipeline, sinks, head, incarnation, late, rescales=rescales)
+            compared = yield from _compare(pipeline, sinks, head, incarnation, late, rescales=rescales, repairs=repairs)
         except (IdentityError, HeadFormatError):
             again: Seen | None = yield messages.ReadHead()
             if again == seen:
@@ -153,6 +156,7 @@ def _compare(
     late: Collection[str],
     *,
     rescales: bool,
+    repairs: bool,
 ) -> Steps[Compared]:
     records = (yield from read_counting_records(head, sinks)) if head else ()
     newest = records[0] if head and records and records[0].checkpoint_id == head.completed else None
@@ -163,8 +167,9 @@ def _compare(
         return Compared()
     counted = counted_by(records, sinks, head.committed)
     behind = find_set_back(counted, inspected.sinks)
-    missing = (yield from find_missing(head, counted, behind)) if behind else ()
-    return Compared(newest, counted_by(records, sinks, head.completed), missing)
+    missing = (yield from find_missing(head, counted, behind, repairs=repairs)) if behind else ()
+    found = {name: sink.counted for name, sink in inspected.sinks.items() if sink.counted is not None}
+    return Compared(newest, found, counted_by(records, sinks, head.completed), missing)
 
 
 def _check_nothing_beyond(owned: Ownership) -> Steps[None]:

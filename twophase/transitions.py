@@ -131,6 +131,20 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True)
+class NotCommitted:
+    """R7: what a sink has lost, since it went back in time, is decided and no longer committed, says a repair (H31).
+
+    From there on it is what any decided checkpoint is: whoever comes next brings it to its end, or says what is lost.
+    """
+
+    checkpoint_id: int  # the newest one that every sink still counts
+
+    def apply(self, head: HeadValue) -> HeadValue:
+        """See Transition."""
+        return replace(head, committed=min(head.committed, self.checkpoint_id))
+
+
+@dataclass(frozen=True, slots=True)
 class Abort:
     """R8: try k of checkpoint N is over. Once this has landed, a decision of that try can never land."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import Annotated
 
 import typer
@@ -24,7 +24,7 @@ from spark_jobs.history.recorder import tell
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_history
 from twophase.errors import IdentityError, SpecError
-from twophase.head_value import HeadValue
+from twophase.participants import Committer
 from twophase.repair import Loss, Repaired
 from twophase.status import Status
 from twophase.values import CheckpointRecord, Committable
@@ -39,7 +39,8 @@ def repair(
     """Write again what a completed checkpoint has lost, each row once, and commit it.
 
     For a pipeline whose start says "lost": somebody rolled a prepared transaction back by hand, or a file of the log is
-    gone or damaged. Says what is lost: checkpoint, sink, transactions, rows, offsets. With `--yes` it
+    gone or damaged. And for one whose start says that a sink "went back in time": a backup of it was restored, or a
+    replica that lagged took over. Says what is lost: checkpoint, sink, transactions, rows, offsets. With `--yes` it
     reads the checkpoint's offsets again, by the same steps in the same tasks, writes the rows of the lost transactions
     and nothing else, and commits them. Then `eos run` goes on. If the lost thing can be restored instead (a file from a
     backup), do that: nothing needs to be repaired then.
@@ -101,30 +102,42 @@ def _told(loss: Loss) -> Event:
 def _found(spec: Spec) -> tuple[Status | None, list[Loss]]:
     """What is lost as it looks now, asking every sink, by checkpoint. Changes nothing.
 
-    A pipeline that runs may commit and prune meanwhile: then head tells.
+    A pipeline that runs may commit and prune meanwhile: then head tells. Of what head calls committed only a sink that
+    went back in time can have lost anything; it counts less.
     """
     history = read_history(spec)
     if history is None:
         return None, []
-    losses = []
-    for record in reversed(history.checkpoints):
-        if not history.is_committed(record):
-            lost = {name: group for name, group in _lost(spec, history.head, record) if group}
+    with ExitStack() as opened:
+        committers = {
+            entry.name: opened.enter_context(closing(build_sink(spec, entry).committer(spec.pipeline)))
+            for entry in spec.sinks
+        }
+        counts = {name: each.inspect(history.head.incarnation, ()).counted for name, each in committers.items()}
+        losses = []
+        for record in reversed(history.checkpoints):
+            asked = record.committables
+            if history.is_committed(record):
+                asked = {name: group for name, group in asked.items() if _went_back(record, counts.get(name))}
+            lost = {name: group for name, group in _lost(committers, record, asked) if group}
             losses += [Loss(record, lost)] if lost else []
     after = read_history(spec)
     assert after is not None
-    return after, [each for each in losses if not after.is_committed(each.record)]
+    return after, [each for each in losses if history.is_committed(each.record) or not after.is_committed(each.record)]
 
 
-def _lost(spec: Spec, head: HeadValue, record: CheckpointRecord) -> Iterator[tuple[str, tuple[Committable, ...]]]:
-    sinks = {entry.name: entry for entry in spec.sinks}
-    for name, group in record.committables.items():
-        if name not in sinks:
+def _went_back(record: CheckpointRecord, counted: int | None) -> bool:
+    return counted is not None and counted < record.checkpoint_id and not record.direct
+
+
+def _lost(
+    committers: Mapping[str, Committer], record: CheckpointRecord, asked: Mapping[str, tuple[Committable, ...]]
+) -> Iterator[tuple[str, tuple[Committable, ...]]]:
+    for name, group in asked.items():
+        if name not in committers:
             message = f"checkpoint {record.checkpoint_id} was decided for sink {name}, which the spec no longer names"
             raise IdentityError(message, remedy="put the sink back")
-        with closing(build_sink(spec, sinks[name]).committer(spec.pipeline)) as committer:
-            committer.inspect(head.incarnation, ())  # it then knows whose transactions it is asked about
-            yield name, tuple(committer.lost(record.checkpoint_id, group))
+        yield name, tuple(committers[name].lost(record.checkpoint_id, group))
 
 
 def _repair(spec: Spec, history: Status, losses: Sequence[Loss]) -> Repaired:

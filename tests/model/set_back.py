@@ -3,11 +3,13 @@
 At any moment a copy of the sink is taken, and at any later moment it replaces the sink: a backup is restored, or a
 replica that lagged takes over. Transactions that were prepared then are prepared in the copy. Up to DRIVERS drivers
 write CHECKPOINTS checkpoints; some of these have no rows. One may die between any two steps. The second may be a reset
-instead, which ends the incarnation and takes the sink over for another one.
+instead, which ends the incarnation and takes the sink over for another one; or a repair, which writes again what is
+gone.
 
 In every state: nobody rolls back what is decided, and no driver decides a checkpoint on a sink that lacks rows of an
 earlier decision and lacked them when the checkpoint was permitted. Where all drivers have ended, one more driver
-either shows the rows of each decision, or is refused; it is refused only where rows are gone.
+either shows the rows of each decision, or is refused; it is refused only where rows are gone. A repair then shows the
+rows of each decision once.
 """
 
 from __future__ import annotations
@@ -34,6 +36,10 @@ VARIANTS = (  # each must be caught
     "a reset rolls back without asking the records (H27)",
     "a reset does not count what it commits (H27)",
     "a reset takes over what is prepared (H27)",
+    "a repair leaves to head what a sink has lost (H31)",
+    "a repair claims without a look at the count (H31)",
+    "a repair claims before it commits what is prepared (H31)",
+    "a repair does not count what it commits (H31)",
 )
 Xid = tuple[int, int]  # (epoch, checkpoint)
 
@@ -59,6 +65,7 @@ class Driver(NamedTuple):
     todo: tuple[Xid, ...] = ()
     count: int = 0  # the highest that it has seen
     permitted_over_a_hole: bool = False
+    repairs: bool = False
 
 
 class World(NamedTuple):
@@ -155,7 +162,9 @@ def advance(world: World, index: int, broken: str) -> World:
             old = frozenset(x for x in sink.prepared if x[0] < mine and x not in me.head.completed)
             return go("said", roll_back(world, old))
         case "said":
-            return swap("permit", me.head._replace(committed=len(me.head.completed)), count=sink.count)
+            return swap(
+                "done" if me.repairs else "permit", me.head._replace(committed=len(me.head.completed)), count=sink.count
+            )
         case "permit":  # R5
             if number > len(CHECKPOINTS):
                 return go("done")
@@ -201,6 +210,8 @@ def advance(world: World, index: int, broken: str) -> World:
 def _advance_reset(world: World, me: Driver, go: Any, swap: Any, broken: str) -> World:
     sink, mine = world.sink, me.head.epoch
     match me.step:
+        case step if step.startswith("repair"):
+            return _advance_repair(world, me, go, swap, broken)
         case "reset":
             return go("done" if world.head.is_ended else "reset: claim head", head=world.head)
         case "reset: claim head":
@@ -244,6 +255,76 @@ def _advance_reset(world: World, me: Driver, go: Any, swap: Any, broken: str) ->
     raise AssertionError(me.step)
 
 
+def _advance_repair(world: World, me: Driver, go: Any, swap: Any, broken: str) -> World:
+    sink, mine = world.sink, me.head.epoch
+    match me.step:
+        case "repair":
+            return go("done" if world.head.is_ended else "repair: compare", head=world.head)
+        case "repair: compare":
+            return go("repair: claim head", count=sink.count)
+        case "repair: claim head":
+            if world.head != me.head:
+                return go("repair")
+            return swap("repair: uncommit", me.head._replace(epoch=mine + 1))
+        case "repair: uncommit":  # what the sink does not count is decided, and no longer committed
+            committed = min(me.head.committed, me.count)
+            if broken == "a repair leaves to head what a sink has lost (H31)":
+                committed = me.head.committed
+            head = me.head._replace(committed=committed)
+            first = "repair: commit what is prepared"
+            if broken == "a repair claims before it commits what is prepared (H31)":
+                first = "repair: claim the sink"
+            return swap(first, head, todo=head.completed[committed:])
+        case "repair: commit what is prepared":
+            if not me.todo:
+                return go("repair: claim the sink")
+            xid = me.todo[0]
+            if _has_rows(xid) and xid not in sink.shown | sink.prepared:
+                return go(me.step, todo=me.todo[1:])
+            if me.count != xid[1] - 1 or broken == "a repair does not count what it commits (H31)":
+                return go(me.step, _commit(world, xid), todo=me.todo[1:])
+            return go("repair: count what was prepared", _commit(world, xid))
+        case "repair: count what was prepared":
+            return _count(world, me, go, "repair: commit what is prepared", broken)
+        case "repair: claim the sink":
+            if sink.claimed > mine:
+                return go("fenced")
+            if sink.count < me.count and broken != "a repair claims without a look at the count (H31)":
+                return go("stopped")
+            raised = world._replace(sink=sink._replace(claimed=mine))
+            after = evict(raised, frozenset(p for p in sink.permits if p[0] < mine))
+            return go("repair: write again", after, todo=me.head.completed[me.head.committed :])
+        case "repair: write again":
+            if not me.todo:
+                return go("recover", todo=me.head.completed[me.head.committed :], repairs=True)
+            xid = me.todo[0]
+            is_there = not _has_rows(xid) or xid in sink.shown | sink.prepared
+            if is_there:
+                return go("repair: commit", _commit(world, xid))
+            if sink.claimed != mine:
+                return go("fenced")
+            return go("repair: prepare", world._replace(sink=sink._replace(permits=sink.permits | {(mine, xid[1])})))
+        case "repair: prepare":
+            again = (mine, me.todo[0][1])
+            if again not in sink.permits:
+                return go("stopped")
+            return go("repair: decide", world._replace(sink=sink._replace(prepared=sink.prepared | {again})))
+        case "repair: decide":
+            again = (mine, me.todo[0][1])
+            completed = tuple(again if x == me.todo[0] else x for x in me.head.completed)
+            return swap("repair: commit", me.head._replace(completed=completed), todo=(again, *me.todo[1:]))
+        case "repair: commit":
+            xid = me.todo[0]
+            if _has_rows(xid) and xid not in sink.shown | sink.prepared:
+                return go("lost")
+            return go("repair: close", _commit(world, xid))
+        case "repair: close":
+            if me.todo[0] in sink.prepared:  # it went back in time meanwhile
+                return go("stopped")
+            return go("repair: write again", evict(world, sink.permits & {me.todo[0]}), todo=me.todo[1:])
+    raise AssertionError(me.step)
+
+
 def _commit(world: World, xid: Xid) -> World:
     shown = {xid} if _has_rows(xid) else set()
     sink = world.sink
@@ -279,6 +360,7 @@ def successors(world: World, broken: str) -> Iterator[World]:
     if len(world.drivers) < DRIVERS:
         yield world._replace(drivers=(*world.drivers, Driver()))
         yield world._replace(drivers=(*world.drivers, Driver(step="reset")))
+        yield world._replace(drivers=(*world.drivers, Driver(step="repair")))
     if world.copy is None:
         yield world._replace(copy=world.sink)
     elif not world.was_restored and world.copy != world.sink:
@@ -300,15 +382,15 @@ def check(world: World) -> None:
 
 
 def check_end(world: World, broken: str) -> None:
-    """One more driver, alone."""
+    """One more driver, alone; and a repair, alone."""
     if world.head.is_ended:
         return
-    after = world._replace(drivers=(*world.drivers, Driver()), copy=None, was_restored=True)
-    last = len(world.drivers)
-    while after.drivers[last].step not in ENDS:
-        after = advance(after, last, broken)
-        check(after)
-    end = after.drivers[last].step
+    after, end = _run_alone(world, Driver(), broken)
+    repaired, repair_end = _run_alone(world, Driver(step="repair"), broken)
+    if repair_end != "done" or any(_has_rows(x) and x not in repaired.sink.shown for x in repaired.head.completed):
+        raise Violation(f"a repair alone is {repair_end}, and shows {sorted(repaired.sink.shown)}")
+    if repaired.head.committed != len(repaired.head.completed) or repaired.sink.prepared or repaired.sink.permits:
+        raise Violation("a repair alone leaves something prepared, permitted or uncommitted")
     if end == "done":
         if gone(after) or any(_has_rows(x) and x not in after.sink.shown for x in after.head.completed):
             raise Violation(f"a driver alone finishes, and {sorted(after.head.completed)} are not all shown")
@@ -318,6 +400,15 @@ def check_end(world: World, broken: str) -> None:
         raise Violation(f"a driver alone is {end}, and nothing is gone")
     elif end == "refused" and (after.head, after.sink) != (world.head, world.sink):
         raise Violation("a refused start has changed something")
+
+
+def _run_alone(world: World, driver: Driver, broken: str) -> tuple[World, str]:
+    after = world._replace(drivers=(*world.drivers, driver), copy=None, was_restored=True)
+    last = len(world.drivers)
+    while after.drivers[last].step not in ENDS:
+        after = advance(after, last, broken)
+        check(after)
+    return after, after.drivers[last].step
 
 
 def explore(broken: str = "") -> tuple[int, str]:

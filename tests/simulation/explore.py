@@ -128,6 +128,24 @@ def _check_alone_after_set_back(moves: Moves, world: World, after: World, status
         raise Violation(f"a driver alone ends as {status!r} after a sink went back")
     if moves.config.resets:
         _check_reset_after_set_back(moves, world)
+    if moves.config.repairs:
+        _check_repair_after_set_back(moves, world)
+
+
+def _check_repair_after_set_back(moves: Moves, world: World) -> None:
+    """A repair alone shows each decided row once, as long as head has the records; and a start finds nothing to say."""
+    ended, status = _alone(moves, moves.repair(world._replace(processes=(), budget=Budget()), FRESH + 1))
+    check(ended, moves.config)
+    head = head_of(world.head)
+    counts = [sink.count(head.incarnation) for sink in world.sinks] if head is not None else []
+    kept = [ref.checkpoint_id for ref in head.records] if head is not None else []
+    is_before_the_records = any(count is None or count + 1 < min(kept, default=0) for count in counts)
+    if status in ("refused", "stopped") and is_before_the_records:
+        return
+    if status != "done":
+        raise Violation(f"a repair alone ends as {status!r} after a sink went back")
+    after, status = run_alone(moves, ended)
+    check_finished(after, status, moves.config)
 
 
 def _check_reset_after_set_back(moves: Moves, world: World) -> None:

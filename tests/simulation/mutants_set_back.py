@@ -8,6 +8,7 @@ from tests.simulation.mutant import (
     HEAD_SET_BACK_TWICE,
     SET_BACK,
     SET_BACK_AMONG_TWO,
+    SET_BACK_UNDER_A_REPAIR,
     SET_BACK_UNDER_A_RESET,
     Mutant,
 )
@@ -74,10 +75,34 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
     "a reset does not count what it commits (H27)": Mutant(
         SET_BACK_UNDER_A_RESET,
         "rolled back, and decided",
-        (Patch("ending", "    if whole:\n", "    if False:\n"),),
+        (Patch("commits", "    if whole:\n", "    if False:\n"),),
     ),
     "a reset takes over what is prepared (H27)": Mutant(
         SET_BACK_UNDER_A_RESET, "rolled back, and decided", broken="a take-over ends what is prepared"
+    ),
+    "a repair leaves to head what a sink has lost (H31)": Mutant(
+        SET_BACK_UNDER_A_REPAIR, "", (Patch("repair", "    if compared.missing:", "    if False:"),)
+    ),
+    "a repair claims without a look at the count (H31)": Mutant(
+        SET_BACK_UNDER_A_REPAIR,
+        "rolled back, and decided",
+        (Patch("repair", "begins=owned.head.committed, counted=counts)", "begins=owned.head.committed)"),),
+    ),
+    "a repair claims before it commits what is prepared (H31)": Mutant(
+        SET_BACK_UNDER_A_REPAIR,
+        "lost: sink0 neither holds nor shows",
+        (
+            Patch(
+                "repair",
+                "            yield from _commit_prepared(owned, ref, preparing, counts)\n",
+                "            pass\n",
+            ),
+        ),
+    ),
+    "a repair does not count what it commits (H31)": Mutant(
+        SET_BACK_UNDER_A_REPAIR,
+        "rolled back, and decided",
+        (Patch("commits", "    if whole:\n", "    if False:\n"),),
     ),
     "a reset has a sink count that was never claimed": Mutant(
         SET_BACK_UNDER_A_RESET,

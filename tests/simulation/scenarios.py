@@ -140,6 +140,14 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         replace(small(Budget(set_backs=1), drivers=1), evicts=True, resets=1),
         1_000,
     ),
+    "a repair of a sink that goes back in time": (
+        replace(small(Budget(set_backs=1), drivers=1), evicts=True, repairs=1, retained=2),
+        1_000,
+    ),
+    "a repair of a log that goes back in time": (
+        replace(small(Budget(set_backs=1), drivers=1), repairs=1, retained=2),
+        1_000,
+    ),
     "a run whose sink goes back in time restarts": (
         replace(small(Budget(set_backs=1), drivers=1), evicts=True, restarts=1),
         500,
