@@ -124,8 +124,8 @@ def test_h31_an_older_copy_of_the_sink_is_brought_forward(pipeline: Pipeline) ->
     type_in(pipeline, load)
     assert pipeline.table.count() == _RECORDS
     pipeline.start().fail("sink warehouse went back in time", "eos repair")
-    killed = pipeline.command("repair", "--yes", arm=[f"after-repair@{lost - 1}"])
-    killed.await_point(f"after-repair@{lost - 1}")
+    killed = pipeline.command("repair", "--yes", arm=[f"after-repair@{lost}"])
+    killed.await_point(f"after-repair@{lost}")
     killed.kill()
     told = type_in(pipeline, forward)
     assert f"Lost of checkpoint {lost}, which is completed" in told

@@ -266,3 +266,34 @@ def test_a_decision_is_mended_only_between_decided_and_committed(changed: dict[s
 def test_an_id_of_nothing_is_its_own_origin() -> None:
     assert origin(Committable(FIRST.transaction, 1)) == FIRST.transaction
     assert origin(Committable(FIRST.transaction, 1, data={INSTEAD_OF: str(Scope.parse(""))})) == FIRST.transaction
+
+
+def test_h31_what_a_sink_that_went_back_lacks_is_no_longer_committed_and_then_repaired() -> None:
+    """The warehouse counts checkpoint 3, head calls 4 committed, and the lake shows all of it."""
+    states = {name: SinkState(INCARNATION, 7, 4, counted=count) for name, count in (("warehouse", 3), ("lake", 4))}
+    repaired, actions = run(
+        replace(HEAD, committed=4), Inspect=lambda _: Inspected(SPARK, states), Count=lambda _: None
+    )
+    assert names(actions) == [
+        *("claim swap", "not committed swap", "Commit", "Claim"),
+        *("Commit", "FindLost", "PermitAgain", "WriteAgain", "FindLost", "PutRecord", "repair swap"),
+        *("Commit", "Revoke", "ListPrepared"),
+        *("Commit", "Count", "Claim", "ListPrepared", "committed swap", "Sweep"),
+    ]
+    swaps = [each.value.committed for each in actions if isinstance(each, messages.Swap)]
+    assert swaps == [4, 3, 3, 4]
+    first, second = (each for each in actions if isinstance(each, messages.Claim))
+    assert (first.counted, second.counted) == ({"warehouse": 3, "lake": 4}, {"warehouse": 4, "lake": 4})
+    assert (repaired.losses, repaired.head.committed) == ((LOSS,), 4)
+
+
+def test_h31_a_sink_that_went_back_and_holds_all_of_it_needs_no_job() -> None:
+    states = {name: SinkState(INCARNATION, 7, 4, counted=count) for name, count in (("warehouse", 3), ("lake", 4))}
+    committed = {"Commit": lambda a: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in a.committables.items()}}
+    repaired, actions = run(
+        replace(HEAD, committed=4), Inspect=lambda _: Inspected(SPARK, states), Count=lambda _: None, **committed
+    )
+    counts = [each for each in actions if isinstance(each, messages.Count)]
+    assert counts[0].committables.keys() == {"warehouse"}
+    assert "WriteAgain" not in names(actions)
+    assert (repaired.losses, repaired.head.committed) == ((), 4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.twophase_values import head, record, ref
 from twophase.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue
-from twophase.transitions import Abort, Claim, Committed, Complete, SetPositions, SetQuery
+from twophase.transitions import Abort, Claim, Committed, Complete, NotCommitted, SetPositions, SetQuery
 from twophase.values import StartingPoint
 
 
@@ -162,3 +162,9 @@ def test_a_long_run_keeps_between_one_and_two_times_retained(retained: int) -> N
         lengths.add(len(value.records))
     assert max(lengths) < 2 * retained or retained == 1
     assert value.records[-1] == ref(39)
+
+
+def test_h31_a_repair_takes_back_that_checkpoints_are_committed() -> None:
+    value = head(epoch=1, completed=4, committed=4)
+    assert NotCommitted(2).apply(value) == replace(value, committed=2)
+    assert NotCommitted(5).apply(value) == value

@@ -65,7 +65,7 @@ def repair(
     """
     owned, compared = yield from claim_head(pipeline, sinks, session, incarnation, repairs=True)
     if compared.missing:  # in sinks that went back in time
-        yield from owned.swap(NotCommitted(compared.missing[0].checkpoint_id - 1), "repair")
+        yield from owned.swap(NotCommitted(compared.missing[0].checkpoint_id - 1), "not committed")
     losses: list[Loss] = []
     waiting = [ref for ref in owned.head.records if ref.checkpoint_id > owned.head.committed]
     if waiting:
