@@ -101,6 +101,7 @@ class CopiedMariadb(CopiedServer):
     """See CopiedServer."""
 
     kind = "mariadb-copied"
+    options: Sequence[str] = ("--innodb-buffer-pool-size=32M",)
 
     def __init__(self) -> None:
         self._state = State(self.kind)
@@ -108,7 +109,7 @@ class CopiedMariadb(CopiedServer):
         state = self._state.load()
         port = state.setdefault("port", free_port(13327))
         self._state.save(state)
-        self._native = MariadbNative(self._state, self._folder, port, ("--innodb-buffer-pool-size=32M",))
+        self._native = MariadbNative(self._state, self._folder, port, self.options)
         self._process: ServerProcess | None = None
 
     @property

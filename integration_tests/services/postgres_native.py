@@ -65,7 +65,7 @@ class Postgres:
     @property
     def server(self) -> Server:
         """What it is."""
-        version = subprocess.run([_program("postgres"), "--version"], capture_output=True, text=True, check=True).stdout
+        version = subprocess.run([program("postgres"), "--version"], capture_output=True, text=True, check=True).stdout
         return Server("PostgreSQL", version.split()[2])
 
     def up(self) -> None:
@@ -78,7 +78,7 @@ class Postgres:
                 if not (data / "PG_VERSION").exists():
                     self._create(data)
                 self.prepare()
-                command = [*_as_user(), _program("postgres"), "-D", str(data), "-p", str(self._port()), "-k", str(data)]
+                command = [*_as_user(), program("postgres"), "-D", str(data), "-p", str(self._port()), "-k", str(data)]
                 for setting in self.settings:
                     command += ["-c", setting]
                 process = ServerProcess.start(command, self._log)
@@ -132,9 +132,9 @@ class Postgres:
         password.chmod(0o644)  # of a server for tests, on the loopback address
         if _as_user():
             shutil.chown(data, server_user())
-        command = [*_as_user(), _program("initdb"), "-D", str(data), "-U", "postgres", f"--pwfile={password}"]
+        command = [*_as_user(), program("initdb"), "-D", str(data), "-U", "postgres", f"--pwfile={password}"]
         self._run([*command, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8"], "its data could not be created")
-        single = [*_as_user(), _program("postgres"), "--single", "-D", str(data), "postgres"]
+        single = [*_as_user(), program("postgres"), "--single", "-D", str(data), "postgres"]
         self._run(single, "its user could not be created", b"CREATE ROLE eos LOGIN CREATEDB PASSWORD 'eos'\n")
 
     def _install(self) -> None:
@@ -169,7 +169,8 @@ def _found(name: str) -> str | None:
     return shutil.which(name, path=":".join([*map(str, versions), os.environ.get("PATH", "")]))
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """Return where a program of the server or its clients is. Raises ServiceError."""
     found = _found(name)
     if found is None:
         raise ServiceError(f"{name} is not on PATH, although its package is installed")

@@ -60,6 +60,7 @@ def check(
             "binlog_format": lambda: iter([requirements.binlog_format(session)]),
             "encryption": lambda: _encryption(session, url),
             "durability": lambda: requirements.durability(session),
+            "replication": lambda: iter([requirements.replication(session)]),
             "bulk load": lambda: _bulk_load(session),
             "limits": lambda: _limits(session),
             "connections": lambda: connections.headroom(session, writers),
@@ -81,7 +82,11 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
 
     def look(session: Session) -> Iterator[Finding]:
         yield _reachable(name, session, url)
-        yield from checks.run(name, {"durability": lambda: requirements.durability(session)})
+        of_head: dict[str, checks.Check] = {
+            "durability": lambda: requirements.durability(session),
+            "replication": lambda: iter([requirements.replication(session)]),
+        }
+        yield from checks.run(name, of_head)
 
     return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
 

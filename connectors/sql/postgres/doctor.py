@@ -61,6 +61,7 @@ def check(
             "version": lambda: requirements.version(session),
             "encryption": lambda: _encryption(session, url),
             "durability": lambda: requirements.durability(session),
+            "replication": lambda: iter([requirements.replication(session)]),
             "session": lambda: _session(session, url),
             "prepared transactions": lambda: _prepared(session, writers),
             "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
@@ -81,6 +82,7 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
         yield _reachable(name, session, url)
         of_head: dict[str, checks.Check] = {
             "durability": lambda: requirements.durability(session),
+            "replication": lambda: iter([requirements.replication(session)]),
             "session": lambda: _session(session, url),
         }
         yield from checks.run(name, of_head)
