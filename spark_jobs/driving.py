@@ -18,8 +18,8 @@ from twophase.driver import Driver
 from twophase.effects import SparkLog
 from twophase.errors import HeadError
 from twophase.gather import at_once
-from twophase.head_value import HeadValue
 from twophase.ids import INCARNATION_LENGTH
+from twophase.messages import Seen
 from twophase.news import Watcher, nobody
 from twophase.participants import Committer
 from twophase.status import read_status
@@ -37,7 +37,7 @@ def driver_of(
     log: SparkLog,
     *,
     session: str,
-    follows: HeadValue | None = None,
+    follows: Seen | None = None,
     commit_back: Callable[[Mapping[str, Positions]], None] = lambda _positions: None,
     limits: Mapping[str, Limit] = NO_LIMITS,
     is_stopping: Callable[[], bool] = lambda: False,

@@ -40,7 +40,7 @@ from spark_jobs.until_readable import UntilReadable
 from spark_jobs.withheld import Withheld
 from twophase.driver import Driver
 from twophase.errors import ConnectorError, PrepareError
-from twophase.head_value import HeadValue
+from twophase.messages import Seen
 from twophase.requests import Answer
 
 _log = logging.getLogger("eos.runner")
@@ -72,7 +72,7 @@ class Runner:
     page: str | None = None  # URL of the page that shows it
     _asked: Asked | None = field(default=None, init=False)
     _epochs: int = field(default=0, init=False)  # that this run has started
-    _held: HeadValue | None = field(default=None, init=False)  # head as the newest epoch of this run held it
+    _held: Seen | None = field(default=None, init=False)  # head as the newest epoch of this run held it
     _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
 
     def run(self) -> None:
@@ -110,7 +110,7 @@ class Runner:
         )
 
     def _stopped(self) -> Answer:
-        head = self._held
+        head = self._held.head if self._held is not None else None
         if head is None:
             return Answer(ok=True, message="stopped before it had started")
         facts = {"completed": head.completed, "committed": head.committed, "epoch": head.epoch}
@@ -150,7 +150,7 @@ class Runner:
         """Blocks while records that were there at the start cannot be read yet. Raises SourceError."""
         if lasting.until_readable is None or self._held is None or self.control.is_stopping():
             return False
-        return lasting.until_readable.wait(self._held)
+        return lasting.until_readable.wait(self._held.head)
 
     def _run_epoch(self, lasting: Lasting) -> None:
         self._hit = None
@@ -174,7 +174,8 @@ class Runner:
             paced(spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
         ):
             tell_found(driver, self.listener)
-            self._held = driver.start()
+            driver.start()
+            self._held = driver.seen
             self.listener.behind(driver.owned.waiting)
             mend(driver, log, self.listener)
             pipeline = self._build(lasting, driver, log, pacing)
@@ -202,7 +203,7 @@ class Runner:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:
                 lasting.on_demand.follow(None)
-                self._held, self._hit = driver.owned, epoch.hit
+                self._held, self._hit = driver.seen, epoch.hit
                 self.listener.behind(driver.owned.waiting)
 
     def _build(self, lasting: Lasting, driver: Driver, log: LocalSparkLog, pacing: Pacing) -> Pipeline:

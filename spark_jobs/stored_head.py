@@ -10,14 +10,21 @@ from connectors.spec import Spec
 from twophase.codec import decode_head
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
+from twophase.messages import Seen
 from twophase.status import Status, read_status
+
+
+def read_seen(spec: Spec) -> Seen | None:
+    """Head as it is now, with its version; None: the pipeline never ran here. Raises HeadError."""
+    with _opened(spec) as store:
+        read = store.read() if store is not None else None
+    return Seen(read.version, decode_head(read.value), read.value) if read is not None else None
 
 
 def read_head(spec: Spec) -> HeadValue | None:
     """Head as it is now; None: the pipeline never ran here. Raises HeadError."""
-    with _opened(spec) as store:
-        seen = store.read() if store is not None else None
-    return decode_head(seen.value) if seen is not None else None
+    seen = read_seen(spec)
+    return seen.head if seen is not None else None
 
 
 def read_history(spec: Spec) -> Status | None:

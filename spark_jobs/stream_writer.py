@@ -32,7 +32,7 @@ from spark_jobs.report import Listener
 from spark_jobs.sink_spec import digest_of, masked
 from spark_jobs.spark_log import JobSparkLog
 from spark_jobs.stopwatch import Stopwatch
-from spark_jobs.stored_head import read_head
+from spark_jobs.stored_head import read_seen
 from spark_jobs.writing import Share, write_and_prepare
 from twophase.codec import encode_committable
 from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
@@ -171,12 +171,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         spec = self._spec
         log = JobSparkLog(self._folder)
         with masked(spec):
-            head = read_head(spec)
-            run = head.nonces[-1].partition(".")[0] if head is not None else ""
+            seen = read_seen(spec)
+            run = seen.head.nonces[-1].partition(".")[0] if seen is not None else ""
             if not run or run != self._run or log.state("").newest_planned != number:
                 return  # whoever came after has rolled it back
             session = f"{secrets.token_hex(8)}.0"  # of no run: a claim since then fences, of this session's, too
-            with driver_of(spec, _sinks(spec), log, session=session, follows=head) as driver, suppress(FencedError):
+            with driver_of(spec, _sinks(spec), log, session=session, follows=seen) as driver, suppress(FencedError):
                 driver.start()
 
     def _end(self, held: Held, number: int, outcome: Sequence[bytes] | PrepareError) -> None:

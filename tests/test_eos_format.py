@@ -20,10 +20,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from connectors.spec import Spec
 from spark_jobs import stream_writer, writing
 from spark_jobs.eos_format import EosSink, eos_sink
-from spark_jobs.stored_head import read_head
+from spark_jobs.stored_head import read_seen
 from spark_jobs.stream_writer import PlanningError, StreamWriter, Written
 from twophase.errors import FencedError, PrepareError, SpecError
-from twophase.head_value import HeadValue
+from twophase.messages import Seen
 
 _SCHEMA = StructType([StructField("text", StringType()), StructField("id", LongType())])
 """In another order than the table's."""
@@ -188,12 +188,12 @@ def test_h5_an_abort_that_meets_a_takeover_touches_nothing(
     successor = query if is_own else query.started_again()
     messages: list[Written] = []
 
-    def read_and_wait(spec: Spec) -> HeadValue | None:
-        head = read_head(spec)
+    def read_and_wait(spec: Spec) -> Seen | None:
+        head = read_seen(spec)
         messages.extend(successor.run(successor.plan(0), 0, [[1], [2]]))
         return head
 
-    monkeypatch.setattr(stream_writer, "read_head", read_and_wait)
+    monkeypatch.setattr(stream_writer, "read_seen", read_and_wait)
     query.writer().abort([None, None], 0)
     successor.writer().commit([*messages], 0)
     assert query.ids() == [1, 2]

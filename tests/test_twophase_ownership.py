@@ -117,6 +117,7 @@ def test_h29_a_head_that_went_back_is_not_merged_onto(transition: Any) -> None:
 
 @pytest.mark.parametrize("swaps_since", [0, 1, 7])
 def test_h29_a_head_of_the_same_epoch_with_other_swaps_is_not_ones_own(owned: Ownership, swaps_since: int) -> None:
+    owned.head = head(nonces=("me.1",))
     register = Register(head(nonces=("twin.1",)), "refused")
     for number in range(swaps_since):
         register.overtake(nonces=[f"twin.{number + 2}"])
@@ -131,7 +132,8 @@ def test_h29_so_many_swaps_that_ones_own_is_forgotten_have_to_be_ones_own(
     owned: Ownership, session: str, *, is_mine: bool
 ) -> None:
     """Threads of this driver may swap many times while one of them waits for head."""
-    register = Register(head(), "refused")
+    owned.head = head(nonces=("me.1",))
+    register = Register(owned.head, "refused")
     for number in range(20):
         register.overtake(nonces=[f"{session}.{100 + number}"])
     if is_mine:
@@ -255,3 +257,13 @@ def test_who_owns_head_is_asked_of_head(owned: Ownership) -> None:
     register.seen = None
     with pytest.raises(FencedError):
         drive(check_owned(owned), {"ReadHead": register.read})
+
+
+def test_h29_who_has_written_nothing_misses_nothing() -> None:
+    """A command that has read head, while the pipeline's own driver went on by more swaps than head names."""
+    register = Register(head(), "refused")
+    for number in range(20):
+        register.overtake(nonces=[f"run.{100 + number}"])
+    owned = Ownership("command", 3, head())
+    swap(register, owned)
+    assert (owned.version, owned.head.query_id) == (24, "q")

@@ -78,7 +78,7 @@ def run(seen: HeadValue = HEAD, preparing: tuple[str, ...] = ("warehouse",), **a
         "FindLost": lambda action: {s: [c for c in g if c == SECOND] for s, g in action.committables.items()},
         "WriteAgain": lambda _: Acknowledged(AGAIN, at=0.0),
         "ListPrepared": lambda _: {"warehouse": (), "lake": ()},
-        **{name: lambda _: None for name in ("Claim", "PermitAgain", "Revoke", "Sweep", "AbortPrepared")},
+        **{name: lambda _: None for name in ("Claim", "Count", "PermitAgain", "Revoke", "Sweep", "AbortPrepared")},
         **answers,
     }
     steps = repair("orders", ("warehouse", "lake"), preparing, "run.0", "n" * 20, 10)
@@ -103,8 +103,8 @@ def test_it_is_prepared_decided_committed_and_closed() -> None:
     assert names(actions) == [
         *("claim swap", "Commit", "Claim"),
         *("Commit", "FindLost", "PermitAgain", "WriteAgain", "FindLost", "PutRecord", "repair swap"),
-        *("Commit", "Revoke", "ListPrepared"),
-        *("Commit", "Claim", "ListPrepared", "committed swap", "Sweep"),
+        *("Commit", "Count", "Revoke", "ListPrepared"),
+        *("Commit", "Count", "Claim", "ListPrepared", "committed swap", "Sweep"),
     ]
     assert repaired.losses == (LOSS,)
     assert (repaired.head.completed, repaired.head.committed, repaired.head.epoch) == (4, 4, 8)
@@ -277,7 +277,7 @@ def test_h31_what_a_sink_that_went_back_lacks_is_no_longer_committed_and_then_re
     assert names(actions) == [
         *("claim swap", "not committed swap", "Commit", "Claim"),
         *("Commit", "FindLost", "PermitAgain", "WriteAgain", "FindLost", "PutRecord", "repair swap"),
-        *("Commit", "Revoke", "ListPrepared"),
+        *("Commit", "Count", "Revoke", "ListPrepared"),
         *("Commit", "Count", "Claim", "ListPrepared", "committed swap", "Sweep"),
     ]
     swaps = [each.value.committed for each in actions if isinstance(each, messages.Swap)]

@@ -10,7 +10,14 @@ import pytest
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
-from twophase.errors import FencedError, HeadFormatError, IdentityError, LostCommittableError, SetBackError
+from twophase.errors import (
+    FencedError,
+    HeadFormatError,
+    IdentityError,
+    LostCommittableError,
+    SetBackError,
+    TargetError,
+)
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Inspected, Seen
@@ -62,12 +69,12 @@ def run(
 
     given = {
         "ReadHead": lambda _: register[-1],
-        "Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 4)}),
+        "Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 4, counted=3)}),
         "LoadRecord": lambda action: RECORDS[action.ref.checkpoint_id],
         "Swap": swap,
         "Commit": lambda action: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in action.committables.items()},
         "ListPrepared": lambda _: {"warehouse": (OLD,)},
-        **{name: lambda _: None for name in CHANGES},
+        **{name: lambda _: None for name in {*CHANGES, "Count"}},
         **answers,
     }
     steps = reset("orders", sinks, "run", "n" * 20, expected=expected, abandon_lost=abandon, begins=begins)
@@ -89,7 +96,7 @@ def changes(actions: list[Any]) -> list[str]:
 def test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used() -> None:
     begun, actions = run(Seen(9, HEAD))
     assert names(actions) == [
-        *("ReadHead", "Swap", "Inspect", "LoadRecord", "Commit", "ListPrepared"),
+        *("ReadHead", "Swap", "Inspect", "LoadRecord", "LoadRecord", "Commit", "Count", "ListPrepared"),
         *("Claim", "ListPrepared", "LoadRecord", "AbortPrepared", "Swap", "Claim", "Prune", "Sweep"),
     ]
     first, second = (each for each in actions if isinstance(each, messages.Claim))
@@ -255,12 +262,11 @@ def test_the_ranges_of_an_unreadable_record_are_bounded_by_its_neighbours() -> N
 
 
 WENT_BACK = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 4, counted=2)})}
-COUNTS = {"Count": lambda _: None}
 
 
 def test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted() -> None:
     """Head calls checkpoint 3 committed and 4 completed; the sink counts 2."""
-    begun, actions = run(Seen(9, HEAD), **WENT_BACK, **COUNTS)
+    begun, actions = run(Seen(9, HEAD), **WENT_BACK)
     done = [each.checkpoint_id for each in actions if isinstance(each, messages.Commit | messages.Count)]
     assert done == [3, 3, 4, 4]
     claim = next(each for each in actions if isinstance(each, messages.Claim))
@@ -308,3 +314,100 @@ def test_h27_a_sink_that_goes_back_under_a_reset_stops_it_before_anything_is_rol
     answers = iter([{"warehouse": ()}, {"warehouse": (decided,)}])
     with pytest.raises(SetBackError, match="counts checkpoints up to 3, and had counted up to 4"):
         run(Seen(9, HEAD), ListPrepared=lambda _: next(answers))
+
+
+def committed(*, counted: int | None, claimed_by: str = INCARNATION) -> dict[str, Any]:
+    """Of a pipeline that has committed checkpoint 4: what its sink says."""
+    return {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(claimed_by, 7, 4, counted=counted)})}
+
+
+COMMITTED = Seen(9, replace(HEAD, committed=4, sinks=("warehouse",)))
+HELD = Prepared(RECORDS[3].committables["warehouse"][0].transaction, "decided for checkpoint 3")
+
+
+def test_h27_a_sink_that_another_incarnation_has_taken_over_lacks_nothing() -> None:
+    """Its rows are there, and its count of this incarnation is no longer the claim row's."""
+    begun, actions = run(COMMITTED, **committed(counted=4, claimed_by="o" * 20))
+    assert begun.abandoned == ()
+    claim = next(each for each in actions if isinstance(each, messages.Claim))
+    assert (claim.take_over, claim.counted) == (True, {})
+
+
+def test_h27_a_pipeline_that_was_written_at_least_once_lacks_nothing() -> None:
+    """Its sinks count nothing since the start, and head keeps the newest records alone."""
+    direct = {n: replace(record(n, n * 10, n * 10 + 10), direct=True) for n in (29, 30)}
+    seen = Seen(9, replace(HEAD, completed=30, committed=30, records=(ref(29), ref(30))))
+    answers = {"LoadRecord": lambda action: direct[action.ref.checkpoint_id], "ListPrepared": lambda _: {}}
+    begun, _ = run(seen, **committed(counted=-1), **answers)
+    assert begun.abandoned == ()
+
+
+def test_h27_what_was_written_at_least_once_into_a_sink_that_went_back_is_named() -> None:
+    records = {3: replace(RECORDS[3], direct=True), 4: RECORDS[4]}
+    begun, _ = run(COMMITTED, **committed(counted=2), LoadRecord=lambda action: records[action.ref.checkpoint_id])
+    assert [(each.checkpoint_id, each.ranges) for each in begun.abandoned] == [(3, RECORDS[3].ranges)]
+    assert "written at-least-once" in begun.abandoned[0].why
+
+
+@pytest.mark.parametrize("counted", [30, 5])
+def test_h27_a_sink_that_no_record_names_lacks_nothing(counted: int) -> None:
+    """A dead-letter sink that is about to join, or had left at checkpoint 5."""
+    states = {"warehouse": SinkState(INCARNATION, 7, 4, counted=4), "letters": SinkState(INCARNATION, 2, 5, counted=5)}
+    if counted == 30:
+        states["letters"] = SinkState()
+    begun, _ = run(
+        Seen(9, replace(HEAD, committed=4, sinks=("letters", "warehouse"))),
+        ("warehouse", "letters"),
+        Inspect=lambda _: Inspected(SPARK, states),
+        ListPrepared=lambda _: {"warehouse": (), "letters": ()},
+    )
+    assert begun.abandoned == ()
+
+
+@pytest.mark.parametrize("trouble", ["its record is damaged", "the sink refuses it"])
+def test_h27_what_is_held_and_cannot_be_committed_is_given_up_on_purpose_alone(trouble: str) -> None:
+    """Checkpoint 3 is committed, and the sink, which went back, holds it prepared."""
+
+    def load(action: Any) -> Any:
+        return DAMAGED if action.ref.checkpoint_id == 3 and "damaged" in trouble else RECORDS[action.ref.checkpoint_id]
+
+    def commit(action: Any) -> Any:
+        refused = action.checkpoint_id == 3
+        return {s: TargetError("read-only") if refused else [CommitOutcome.COMMITTED] for s in action.committables}
+
+    answers = {"LoadRecord": load, "Commit": commit, "ListPrepared": lambda _: {"warehouse": (HELD,)}}
+    error, actions = run(COMMITTED, **committed(counted=2), **answers)
+    assert isinstance(error, LostCommittableError)
+    assert "checkpoint 3 in warehouse" in error.message
+    assert changes(actions) == []
+    begun, actions = run(COMMITTED, abandon=True, **committed(counted=2), **answers)
+    assert [(each.checkpoint_id, each.transactions) for each in begun.abandoned] == [(3, (HELD.transaction,))]
+    assert changes(actions)[:3] == ["Abandon", "Claim", "AbortPrepared"]
+
+
+def test_h27_a_sink_that_a_version_without_counts_claimed_is_asked_once_more() -> None:
+    begun, actions = run(COMMITTED, **committed(counted=None), ListPrepared=lambda _: {"warehouse": ()})
+    assert [each.checkpoint_id for each in actions if isinstance(each, messages.Commit)] == [3, 4]
+    assert begun.abandoned == ()
+    claim = next(each for each in actions if isinstance(each, messages.Claim))
+    assert (claim.begins, claim.counted) == (4, {})
+
+
+@pytest.mark.parametrize("swaps", [2, 8, 20])
+def test_h30_a_driver_that_has_gone_on_by_many_swaps_is_no_head_that_went_back(swaps: int) -> None:
+    beyond = replace(BEYOND, nonces=tuple(f"run.0.{number}" for number in range(swaps + 8))[-8:])
+    seen = Seen(9, replace(HEAD, nonces=tuple(f"run.0.{number}" for number in range(8))))
+    register = [seen]
+
+    def swap(action: messages.Swap) -> bool:
+        if len(register) == 1:
+            register.append(Seen(9 + swaps, beyond))
+            return False
+        register.append(Seen(action.version + 1, action.value))
+        return True
+
+    read = {"Swap": swap, "ReadHead": lambda _: register[-1]}
+    assert run(seen, **read)[0].before.completed == 5
+    del register[1:]
+    error, _ = run(seen, begins=BEGINS, **read)
+    assert "has changed since this command read its head" in error.message

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.twophase_values import INCARNATION, drive, head, ref
+from tests.twophase_values import INCARNATION, drive, head, record, ref
 from twophase import messages
 from twophase.codec import decode_head, encode_head
 from twophase.errors import IdentityError
@@ -21,7 +21,7 @@ NEW = "n" * 20
 BEGINS = {"orders": StartingPoint({"orders/0": 0}, {"orders": "topic"})}
 SEED = Seed("saved", 4, "query", "v1 4", BEGINS, {"orders": {"orders/0": 20}}, 2.0)
 HEAD = head(epoch=7, query_id="query", completed=6, committed=6, records=(ref(6),))
-CLAIMED = SinkState(INCARNATION, 7, 6)
+CLAIMED = SinkState(INCARNATION, 7, 6, counted=6)
 
 
 def run(
@@ -52,6 +52,7 @@ def run(
         "Inspect": lambda _: Inspected(SparkState("query", 6, 6), {"warehouse": sink}),
         "Swap": swap,
         "ListPrepared": lambda _: {"warehouse": ()},
+        "LoadRecord": lambda action: record(action.ref.checkpoint_id),
         **dict.fromkeys(("PutRecord", "Claim", "Prune", "Sweep"), noted),
     }
     steps = restore("orders", ("warehouse",), "run", NEW, SEED, expected=expected, take_over=take_over)

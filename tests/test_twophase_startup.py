@@ -10,7 +10,6 @@ import pytest
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
 from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
-from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Inspected, Seen
 from twophase.participants import Prepared
@@ -24,7 +23,7 @@ SPARK = SparkState("query", 4, 4, {4: "v1 4"})
 FITTING = Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 4)})
 
 
-def run(seen: Any, follows: HeadValue | None = None, session: str = "run.1", **answers: Any) -> Any:
+def run(seen: Any, follows: Seen | None = None, session: str = "run.1", **answers: Any) -> Any:
     reads = list(seen) if isinstance(seen, list) else None
     given = {
         "ReadHead": (lambda _: reads.pop(0) if len(reads) > 1 else reads[0]) if reads else (lambda _: seen),
@@ -106,24 +105,26 @@ def test_h29_rows_of_a_decision_that_head_lacks_are_found_after_the_claim(epoch:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "nonces", "goes_on"),
+    ("version", "epoch", "nonces", "goes_on"),
     [
-        (6, ("run.0.4", "run.0.5"), True),
-        (6, ("run.0.4",), False),  # the newest swap of this run is gone
-        (6, ("run.0.4", "other.0.1"), False),  # and another driver has claimed the same epoch
-        (5, ("run.0.5",), False),  # the claim is gone
-        (6, tuple(f"run.0.{n}" for n in range(6, 14)), True),  # swaps of this run that landed late
+        (9, 6, ("run.0.4", "run.0.5"), True),
+        (10, 6, ("run.0.4", "run.0.5", "run.0.6"), True),  # a swap of this run that landed late
+        (8, 6, ("run.0.4",), False),  # the newest swap of this run is gone
+        (9, 6, ("run.0.4", "other.0.1"), False),  # and another driver has claimed the same epoch
+        (9, 5, ("run.0.5",), False),  # the claim is gone
+        (17, 6, tuple(f"run.0.{n}" for n in range(6, 14)), True),  # so many swaps of this run that landed late
+        (8, 6, tuple(f"run.0.{n}" for n in range(-3, 5)), False),  # they are all of this run, and older
     ],
 )
 def test_h29_a_restart_goes_on_only_from_what_its_run_has_written(
-    epoch: int, nonces: tuple[str, ...], *, goes_on: bool
+    version: int, epoch: int, nonces: tuple[str, ...], *, goes_on: bool
 ) -> None:
-    follows = replace(HEAD, epoch=6, nonces=("run.0.4", "run.0.5"))
-    seen = Seen(9, replace(HEAD, epoch=epoch, nonces=nonces))
+    follows = Seen(9, replace(HEAD, epoch=6, nonces=("run.0.4", "run.0.5")))
+    seen = Seen(version, replace(HEAD, epoch=epoch, nonces=nonces))
     if goes_on:
         assert run(seen, follows)[0].head.epoch == epoch + 1
     else:
-        with pytest.raises(IdentityError, match=f"head is at version 9, epoch {epoch}"):
+        with pytest.raises(IdentityError, match=f"head is at version {version}, epoch {epoch}"):
             run(seen, follows)
 
 
@@ -225,7 +226,7 @@ def test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent()
     ],
 )
 def test_a_restart_goes_on_only_while_nobody_else_has_claimed(nonce: str, epoch: int, *, goes_on: bool) -> None:
-    follows = replace(HEAD, epoch=6)
+    follows = Seen(8, replace(HEAD, epoch=6))
     seen = Seen(9, replace(HEAD, epoch=epoch, nonces=(*HEAD.nonces, nonce)))
     if goes_on:
         assert run(seen, follows)[0].head.epoch == epoch + 1

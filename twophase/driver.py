@@ -19,7 +19,7 @@ from twophase.gather import Gather, one_by_one
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Action, Begin, Steps, Swap
+from twophase.messages import Action, Begin, Seen, Steps, Swap
 from twophase.news import Watcher, nobody
 from twophase.ownership import Held, Ownership, check_owned, take_up
 from twophase.participants import Committer
@@ -53,7 +53,7 @@ class Driver:
     patience: Patience = field(default_factory=Patience)
     commit_back: Callable[[Mapping[str, Mapping[str, int]]], None] = lambda _positions: None
     gather: Gather = one_by_one  # over the sinks
-    follows: HeadValue | None = None  # head as this run's driver before this one held it: see startup.start
+    follows: Seen | None = None  # head as this run's driver before this one held it: see startup.start
     limits: Mapping[str, Limit] = field(default_factory=dict)  # by sink; none: none may be behind
     gates: Mapping[str, Committer] = field(default_factory=dict)  # for permits, of sinks that may be committing
     is_stopping: Callable[[], bool] = lambda: False  # nobody waits then for a sink that is behind
@@ -78,9 +78,14 @@ class Driver:
         return self._ownership.head
 
     @property
+    def seen(self) -> Seen:
+        """The same with its version, for a driver that follows this one: see `follows`."""
+        return self._ownership.held()
+
+    @property
     def held(self) -> Held:
         """The name of `owned`, by which another process takes it up."""
-        return Held.of(self._ownership.held())
+        return Held.of(self.seen)
 
     def start(self) -> HeadValue:
         """R1-R3. Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError."""

@@ -9,14 +9,17 @@ from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
 from twophase.commits import commit_and_count_what_can_be
 from twophase.errors import ConnectorError, HeadFormatError, LostCommittableError
-from twophase.head_value import HeadValue, RecordRef
+from twophase.head_value import HeadValue
 from twophase.ids import TransactionId
 from twophase.messages import Inspected, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
-from twophase.set_back import check_undecided
+from twophase.set_back import check_undecided, counted_by
 from twophase.values import CheckpointRecord, SinkState, SparkState
 from twophase.verify import may_be_under_way
+
+Records = Mapping[int, CheckpointRecord | HeadFormatError]
+"""All that head points at, by checkpoint, ascending; an error for one that cannot be read."""
 
 
 def end_incarnation(
@@ -28,78 +31,116 @@ def end_incarnation(
     anything is rolled back, see `reset.reset`; SetBackError where a sink goes back in time meanwhile.
     """
     old = owned.head
-    first = old.origin.checkpoint_id if old.origin is not None else -1
-    counts = {name: sink.counted for name, sink in inspected.sinks.items() if sink.counted is not None}
-    unclaimed = [n for n, sink in inspected.sinks.items() if n in old.sinks and not _is_claimed(old, sink)]
-    gone = yield from _commit_once_more(owned, counts, dict.fromkeys(unclaimed, first))
-    abandoned = yield from _commit_decided(owned, sinks, counts)
+    records = yield from _read_records(owned)
+    states = inspected.sinks
+    counts = {n: each.counted for n, each in states.items() if _is_claimed(old, each) and each.counted is not None}
+    behind = _find_behind(old, records, states)
+    lacking = yield from _commit_once_more(owned, records, behind, counts)
+    abandoned = yield from _commit_decided(owned, sinks, records, counts)
     abandoned += _out_of_reach(old, sinks, inspected.spark)
-    abandoned += yield from _find_unjudged(owned)
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
+    held = {each.transaction for group in listed.values() for each in group}
+    gone = _find_gaps(records, behind, states, old) + tuple(
+        each for each in lacking if held.isdisjoint(each.transactions)
+    )
+    abandoned += tuple(each for each in lacking if not held.isdisjoint(each.transactions))
+    abandoned += _find_unjudged(old, records, listed, abandoned)
     if abandoned and not abandon_lost:
         raise _refused(old.pipeline, abandoned)
     if gone or abandoned:
         yield messages.Abandon((*gone, *abandoned))
-    begins = first if unclaimed else old.committed
+    is_new_to_one = any(states[name].counted is None and not _is_claimed(old, states[name]) for name in behind)
+    begins = _first(old) if is_new_to_one else old.committed
     yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=begins, counted=counts)
     yield from _abort_prepared(old, (*gone, *abandoned))
     return (*gone, *abandoned)
 
 
+def _read_records(owned: Ownership) -> Steps[Records]:
+    records: dict[int, CheckpointRecord | HeadFormatError] = {}
+    for ref in owned.head.records:
+        try:
+            records[ref.checkpoint_id] = yield from load(owned, ref)
+        except HeadFormatError as error:
+            records[ref.checkpoint_id] = error
+    return records
+
+
+def _readable(records: Records) -> list[CheckpointRecord]:
+    return [each for each in records.values() if isinstance(each, CheckpointRecord)]
+
+
+def _first(head: HeadValue) -> int:
+    """The checkpoint before the first one of this incarnation."""
+    return head.origin.checkpoint_id if head.origin is not None else -1
+
+
 def _is_claimed(head: HeadValue, sink: SinkState) -> bool:
+    """False for a sink that went back to before its claim, and for one that another incarnation has taken over."""
     return sink.claim_incarnation == head.incarnation
 
 
+def _find_behind(head: HeadValue, records: Records, sinks: Mapping[str, SinkState]) -> dict[str, int]:
+    """Return the sinks that may lack what head calls committed, with the newest checkpoint that each counts.
+
+    A sink without a count went back to before its claim, or was claimed by a version that did not count: all that it
+    may lack is committed once more, which changes nothing where it is there.
+    """
+    expected = counted_by(_readable(records), list(sinks), head.committed)
+    counts = {name: sinks[name].counted for name in expected}
+    known = {name: _first(head) if count is None else count for name, count in counts.items()}
+    return {name: number for name, number in known.items() if number < expected[name]}
+
+
+def _find_gaps(
+    records: Records, behind: Mapping[str, int], sinks: Mapping[str, SinkState], head: HeadValue
+) -> tuple[Abandoned, ...]:
+    """Return of which sinks no record tells what they lack; not of one that an earlier version claimed."""
+    kept = min(records, default=0)
+    why = f"the sink went back in time; no record tells what it lacks of checkpoints before {kept}"
+    return tuple(
+        Abandoned(max(number, -1) + 1, (name,), why, (), {})
+        for name, number in behind.items()
+        if max(number, -1) + 1 < kept and not (sinks[name].counted is None and _is_claimed(head, sinks[name]))
+    )
+
+
 def _commit_once_more(
-    owned: Ownership, counts: dict[str, int], unclaimed: Mapping[str, int]
+    owned: Ownership, records: Records, behind: Mapping[str, int], counts: dict[str, int]
 ) -> Steps[tuple[Abandoned, ...]]:
     """H27: commit what head calls committed, and a sink only holds prepared since it went back in time.
 
-    Returns what is gone there: whoever resets may have no other copy, so that it is said and not refused.
-
-    Args:
-        owned: head, claimed.
-        counts: by sink, what it counts; moved along.
-        unclaimed: sinks that went back to before their claim, with the checkpoint before their first one.
+    Returns what cannot be committed: mostly what is gone there. `counts`: by sink, what it counts; moved along.
     """
-    head = owned.head
-    gone: list[Abandoned] = []
-    counted = {**counts, **unclaimed}
-    kept = min((ref.checkpoint_id for ref in head.records), default=head.committed + 1)
-    for name, number in counted.items():
-        if max(number, -1) + 1 < min(kept, head.committed + 1):
-            why = f"the sink went back in time; no record tells what it lacks of checkpoints before {kept}"
-            gone.append(Abandoned(number + 1, (name,), why, (), {}))
-    for ref in head.records:
-        behind = [name for name, number in counted.items() if number < ref.checkpoint_id <= head.committed]
-        if not behind:
+    lacking: list[Abandoned] = []
+    for number, record in records.items():
+        names = tuple(name for name, counted in behind.items() if counted < number <= owned.head.committed)
+        if not names:
             continue
-        record = yield from _load(owned, ref)
         if isinstance(record, HeadFormatError):
-            gone.append((yield from _unreadable(owned, behind, ref, record)))
-        elif not record.direct:
-            part = {name: group for name, group in record.committables.items() if name in behind}
-            gone += yield from _commit(owned, behind, replace(record, committables=part), counts)
-    return tuple(gone)
+            lacking.append((yield from _unreadable(owned, names, number, records, record)))
+        elif record.direct:
+            why = "it was written at-least-once, and the sink went back in time: nothing tells which rows are there"
+            lacking.append(Abandoned(number, names, why, (), record.ranges))
+        else:
+            part = {name: group for name, group in record.committables.items() if name in names}
+            lacking += yield from _commit(owned, names, replace(record, committables=part), counts)
+    return tuple(lacking)
 
 
-def _commit_decided(owned: Ownership, sinks: Sequence[str], counts: dict[str, int]) -> Steps[tuple[Abandoned, ...]]:
+def _commit_decided(
+    owned: Ownership, sinks: Sequence[str], records: Records, counts: dict[str, int]
+) -> Steps[tuple[Abandoned, ...]]:
     """Everything that is decided and can become visible does; the rest is told."""
     abandoned: list[Abandoned] = []
-    for ref in owned.head.records:
-        if ref.checkpoint_id > owned.head.committed:
-            record = yield from _load(owned, ref)
-            if isinstance(record, HeadFormatError):
-                abandoned.append((yield from _unreadable(owned, sinks, ref, record)))
-            else:
-                abandoned += yield from _commit(owned, sinks, record, counts)
+    for number, record in records.items():
+        if number <= owned.head.committed:
+            continue
+        if isinstance(record, HeadFormatError):
+            abandoned.append((yield from _unreadable(owned, sinks, number, records, record)))
+        else:
+            abandoned += yield from _commit(owned, sinks, record, counts)
     return tuple(abandoned)
-
-
-def _load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord | HeadFormatError]:
-    try:
-        return (yield from load(owned, ref))
-    except HeadFormatError as error:
-        return error
 
 
 def _commit(
@@ -119,21 +160,18 @@ def _commit(
     ]
 
 
-def _unreadable(owned: Ownership, sinks: Sequence[str], ref: RecordRef, error: HeadFormatError) -> Steps[Abandoned]:
+def _unreadable(
+    owned: Ownership, sinks: Sequence[str], number: int, records: Records, error: HeadFormatError
+) -> Steps[Abandoned]:
     """Which transactions were decided is not known without the record, so that none of them can be committed."""
-    readable = []
-    for other in owned.head.records:
-        record = yield from _load(owned, other)
-        if isinstance(record, CheckpointRecord):
-            readable.append(record)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(owned.head.incarnation)
     mine = [p.transaction for group in listed.values() for p in group if p.transaction is not None]
     return Abandoned(
-        ref.checkpoint_id,
+        number,
         tuple(sinks),
         f"{error.message}; what is prepared for it is rolled back, what is already committed stays",
-        tuple(t for t in mine if t.scope.checkpoint_id == ref.checkpoint_id),
-        enclosing_ranges(owned.head, ref.checkpoint_id, readable),
+        tuple(t for t in mine if t.scope.checkpoint_id == number),
+        enclosing_ranges(owned.head, number, _readable(records)),
         is_exact=False,
     )
 
@@ -161,17 +199,18 @@ def _refused(pipeline: str, abandoned: Sequence[Abandoned]) -> LostCommittableEr
     )
 
 
-def _find_unjudged(owned: Ownership) -> Steps[tuple[Abandoned, ...]]:
-    """What is prepared for a committed checkpoint of which head keeps no record: nothing tells if it was decided."""
-    head = owned.head
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
+def _find_unjudged(
+    head: HeadValue, records: Records, listed: Mapping[str, Sequence[Prepared]], told: Sequence[Abandoned]
+) -> tuple[Abandoned, ...]:
+    """What is prepared for a committed checkpoint whose record head does not keep, or cannot read."""
+    named = {transaction for each in told for transaction in each.transactions}
     found: dict[tuple[int, str], list[TransactionId]] = {}
     for name, group in listed.items():
         for each in group:
-            if each.transaction is None or each.transaction.scope.checkpoint_id > head.committed:
-                continue
-            if head.record_of(each.transaction.scope.checkpoint_id) is None:
-                found.setdefault((each.transaction.scope.checkpoint_id, name), []).append(each.transaction)
+            number = each.transaction.scope.checkpoint_id if each.transaction is not None else head.completed + 1
+            is_judged = number > head.committed or isinstance(records.get(number), CheckpointRecord)
+            if each.transaction is not None and not is_judged and each.transaction not in named:
+                found.setdefault((number, name), []).append(each.transaction)
     why = "the sink went back in time; head keeps no record of the checkpoint, so nothing tells what was decided"
     return tuple(Abandoned(number, (name,), why, tuple(group), {}) for (number, name), group in sorted(found.items()))
 

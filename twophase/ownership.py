@@ -80,15 +80,15 @@ class Ownership:
         return held if held.version else None
 
     def continues(self, known: Seen, seen: Seen) -> bool:
-        """Whether `seen` is `known`, or the swaps that have changed it since came after `known` (H29).
+        """Whether head has gone on from `known`, see `continues`.
 
-        Each swap adds its nonce at the end, so that the newest nonce of `known` stands as many places before the end as
-        swaps came after it. Where so many came that it is gone, all that are left have to be this driver's own.
+        A driver that has written nothing yet, and meets a head that others have changed more often than it names, has
+        nothing of its own to miss.
         """
-        ahead = seen.version - known.version
-        if 0 <= ahead < len(seen.head.nonces):
-            return seen.head.nonces[-1 - ahead] == known.head.nonces[-1]
-        return ahead > 0 and all(nonce.rpartition(".")[0] == self.session for nonce in seen.head.nonces)
+        own = f"{self.session}."
+        is_far = seen.version >= known.version + len(seen.head.nonces)
+        has_written = any(nonce.startswith(own) for nonce in known.head.nonces)
+        return (is_far and not has_written) or continues(known, seen, own)
 
     def swap(self, transition: Transition, point: str) -> Steps[None]:
         """Change head by `transition`, whatever happens to the answers.
@@ -127,6 +127,20 @@ class Ownership:
                 value = self.stamped(transition.apply(seen.head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
         raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
+
+
+def continues(known: Seen, seen: Seen, own: str) -> bool:
+    """Whether `seen` is `known`, or the swaps that have changed it since came after `known` (H29).
+
+    Each swap adds its nonce at the end, so that the newest nonce of `known` stands as many places before the end as
+    swaps came after it. Where so many came that it is gone, all that are left have to be one's own.
+
+    `own`: how one's own nonces begin.
+    """
+    ahead = seen.version - known.version
+    if 0 <= ahead < len(seen.head.nonces):
+        return seen.head.nonces[-1 - ahead] == known.head.nonces[-1]
+    return ahead > 0 and all(nonce.startswith(own) for nonce in seen.head.nonces)
 
 
 def take_up(session: str, held: Held) -> Steps[Ownership]:

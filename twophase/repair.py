@@ -101,10 +101,12 @@ def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:
         if not isinstance(error, LostCommittableError):  # its sink still holds what is decided, and cannot take it now
             raise error
     if not suspected:
+        yield from _count(owned, record)
         return []
     lost = yield from _ask(number, {sink: record.committables[sink] for sink in suspected})
     if not lost:
         yield from commit_everywhere(owned, record)  # says what it is, or has come back
+        yield from _count(owned, record)
         return []
     loss = Loss(record, lost)
     yield from _write_again(owned, ref, loss)
@@ -135,7 +137,13 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     yield put
     yield from owned.swap(Repair(made, put.ref, ref), "repair")
     yield from commit_everywhere(owned, made)
-    yield from close(owned.head, scope, made)
+    yield from _count(owned, made)
+    yield from close(owned.head, scope, made, counted=True)
+
+
+def _count(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
+    """H26: all of it is shown, and all that is before it."""
+    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
 
 
 def mended(

@@ -15,7 +15,7 @@ from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, Iden
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
 from twophase.news import CommittedUpTo
-from twophase.ownership import NONCES_KEPT, RESTORE_NEWEST, Ownership, check_owned, fenced, head_set_back, load
+from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced, head_set_back, load
 from twophase.participants import Prepared
 from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, read_counting_records
 from twophase.transitions import Claim, Committed
@@ -45,7 +45,7 @@ def start(
     session: str,
     incarnation: str,
     retained: int,
-    follows: HeadValue | None = None,
+    follows: Seen | None = None,
     late: Collection[str] = (),
 ) -> Steps[Ownership]:
     """Take the pipeline over. Nothing older can decide or prepare afterwards, and nothing older is left prepared.
@@ -78,6 +78,7 @@ def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
         yield from owned.swap(Committed(head.completed, retained), "committed")
     if newest is not None and (uncounted := _uncounted(head, newest)):
         yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted)
+        owned.note_counted({name: newest.checkpoint_id for name in uncounted if name in compared.found})
     yield messages.Sweep(owned.head)
     yield messages.Tell(CommittedUpTo(owned.head.incarnation, owned.head.committed))
 
@@ -93,7 +94,7 @@ def claim_head(
     sinks: Sequence[str],
     session: str,
     incarnation: str,
-    follows: HeadValue | None = None,
+    follows: Seen | None = None,
     late: Collection[str] = (),
     *,
     rescales: bool = False,
@@ -131,21 +132,17 @@ def claim_head(
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
 
 
-def _check_follows(mine: HeadValue, seen: Seen, session: str) -> None:
+def _check_follows(mine: Seen, seen: Seen, session: str) -> None:
     """Raise FencedError for a newer epoch, unless a start of this run has claimed it, which failed later on.
 
     Raises IdentityError for a head without what this run has written (H29).
     """
-    run = session.rpartition(".")[0]
-    nonces = seen.head.nonces
-    if seen.head.epoch > mine.epoch:
-        if not any(nonce.startswith(f"{run}.") for nonce in nonces[-1:]):
-            raise fenced(mine, seen.head)
-        return
-    is_forgotten = len(nonces) == NONCES_KEPT and all(nonce.startswith(f"{run}.") for nonce in nonces)
-    is_known = mine.nonces[-1] in nonces or is_forgotten
-    if seen.head.epoch < mine.epoch or not is_known:
-        raise head_set_back(mine, seen)
+    run = f"{session.rpartition('.')[0]}."
+    if seen.head.epoch > mine.head.epoch:
+        if not any(nonce.startswith(run) for nonce in seen.head.nonces[-1:]):
+            raise fenced(mine.head, seen.head)
+    elif seen.head.epoch < mine.head.epoch or not continues(mine, seen, run):
+        raise head_set_back(mine.head, seen)
 
 
 def _compare(

@@ -105,9 +105,10 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
             _fill(folder, manifest, changes, allowed.folder, plan.sources)
             plans.keep(log.location, driver.incarnation, plan)
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
-        for ended in _ended(begun):
+        for ended in _ended(begun) if not begun.abandoned else ():  # its plans tell the offsets of what is gone
             log.forget(ended)
     message = f"begun from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"
+    message += "".join(f"; given up: {each}" for each in begun.abandoned)
     facts = {"id": manifest.id, "folder": str(allowed.folder), "ended": begun.ended}
     recorder.tell(spec, Event(time.time(), "savepoint", message, facts=facts))
 

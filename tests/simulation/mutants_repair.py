@@ -9,13 +9,17 @@ from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import REPAIR, REPAIRS, Mutant
 
 _COMMITS_FIRST = """        for ref in waiting:
-            yield from _commit_prepared(owned, ref, preparing)
+            yield from _commit_prepared(owned, ref, preparing, counts)
 """
-_CLAIM = "        yield messages.Claim(owned.head.incarnation, owned.head.epoch, begins=owned.head.committed)\n"
+_CLAIM = (
+    "        yield messages.Claim("
+    "owned.head.incarnation, owned.head.epoch, begins=owned.head.committed, counted=counts)\n"
+)
 _LOSS = "    loss = Loss(record, lost)\n"
 _SWAP = '    yield from owned.swap(Repair(made, put.ref, ref), "repair")\n'
 _SHOWN = """    yield from commit_everywhere(owned, made)
-    yield from close(owned.head, scope, made)
+    yield from _count(owned, made)
+    yield from close(owned.head, scope, made, counted=True)
 """
 _OTHER_ROWS = replace(REPAIR, budget=Budget(vandals=1, drifts=1))
 

@@ -60,7 +60,7 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
     "a reset rolls back what head calls committed (H27)": Mutant(
         SET_BACK_UNDER_A_RESET,
         "rolled back, and decided",
-        (Patch("ending", "        if not behind:\n            continue\n", "        continue\n"),),
+        (Patch("ending", "        if not names:\n            continue\n", "        continue\n"),),
     ),
     "a reset claims without a look at the count (H27)": Mutant(
         SET_BACK_UNDER_A_RESET,
@@ -107,7 +107,13 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
     "a reset has a sink count that was never claimed": Mutant(
         SET_BACK_UNDER_A_RESET,
         "",
-        (Patch("ending", "    begins = first if unclaimed else old.committed\n", "    begins = old.committed\n"),),
+        (
+            Patch(
+                "ending",
+                "    begins = _first(old) if is_new_to_one else old.committed\n",
+                "    begins = old.committed\n",
+            ),
+        ),
     ),
     "a swap compares the version alone (H29)": Mutant(
         HEAD_SET_BACK_TWICE, "landed on another history", broken="a swap compares the version alone"

@@ -30,11 +30,12 @@ _SAID = """    if head.committed < head.completed:  # said last, as in R9: nothi
 _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 """
-_COMMITS = "    abandoned = yield from _commit_decided(owned, sinks, counts)\n"
+_COMMITS = "    abandoned = yield from _commit_decided(owned, sinks, records, counts)\n"
 _END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=begins, counted=counts)\n"
 _ENDED = "    abandoned = yield from end_incarnation(owned, birth.sinks, inspected, abandon_lost=abandon_lost)\n"
-_ENDED_LATE = """    from twophase.ending import _abort_prepared, _commit_decided
-    abandoned = yield from _commit_decided(owned, birth.sinks, {})
+_ENDED_LATE = """    from twophase.ending import _abort_prepared, _commit_decided, _read_records
+    records = yield from _read_records(owned)
+    abandoned = yield from _commit_decided(owned, birth.sinks, records, {})
     old = owned.head
     yield from owned.swap(birth, birth.point)
     yield messages.Claim(old.incarnation, old.epoch, take_over=True)
@@ -130,7 +131,7 @@ START_MUTANTS: dict[str, Mutant] = {
     "a run fences itself by a start that failed (R1)": Mutant(
         SCENARIOS["a run that restarts"][0],
         "never met another one",
-        (Patch("startup", 'if not any(nonce.startswith(f"{run}.") for nonce in nonces[-1:]):', "if True:"),),
+        (Patch("startup", "if not any(nonce.startswith(run) for nonce in seen.head.nonces[-1:]):", "if True:"),),
     ),
     "the claim leaves older permits (H7)": Mutant(TWO, "leaves", broken="claim leaves permits"),
     "the sinks are not claimed (R3)": Mutant(ONE, "", (Patch("startup", _CLAIM, ""),)),

@@ -10,7 +10,6 @@ from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Confi
 from tests.simulation.operations import FOLLOWS, MarkDone, Plan, ReadSpark, said
 from tests.simulation.world import Spark, ends_from, head_of
 from twophase.errors import ConnectorError, IdentityError, PrepareError
-from twophase.head_value import HeadValue
 from twophase.messages import Begin, ReadHead, Seen
 from twophase.values import CheckpointRecord, StartingPoint
 
@@ -31,7 +30,7 @@ def run(config: Config, number: int) -> Steps:
             try:
                 yield from _checkpoints(config, owned, direct=number in config.direct)
             finally:
-                held = owned.head
+                held = owned.held()
             return
         except ConnectorError as error:
             if not error.retriable or restart == config.restarts:
@@ -42,7 +41,7 @@ def _incarnation(number: int) -> str:
     return f"incarnation{number:09d}"
 
 
-def _start(config: Config, session: str, incarnation: str, held: HeadValue | None) -> Generator[Any, Any, Any]:
+def _start(config: Config, session: str, incarnation: str, held: Seen | None) -> Generator[Any, Any, Any]:
     start = config.coordinator.startup.start
     try:
         return (yield from start(PIPELINE, config.names, session, incarnation, config.retained, held))
