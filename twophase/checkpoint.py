@@ -12,7 +12,7 @@ from dataclasses import replace
 from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.codec import encode_record, sha256_of
-from twophase.commits import commit_everywhere
+from twophase.commits import commit_and_count
 from twophase.errors import ConnectorError, IdentityError, ReplayMismatchError, SetBackError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
@@ -137,8 +137,7 @@ def _finish(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[
 
 def show(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
     """R7 and R9, in the sinks whose committables the record has: commit, count and close."""
-    yield from commit_everywhere(owned, record)
-    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
+    yield from commit_and_count(owned, record)
     owned.note_counted(dict.fromkeys(record.committables, record.checkpoint_id))
     yield from close(owned.head, record.scope, record, counted=True)
 

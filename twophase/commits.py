@@ -22,6 +22,12 @@ def commit_everywhere(owned: Ownership, record: CheckpointRecord) -> Steps[None]
         raise _lost_error(record, lost)
 
 
+def commit_and_count(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
+    """Commit as `commit_everywhere` does; then every sink of it counts the checkpoint, and all before it (H26)."""
+    yield from commit_everywhere(owned, record)
+    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
+
+
 def commit_what_can_be(
     owned: Ownership,
     checkpoint_id: int,

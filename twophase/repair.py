@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.checkpoint import close, filed
-from twophase.commits import commit_and_count_what_can_be, commit_everywhere, commit_what_can_be
+from twophase.commits import commit_and_count, commit_and_count_what_can_be, commit_what_can_be
 from twophase.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
@@ -101,12 +101,11 @@ def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:
         if not isinstance(error, LostCommittableError):  # its sink still holds what is decided, and cannot take it now
             raise error
     if not suspected:
-        yield from _count(owned, record)
+        yield messages.Count(owned.head.incarnation, number, record.committables)
         return []
     lost = yield from _ask(number, {sink: record.committables[sink] for sink in suspected})
     if not lost:
-        yield from commit_everywhere(owned, record)  # says what it is, or has come back
-        yield from _count(owned, record)
+        yield from commit_and_count(owned, record)  # says what it is, or has come back
         return []
     loss = Loss(record, lost)
     yield from _write_again(owned, ref, loss)
@@ -136,14 +135,8 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     put = filed(made)
     yield put
     yield from owned.swap(Repair(made, put.ref, ref), "repair")
-    yield from commit_everywhere(owned, made)
-    yield from _count(owned, made)
+    yield from commit_and_count(owned, made)
     yield from close(owned.head, scope, made, counted=True)
-
-
-def _count(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
-    """H26: all of it is shown, and all that is before it."""
-    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
 
 
 def mended(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from twophase import messages
-from twophase.commits import commit_everywhere
+from twophase.commits import commit_and_count
 from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
@@ -67,7 +67,7 @@ def start(
 def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
     """R3: commit what is decided, then end everything else that is older."""
     for record in compared.missing:  # head calls it committed, and the sink went back in time (H27)
-        yield from _commit_and_count(owned, record)
+        yield from commit_and_count(owned, record)
     yield from _commit_decided(owned)
     head, newest = owned.head, compared.newest
     yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
@@ -205,12 +205,7 @@ def _commit_decided(owned: Ownership) -> Steps[None]:
     for ref in owned.head.records:
         if ref.checkpoint_id > owned.head.committed:
             record = yield from load(owned, ref)
-            yield from _commit_and_count(owned, record)
-
-
-def _commit_and_count(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
-    yield from commit_everywhere(owned, record)
-    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
+            yield from commit_and_count(owned, record)
 
 
 def _abort_leftovers(head: HeadValue) -> Steps[None]:

@@ -76,7 +76,7 @@ MUTANTS: dict[str, Mutant] = {
     "commit before decide": Mutant(
         ONE,
         "no decision names",
-        (Patch("checkpoint", _DECIDE, "    yield from commit_everywhere(owned, record)\n" + _DECIDE),),
+        (Patch("checkpoint", _DECIDE, "    yield from commit_and_count(owned, record)\n" + _DECIDE),),
     ),
     "no epoch in the id": Mutant(
         TWO, "", (Patch("acknowledged", "t.scope != scope or ", ""),), broken="no epoch in the id"
@@ -163,7 +163,7 @@ MUTANTS: dict[str, Mutant] = {
             Patch(
                 "checkpoint",
                 _SHOWN,
-                "    yield from commit_everywhere(owned, record)\n"
+                "    yield from commit_and_count(owned, record)\n"
                 "    yield from say(owned, record, retained)\n"
                 "    yield from close(owned.head, record.scope)\n",
             ),

@@ -17,8 +17,7 @@ _CLAIM = (
 )
 _LOSS = "    loss = Loss(record, lost)\n"
 _SWAP = '    yield from owned.swap(Repair(made, put.ref, ref), "repair")\n'
-_SHOWN = """    yield from commit_everywhere(owned, made)
-    yield from _count(owned, made)
+_SHOWN = """    yield from commit_and_count(owned, made)
     yield from close(owned.head, scope, made, counted=True)
 """
 _OTHER_ROWS = replace(REPAIR, budget=Budget(vandals=1, drifts=1))
@@ -60,9 +59,9 @@ REPAIR_MUTANTS: dict[str, Mutant] = {
     "a repair commits before it decides (R6)": Mutant(
         REPAIR,
         "no decision names",
-        (Patch("repair", _SWAP, f"    yield from commit_everywhere(owned, made)\n{_SWAP}"),),
+        (Patch("repair", _SWAP, f"    yield from commit_and_count(owned, made)\n{_SWAP}"),),
     ),
     "a repair is not closed (R9)": Mutant(
-        REPAIR, "holds", (Patch("repair", _SHOWN, "    yield from commit_everywhere(owned, made)\n"),)
+        REPAIR, "holds", (Patch("repair", _SHOWN, "    yield from commit_and_count(owned, made)\n"),)
     ),
 }
