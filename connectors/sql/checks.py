@@ -78,3 +78,12 @@ def own_tables(server: Connected, own: Sequence[Table]) -> Iterator[Finding]:
 def encryption(cipher: str, asked: Protection, remedy: str) -> Finding:
     """Whether anybody else could read along, or answer. `cipher`: of this connection; `asked`: what the URL says."""
     return Finding("encryption", not asked.is_open, f"{cipher or 'none'}; {asked.value}", remedy, fatal=False)
+
+
+def replication(waits: bool, detail: str, wait: str) -> Finding:
+    """Whether the server waits for the replicas that are connected. `wait`: how to have it do so."""
+    remedy = (
+        "a replica that takes over may lack rows that were committed: the next start says so, and `eos repair` writes "
+        f"them again. To lose none, {wait}"
+    )
+    return Finding("replication", waits, detail, remedy, fatal=False)

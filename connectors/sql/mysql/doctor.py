@@ -22,6 +22,7 @@ Ahead = Callable[[Session], Iterator[Finding]]
 
 _TO_PREPARE: Final = frozenset({"prepared branches", "XA"})  # checks of what only prepared transactions need
 _TO_LIST: Final = frozenset({"prepared transactions"})  # a start of each sink without a log lists them
+_WAIT: Final = "have the server wait for replicas: semi-synchronous, with the wait point AFTER_SYNC"
 _GRANT_RECOVER: Final = "as an administrator: GRANT XA_RECOVER_ADMIN ON *.* TO <the pipeline's user>"
 
 
@@ -60,7 +61,7 @@ def check(
             "binlog_format": lambda: iter([requirements.binlog_format(session)]),
             "encryption": lambda: _encryption(session, url),
             "durability": lambda: requirements.durability(session),
-            "replication": lambda: iter([requirements.replication(session)]),
+            "replication": lambda: iter([_replication(session)]),
             "bulk load": lambda: _bulk_load(session),
             "limits": lambda: _limits(session),
             "connections": lambda: connections.headroom(session, writers),
@@ -84,7 +85,7 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
         yield _reachable(name, session, url)
         of_head: dict[str, checks.Check] = {
             "durability": lambda: requirements.durability(session),
-            "replication": lambda: iter([requirements.replication(session)]),
+            "replication": lambda: iter([_replication(session)]),
         }
         yield from checks.run(name, of_head)
 
@@ -93,6 +94,31 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
 
 def _reachable(name: str, session: Session, url: str) -> Finding:
     return Finding(f"{name}: reachable", True, f"{session.dialect.name} at {masked(url)}")
+
+
+def _replication(session: Session) -> Finding:
+    names = [f"rpl_semi_sync_{role}_{what}" for role in ("master", "source") for what in ("enabled", "wait_point")]
+    found = requirements.read_variables(session, "log_bin", *names)
+    if found.get("log_bin") != "ON":
+        return Finding("replication", True, "none: the server writes no binary log")
+    replicas = _count_replicas(session)
+    if replicas == 0:
+        return Finding("replication", True, "none: no replica is connected")
+    role = "source" if "rpl_semi_sync_source_enabled" in found else "master"
+    who = "replicas cannot be listed by this user" if replicas is None else f"connected replicas: {replicas}"
+    if found.get(f"rpl_semi_sync_{role}_enabled") == "ON":
+        point = found.get(f"rpl_semi_sync_{role}_wait_point", "missing")
+        return checks.replication(point == "AFTER_SYNC", f"semi-synchronous, {point}; {who}", _WAIT)
+    return checks.replication(replicas is None, f"asynchronous; {who}", _WAIT)
+
+
+def _count_replicas(session: Session) -> int | None:
+    if session.dialect.is_mariadb:
+        return int(str(session.execute("SHOW GLOBAL STATUS LIKE 'Slaves_connected'")[0][1]))
+    try:
+        return len(session.execute("SHOW REPLICAS"))
+    except ServerError:  # it takes a privilege that a pipeline does not need
+        return None
 
 
 def _encryption(session: Session, url: str) -> Iterator[Finding]:

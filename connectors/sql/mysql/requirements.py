@@ -7,7 +7,6 @@ from typing import Final
 
 from connectors.contracts import Finding
 from connectors.sql.mysql.engine import Session
-from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.product import product
 
 _MYSQL: Final = (8, 0, 30)
@@ -20,10 +19,6 @@ _WHY_MYSQL: Final = (
 _WHY_MARIADB: Final = (
     "`commit: two-phase` needs MariaDB 10.5.2 or newer: before it, a prepared transaction ends with its connection; "
     "update the server, or use `commit: write-ahead-log`"
-)
-_WAIT: Final = (
-    "a replica that takes over may lack rows that were committed: the next start says so, and `eos repair` writes them "
-    "again. To lose none, have the server wait for replicas: semi-synchronous, with the wait point AFTER_SYNC"
 )
 
 
@@ -79,32 +74,6 @@ def durability(session: Session) -> Iterator[Finding]:
         sync = found.get("sync_binlog", "missing")
         remedy = "SET GLOBAL sync_binlog = 1, and in the server's configuration"
         yield Finding("sync_binlog", sync == "1", sync, remedy)
-
-
-def replication(session: Session) -> Finding:
-    """Return whether a replica may lack what the server has acknowledged, as far as it shows. Raises ServerError."""
-    names = [f"rpl_semi_sync_{role}_{what}" for role in ("master", "source") for what in ("enabled", "wait_point")]
-    found = read_variables(session, "log_bin", *names)
-    if found.get("log_bin") != "ON":
-        return Finding("replication", True, "none: the server writes no binary log")
-    replicas = _count_replicas(session)
-    if replicas == 0:
-        return Finding("replication", True, "none: no replica is connected")
-    values = {name.rpartition("_sync_")[2].partition("_")[2]: value for name, value in found.items() if "semi" in name}
-    who = "replicas cannot be listed by this user" if replicas is None else f"connected replicas: {replicas}"
-    if values.get("enabled") == "ON":
-        point = values.get("wait_point", "missing")
-        return Finding("replication", point == "AFTER_SYNC", f"semi-synchronous, {point}; {who}", _WAIT, fatal=False)
-    return Finding("replication", replicas is None, f"asynchronous; {who}", _WAIT, fatal=False)
-
-
-def _count_replicas(session: Session) -> int | None:
-    if session.dialect.is_mariadb:
-        return int(str(session.execute("SHOW GLOBAL STATUS LIKE 'Slaves_connected'")[0][1]))
-    try:
-        return len(session.execute("SHOW REPLICAS"))
-    except ServerError:  # it takes a privilege that a pipeline does not need
-        return None
 
 
 def writable(session: Session) -> Finding:

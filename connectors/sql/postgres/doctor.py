@@ -61,7 +61,7 @@ def check(
             "version": lambda: requirements.version(session),
             "encryption": lambda: _encryption(session, url),
             "durability": lambda: requirements.durability(session),
-            "replication": lambda: iter([requirements.replication(session)]),
+            "replication": lambda: iter([_replication(session)]),
             "session": lambda: _session(session, url),
             "prepared transactions": lambda: _prepared(session, writers),
             "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
@@ -82,7 +82,7 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
         yield _reachable(name, session, url)
         of_head: dict[str, checks.Check] = {
             "durability": lambda: requirements.durability(session),
-            "replication": lambda: iter([requirements.replication(session)]),
+            "replication": lambda: iter([_replication(session)]),
             "session": lambda: _session(session, url),
         }
         yield from checks.run(name, of_head)
@@ -96,6 +96,16 @@ def _reachable(name: str, session: Session, url: str) -> Finding:
 
 def _setting(session: Session, name: str) -> str:
     return requirements.read_settings(session, name)[name]
+
+
+def _replication(session: Session) -> Finding:
+    (standbys,) = session.execute("SELECT count(*) FROM pg_stat_replication")[0]
+    if not standbys:
+        return Finding("replication", True, "none: no standby is connected")
+    names = _setting(session, "synchronous_standby_names")
+    detail = f"synchronous, {names}" if names else "asynchronous"
+    wait = f"set synchronous_standby_names {SETTINGS}"
+    return checks.replication(bool(names), f"{detail}; connected standbys: {standbys}", wait)
 
 
 def _encryption(session: Session, url: str) -> Iterator[Finding]:

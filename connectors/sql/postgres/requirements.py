@@ -14,10 +14,6 @@ from connectors.sql.postgres.target import Target
 SETTINGS: Final = "in postgresql.conf, or by ALTER SYSTEM; then restart the server"
 
 _OLDEST: Final = 130000
-_WAIT: Final = (
-    "a standby that takes over may lack rows that were committed: the next start says so, and `eos repair` writes them "
-    f"again. To lose none, set synchronous_standby_names {SETTINGS}"
-)
 
 
 def requirements(session: Session, url: str, *, prepares: bool) -> Iterator[Finding]:
@@ -55,16 +51,6 @@ def durability(session: Session) -> Iterator[Finding]:
     whole = found["full_page_writes"]
     remedy = f"set full_page_writes = on {SETTINGS}; storage that writes each page as a whole needs it not"
     yield Finding("full_page_writes", whole == "on", whole, remedy, fatal=False)
-
-
-def replication(session: Session) -> Finding:
-    """Return whether a standby may lack what the server has acknowledged. Raises ServerError."""
-    (standbys,) = session.execute("SELECT count(*) FROM pg_stat_replication")[0]
-    names = read_settings(session, "synchronous_standby_names")["synchronous_standby_names"]
-    if not standbys:
-        return Finding("replication", True, "none: no standby is connected")
-    detail = f"synchronous, {names}" if names else "asynchronous"
-    return Finding("replication", bool(names), f"{detail}; connected standbys: {standbys}", _WAIT, fatal=False)
 
 
 def session_kept(session: Session, url: str) -> Iterator[Finding]:
