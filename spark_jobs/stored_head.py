@@ -7,18 +7,17 @@ from contextlib import closing, contextmanager
 
 from connectors.registry import open_head
 from connectors.spec import Spec
-from twophase.codec import decode_head
+from twophase import status
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.messages import Seen
-from twophase.status import Status, read_status
+from twophase.status import Status
 
 
 def read_seen(spec: Spec) -> Seen | None:
     """Head as it is now, with its version; None: the pipeline never ran here. Raises HeadError."""
     with _opened(spec) as store:
-        read = store.read() if store is not None else None
-    return Seen(read.version, decode_head(read.value), read.value) if read is not None else None
+        return status.read_seen(store) if store is not None else None
 
 
 def read_head(spec: Spec) -> HeadValue | None:
@@ -30,7 +29,7 @@ def read_head(spec: Spec) -> HeadValue | None:
 def read_history(spec: Spec) -> Status | None:
     """Head and the records that it retains; None: the pipeline never ran here. Raises HeadError."""
     with _opened(spec) as store:
-        return read_status(store) if store is not None else None
+        return status.read_status(store) if store is not None else None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from twophase import faults, messages
-from twophase.codec import decode_head, decode_record, encode_head
+from twophase.codec import decode_record, encode_head
 from twophase.errors import (
     BadRowError,
     ConnectorError,
@@ -35,6 +35,7 @@ from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten
 from twophase.news import SinkCommitted, Watcher, nobody
 from twophase.participants import Committer, Prepared
 from twophase.retry import Patience
+from twophase.status import read_seen
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SparkState
 
 _log = logging.getLogger("eos.protocol")
@@ -101,7 +102,7 @@ class Effects:
         """Carry out one action and give its answer (`messages` has the table)."""
         match action:
             case messages.ReadHead():
-                return self._read_head()
+                return read_seen(self.head)
             case messages.Inspect():
                 return self._inspect(action)
             case messages.Swap():
@@ -197,10 +198,6 @@ class Effects:
         others = {name: call for name, call in calls.items() if name not in self.gates}
         self._again({**gated, **self._in_turn(others)}, "permit")
         self.permitted.update(asked)
-
-    def _read_head(self) -> Seen | None:
-        read = self.head.read()
-        return Seen(read.version, decode_head(read.value), read.value) if read is not None else None
 
     def _load_record(self, action: messages.LoadRecord) -> CheckpointRecord | HeadFormatError:
         ref = action.ref

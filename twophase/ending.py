@@ -14,7 +14,7 @@ from twophase.ids import TransactionId
 from twophase.messages import Inspected, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
-from twophase.set_back import check_undecided, counted_by
+from twophase.set_back import check_undecided, counted_by, find_set_back
 from twophase.values import CheckpointRecord, SinkState, SparkState
 from twophase.verify import may_be_under_way
 
@@ -87,9 +87,9 @@ def _find_behind(head: HeadValue, records: Records, sinks: Mapping[str, SinkStat
     may lack is committed once more, which changes nothing where it is there.
     """
     expected = counted_by(_readable(records), list(sinks), head.committed)
-    counts = {name: sinks[name].counted for name in expected}
-    known = {name: _first(head) if count is None else count for name, count in counts.items()}
-    return {name: number for name, number in known.items() if number < expected[name]}
+    first = _first(head)
+    without = {name: first for name in expected if sinks[name].counted is None and first < expected[name]}
+    return {**find_set_back(expected, sinks), **without}
 
 
 def _find_gaps(

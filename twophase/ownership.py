@@ -14,7 +14,7 @@ from twophase.messages import Seen, Steps
 from twophase.transitions import Transition
 from twophase.values import CheckpointRecord
 
-NONCES_KEPT: Final = 8
+_NONCES_KEPT: Final = 8
 _ROUNDS: Final = 8
 
 RESTORE_NEWEST: Final = (
@@ -55,7 +55,7 @@ class Ownership:
         with self._lock:
             self.swaps += 1
             nonce = f"{self.session}.{self.swaps}"
-        return replace(head, nonces=(*head.nonces, nonce)[-NONCES_KEPT:])
+        return replace(head, nonces=(*head.nonces, nonce)[-_NONCES_KEPT:])
 
     def take(self, seen: Seen) -> None:
         """Hold this head, unless another thread has already taken a newer one."""

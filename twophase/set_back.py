@@ -112,12 +112,15 @@ def check_undecided(head: HeadValue, leftovers: Mapping[str, Sequence[Prepared]]
     What a completed checkpoint was decided with was committed before: a sink that lists it as prepared went back in
     time since (SetBackError). Raises IdentityError where head keeps no record of the checkpoint.
     """
+    records: dict[int, CheckpointRecord | None] = {}
     for sink, group in leftovers.items():
         for each in group:
             if each.transaction is None or each.transaction.scope.checkpoint_id > head.completed:
                 continue
             number = each.transaction.scope.checkpoint_id
-            record = yield from read_record(head, number)
+            if number not in records:  # of hundreds of tasks
+                records[number] = yield from read_record(head, number)
+            record = records[number]
             if record is None:
                 message = (
                     f"sink {sink} holds {each.description} prepared, and head keeps no record of checkpoint {number}"

@@ -211,8 +211,9 @@ def _commit_decided(owned: Ownership) -> Steps[None]:
 def _abort_leftovers(head: HeadValue) -> Steps[None]:
     """R3, second half. The claim has seen to it that nobody older prepares any more, so that one listing is enough."""
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
-    newer = [p for group in listed.values() for p in group if p.transaction and p.transaction.scope.epoch > head.epoch]
-    twins = [p for group in listed.values() for p in group if p.transaction and p.transaction.scope.epoch == head.epoch]
+    epochs = [(p.transaction.scope.epoch, p) for group in listed.values() for p in group if p.transaction]
+    newer = [p for epoch, p in epochs if epoch > head.epoch]
+    twins = [p for epoch, p in epochs if epoch == head.epoch]
     if twins:  # this driver has prepared nothing yet (H29)
         message = (
             f"head of pipeline {head.pipeline} was set back: a sink holds {twins[0].description}, which another driver "

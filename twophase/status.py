@@ -8,6 +8,7 @@ from twophase.codec import decode_head, decode_record
 from twophase.errors import HeadFormatError
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
+from twophase.messages import Seen
 from twophase.values import CheckpointRecord
 
 _READS = 5
@@ -25,16 +26,22 @@ class Status:
         return checkpoint.checkpoint_id <= self.head.committed
 
 
+def read_seen(store: HeadStore) -> Seen | None:
+    """Head as it is now; None: the pipeline never ran. Raises HeadError."""
+    read = store.read()
+    return Seen(read.version, decode_head(read.value), read.value) if read is not None else None
+
+
 def read_status(store: HeadStore, newest: int | None = None) -> Status | None:
     """Called by `eos status`; None if the pipeline never ran. `newest`: so many records are enough. Raises HeadError.
 
     A running pipeline may prune a record between the read of head and the read of the record: then head is read again.
     """
     for attempt in range(_READS):
-        seen = store.read()
+        seen = read_seen(store)
         if seen is None:
             return None
-        head = decode_head(seen.value)
+        head = seen.head
         try:
             refs = head.records[::-1][:newest]
             records = tuple(decode_record(store.get_record(ref.name), ref.sha256) for ref in refs)
