@@ -11,9 +11,10 @@ finishes the work. Swaps on the wire are left out: they end with the server that
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from tests.model.reach import Violation, reach
 
 DRIVERS, CHECKPOINTS, SET_BACKS = 2, 2, 2
 ENDS = ("done", "fenced", "dead", "refused", "lost", "set back")
@@ -58,10 +59,6 @@ class World(NamedTuple):
     drivers: tuple[Driver, ...] = (Driver(),)
     set_backs: int = SET_BACKS
     unclaimed: bool = False  # the register has gone back over a claim
-
-
-class Violation(Exception):
-    pass
 
 
 def newest(head: Head) -> Swap:
@@ -227,26 +224,12 @@ def check_end(world: World, broken: str) -> None:
 
 def explore(broken: str = "") -> tuple[int, str, set[str]]:
     """States seen, the first violation ('' if none), and how drivers have ended."""
-    gc.disable()  # everything that is created stays, so that a collection costs time and frees nothing
-    try:
-        return _explore(broken)
-    finally:
-        gc.enable()
+    ends = set[str]()
 
+    def look(world: World) -> None:
+        check(world)
+        if all(driver.step in ENDS for driver in world.drivers):
+            ends.update(driver.step for driver in world.drivers)
+            check_end(world, broken)
 
-def _explore(broken: str) -> tuple[int, str, set[str]]:
-    seen, stack, ends = {World()}, [World()], set[str]()
-    while stack:
-        world = stack.pop()
-        try:
-            check(world)
-            if all(driver.step in ENDS for driver in world.drivers):
-                ends.update(driver.step for driver in world.drivers)
-                check_end(world, broken)
-            for after in successors(world, broken):
-                if after not in seen:
-                    seen.add(after)
-                    stack.append(after)
-        except Violation as violation:
-            return len(seen), str(violation), ends
-    return len(seen), "", ends
+    return *reach(World(), look, lambda world: successors(world, broken)), ends

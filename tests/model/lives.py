@@ -11,9 +11,10 @@ What happens within one life, task by task, is in `state`, `steps` and `search`.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from tests.model.reach import Violation, reach
 
 DRIVERS, CHECKPOINTS = 3, 1
 VARIANTS = (  # each must be caught
@@ -53,10 +54,6 @@ class World(NamedTuple):
     permits: frozenset[Xid] = frozenset()  # rows in the sink that a preparing transaction must find
     drivers: tuple[Driver, ...] = (Driver(),)
     ended: frozenset[Xid] = frozenset()  # what lives before this one had decided
-
-
-class Violation(Exception):
-    pass
 
 
 def commit(world: World, xid: Xid) -> World:
@@ -192,26 +189,10 @@ def check_final(world: World, broken: str) -> None:
 
 def explore(broken: str = "") -> tuple[int, str]:
     """States seen, and the first violation ('' if none)."""
-    gc.disable()  # what is made stays: looking for garbage among it takes a third of the time
-    try:
-        return _explore(broken)
-    finally:
-        gc.enable()
 
+    def look(world: World) -> None:
+        check(world)
+        if final(world):
+            check_final(world, broken)
 
-def _explore(broken: str) -> tuple[int, str]:
-    start = World()
-    seen, stack = {start}, [start]
-    while stack:
-        world = stack.pop()
-        try:
-            check(world)
-            if final(world):
-                check_final(world, broken)
-            for after in successors(world, broken):
-                if after not in seen:
-                    seen.add(after)
-                    stack.append(after)
-        except Violation as violation:
-            return len(seen), str(violation)
-    return len(seen), ""
+    return reach(World(), look, lambda world: successors(world, broken))

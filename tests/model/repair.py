@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tests.model.reach import Violation, reach
+
 TASKS, BY_HAND = 2, 2
 ENDS = ("done", "fenced", "dead", "lost", "refused")
 VARIANTS = (  # each must be caught
@@ -50,10 +52,6 @@ class World(NamedTuple):
     permits: frozenset[int] = frozenset({1})  # by epoch
     by_hand: int = BY_HAND  # how often it may still happen
     drivers: tuple[Driver, ...] = ()
-
-
-class Violation(Exception):
-    pass
 
 
 def held(xid: Xid, broken: str) -> Xid:
@@ -221,18 +219,10 @@ def check_final(world: World, broken: str) -> None:
 
 def explore(broken: str = "", drivers: int = 3) -> tuple[int, str]:
     """States seen, and the first violation ('' if none). Three drivers take some minutes."""
-    start = World()
-    seen, stack = {start}, [start]
-    while stack:
-        world = stack.pop()
-        try:
-            check(world)
-            if len(world.drivers) == drivers and all(driver.step in ENDS for driver in world.drivers):
-                check_final(world, broken)
-            for after in successors(world, drivers, broken):
-                if after not in seen:
-                    seen.add(after)
-                    stack.append(after)
-        except Violation as violation:
-            return len(seen), str(violation)
-    return len(seen), ""
+
+    def look(world: World) -> None:
+        check(world)
+        if len(world.drivers) == drivers and all(driver.step in ENDS for driver in world.drivers):
+            check_final(world, broken)
+
+    return reach(World(), look, lambda world: successors(world, drivers, broken))

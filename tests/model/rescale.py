@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tests.model.reach import Violation, reach
+
 ENDS = ("done", "fenced", "dead", "refused", "failed")
 BATCHES = 2  # that a run completes
 VARIANTS = (  # each must be caught
@@ -53,10 +55,6 @@ class World(NamedTuple):
     def rescaled_to(self) -> int | None:
         now = self.plans[-1].state_partitions
         return now if len(self.plans) > 1 and now != self.plans[-2].state_partitions else None
-
-
-class Violation(Exception):
-    pass
 
 
 def moves(world: World, index: int, broken: str) -> Iterator[World]:
@@ -223,18 +221,10 @@ def check_final(world: World, broken: str) -> None:
 
 def explore(broken: str = "", processes: int = 3) -> tuple[int, str]:
     """States seen, and the first violation ('' if none)."""
-    start = World()
-    seen, stack = {start}, [start]
-    while stack:
-        world = stack.pop()
-        try:
-            check(world)
-            if all(process.step in ENDS for process in world.processes):
-                check_final(world, broken)
-            for after in successors(world, processes, broken):
-                if after not in seen:
-                    seen.add(after)
-                    stack.append(after)
-        except Violation as violation:
-            return len(seen), str(violation)
-    return len(seen), ""
+
+    def look(world: World) -> None:
+        check(world)
+        if all(process.step in ENDS for process in world.processes):
+            check_final(world, broken)
+
+    return reach(World(), look, lambda world: successors(world, processes, broken))

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tests.model.reach import Violation, reach
+
 DRIVERS = 2
 ENDS = ("done", "fenced", "dead", "lost", "refused", "stopped")
 CHECKPOINTS = (True, False)
@@ -74,10 +76,6 @@ class World(NamedTuple):
     copy: Sink | None = None
     was_restored: bool = False
     drivers: tuple[Driver, ...] = (Driver(),)
-
-
-class Violation(Exception):
-    pass
 
 
 def gone(world: World) -> list[Xid]:
@@ -413,18 +411,10 @@ def _run_alone(world: World, driver: Driver, broken: str) -> tuple[World, str]:
 
 def explore(broken: str = "") -> tuple[int, str]:
     """States seen, and the first violation ('' if none)."""
-    start = World()
-    seen, stack = {start}, [start]
-    while stack:
-        world = stack.pop()
-        try:
-            check(world)
-            if all(d.step in ENDS for d in world.drivers):
-                check_end(world, broken)
-            for after in successors(world, broken):
-                if after not in seen:
-                    seen.add(after)
-                    stack.append(after)
-        except Violation as violation:
-            return len(seen), str(violation)
-    return len(seen), ""
+
+    def look(world: World) -> None:
+        check(world)
+        if all(d.step in ENDS for d in world.drivers):
+            check_end(world, broken)
+
+    return reach(World(), look, lambda world: successors(world, broken))

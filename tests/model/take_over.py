@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tests.model.reach import Violation, reach
+
 VARIANTS = (  # each must be caught
     "a claim does not wait for who applies (H28)",
     "a claim ends only the appliers of its own slots",
@@ -43,10 +45,6 @@ class World(NamedTuple):
     processes: tuple[Process, ...]
     applied: frozenset[Share] = frozenset()  # where the rows of the slots are
     visible: tuple[Share, ...] = ()  # in the order in which they were committed
-
-
-class Violation(Exception):
-    """What the exploration looks for."""
 
 
 FIRST = World(
@@ -142,15 +140,4 @@ def check(world: World) -> None:
 
 def explore(broken: str = "") -> tuple[int, str]:
     """States seen, and the first violation ('' if none)."""
-    seen, stack = {FIRST}, [FIRST]
-    while stack:
-        world = stack.pop()
-        try:
-            check(world)
-            for after in successors(world, broken):
-                if after not in seen:
-                    seen.add(after)
-                    stack.append(after)
-        except Violation as violation:
-            return len(seen), str(violation)
-    return len(seen), ""
+    return reach(FIRST, check, lambda world: successors(world, broken))
