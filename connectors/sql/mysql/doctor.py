@@ -11,7 +11,7 @@ from connectors.sql import checks
 from connectors.sql.address import masked, protection
 from connectors.sql.mysql import connections, probe, requirements, xa
 from connectors.sql.mysql.engine import Session
-from connectors.sql.mysql.errors import ServerError
+from connectors.sql.mysql.errors import PRIVILEGE_MISSING, ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
 from connectors.sql.mysql.target import find_target, missing
 from connectors.sql.partitioning import Partitioning
@@ -117,8 +117,10 @@ def _count_replicas(session: Session) -> int | None:
         return int(str(session.execute("SHOW GLOBAL STATUS LIKE 'Slaves_connected'")[0][1]))
     try:
         return len(session.execute("SHOW REPLICAS"))
-    except ServerError:  # it takes a privilege that a pipeline does not need
-        return None
+    except ServerError as error:
+        if error.number != PRIVILEGE_MISSING:
+            raise
+        return None  # it takes one that a pipeline does not need
 
 
 def _encryption(session: Session, url: str) -> Iterator[Finding]:
