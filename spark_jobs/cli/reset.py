@@ -23,7 +23,6 @@ from spark_jobs.history.recorder import tell
 from spark_jobs.new_start import parse, resolve
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
-from twophase.abandoned import Abandoned
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.values import StartingPoint
@@ -95,7 +94,7 @@ def reset(
     elif begun is None:
         out.show(out.text("Nothing was changed. Add --yes to do it.", "bold"))
     else:
-        out.show(*(out.text(f"Given up: {each}") for each in begun.abandoned))
+        out.show(*beginning.given_up(begun.abandoned))
         if left is not None:
             out.show(out.text(f"Spark's checkpoint of the life before stays in {left}: delete it when you will."))
         if warning := beginning.superseded(head, begun.before):
@@ -164,20 +163,6 @@ def _facts(begun: Begun, left: Path | None) -> dict[str, object]:
         "incarnation": begun.head.incarnation,
         "epoch": begun.head.epoch,
         "ended": begun.ended,
-        "abandoned": [_abandoned_facts(each) for each in begun.abandoned],
+        "abandoned": beginning.given_up_facts(begun.abandoned),
         "left": left,
-    }
-
-
-def _abandoned_facts(abandoned: Abandoned) -> dict[str, object]:
-    return {
-        "checkpoint_id": abandoned.checkpoint_id,
-        "sinks": abandoned.sinks,
-        "why": abandoned.why,
-        "transactions": [str(each) for each in abandoned.transactions],
-        "ranges": {
-            source: [{"split": each.split, "start": each.start, "end": each.end} for each in ranges]
-            for source, ranges in abandoned.ranges.items()
-        },
-        "is_exact": abandoned.is_exact,
     }
