@@ -14,7 +14,9 @@ from spark_jobs.spark_log import LocalSparkLog, check_ends
 from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
+from twophase.errors import IdentityError
 from twophase.messages import Begin
+from twophase.verify import WITHOUT_SPARK
 
 
 class NumberedBatch(Batch, Protocol):
@@ -48,17 +50,13 @@ class Checkpoints:
 
     def complete(self, batch: NumberedBatch) -> CheckpointReport:
         """Blocks until the checkpoint is committed everywhere. Raising: Spark must not mark the batch done (R8)."""
-        number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
-        query_id = self.log.query_id(incarnation)
-        assert query_id is not None  # Spark writes it before the first batch
-        if self.driver.owned.query_id != query_id:
-            self.log.sync_query(incarnation)
-            self.driver.set_query(query_id)
-        faults.point("planned", number)
-        offsets_log = self.log.offsets_log(incarnation, number)
-        if (held := batch.ends_held) is not None:
-            check_ends(offsets_log, held)
-        self.log.sync_offsets(incarnation, number)
+        number = batch.checkpoint_id
+        try:
+            offsets_log = self._sync_plan(batch)
+        except FileNotFoundError as error:
+            self.driver.check_owned()  # a reset deletes the folder of the incarnation that it ends
+            message = f"Spark's checkpoint was deleted while the pipeline runs: {error}"
+            raise IdentityError(message, remedy=WITHOUT_SPARK) from error
         plan = self.plan(offsets_log)
         ends, began = {s: p.ends for s, p in plan.items()}, {s: p.began for s, p in plan.items()}
         replayed = number <= self.driver.owned.completed
@@ -80,3 +78,23 @@ class Checkpoints:
         )
         self.listener.checkpoint(report)
         return report
+
+    def _sync_plan(self, batch: NumberedBatch) -> str:
+        """Return the content of `offsets/N` once it is on disk. Raises FileNotFoundError where Spark's folder is gone.
+
+        Spark recreates a folder of `offsets` or `commits` that was deleted, but not the query's id.
+        """
+        number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
+        query_id = self.log.query_id(incarnation)
+        if query_id is None:  # Spark writes it before the first batch
+            message = f"no id of the query in {self.log.folder(incarnation)}"
+            raise FileNotFoundError(message)
+        if self.driver.owned.query_id != query_id:
+            self.log.sync_query(incarnation)
+            self.driver.set_query(query_id)
+        faults.point("planned", number)
+        offsets_log = self.log.offsets_log(incarnation, number)
+        if (held := batch.ends_held) is not None:
+            check_ends(offsets_log, held)
+        self.log.sync_offsets(incarnation, number)
+        return offsets_log

@@ -15,6 +15,7 @@ from connectors.spec import Spec
 from spark_jobs.driving import driver_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
+from twophase.abandoned import Abandoned
 from twophase.errors import ConnectorError
 from twophase.local_shelf import naming
 from twophase.reset import Begun
@@ -48,6 +49,7 @@ class Deleted:
 
     completed: int  # the newest checkpoint that was completed; -1: there was none
     incarnation: str  # of the life that has ended
+    abandoned: tuple[Abandoned, ...]  # rows that a sink which went back in time has lost
 
 
 def delete(spec: Spec) -> Deleted | None:
@@ -81,7 +83,7 @@ def delete(spec: Spec) -> Deleted | None:
         with suppress(OSError):  # it is used, it is on a disk of its own, or there is none
             (spec.checkpoint.location / folder).rmdir()
     ended = reset.before or head
-    return Deleted(ended.completed, ended.incarnation)
+    return Deleted(ended.completed, ended.incarnation, reset.abandoned)
 
 
 def _left(location: Path, reset: Begun) -> Iterator[Path]:

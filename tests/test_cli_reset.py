@@ -39,6 +39,13 @@ def test_what_would_happen(spec: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert len(list((spec.parent / "state" / "head").iterdir())) == 1, "nothing was changed"
 
 
+def test_what_would_happen_where_the_pipeline_never_ran(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, facts = run(capsys, spec)
+    assert (code, facts["ok"], facts["done"]) == (0, True, False)
+    assert "never ran here" in str(facts["consequence"])
+    assert not (spec.parent / "state").exists(), "looking has created a folder"
+
+
 def test_a_new_life_and_nothing_left_of_the_old_one(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, facts = run(capsys, spec, "--yes")
     assert (code, facts["done"], facts["epoch"], facts["ended"], facts["abandoned"]) == (0, True, 1, None, [])

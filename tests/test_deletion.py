@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from spark_jobs.deletion import delete
 from spark_jobs.driving import driver_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
+from tests.test_sqlite_sink_protocol import ROWS, Job, World
 from twophase.driver import Driver
 from twophase.errors import HeadError
 from twophase.head_value import HeadValue
@@ -27,6 +29,16 @@ sources:
      format: {type: json, schema: "id BIGINT"}}
 sinks:
   - {name: archive, from: orders, connector: sqlite, path: ./archive.db, table: t, commit: write-ahead-log}
+"""
+
+_SET_BACK = """
+pipeline: p
+checkpoint: {location: .}
+sources:
+  - {name: kafka, connector: kafka, bootstrap_servers: "127.0.0.1:1", topics: [t],
+     format: {type: json, schema: "n BIGINT"}}
+sinks:
+  - {name: s, from: kafka, connector: sqlite, path: ./t.db, table: t, commit: write-ahead-log}
 """
 
 
@@ -109,3 +121,39 @@ def test_a_stopped_pipeline_whose_head_is_in_a_database(tmp_path: Path, capsys: 
     assert run_command_line(["stop", str(tmp_path / "orders.yaml"), "--delete", "--timeout", "300ms"]) == 0
     assert "are deleted" in capsys.readouterr().out
     assert [path for path in spec.checkpoint.location.rglob("*") if path.name.startswith(life)] == []
+
+
+def _set_back(folder: Path) -> tuple[World, str]:
+    """A pipeline whose sink was restored from a backup without its newest checkpoint of ten rows, and its spec."""
+    world = World(folder)
+    driver = world.driver()
+    driver.start()
+    world.run(driver, 0, Job(world))
+    backup = world.sink.path.read_bytes()
+    world.run(driver, 1, Job(world))
+    assert driver.owned.committed == 1
+    world.sink.path.write_bytes(backup)
+    world.check_rows(1)
+    (folder / "p.yaml").write_text(_SET_BACK)
+    return world, str(folder / "p.yaml")
+
+
+def test_rows_that_a_sink_which_went_back_has_lost_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world, spec = _set_back(tmp_path)
+    assert run_command_line(["stop", spec, "--delete", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    (gone,) = facts["abandoned"]
+    assert (facts["deleted"], gone["checkpoint_id"], gone["sinks"], len(gone["transactions"])) == (True, 1, ["s"], 2)
+    assert gone["ranges"] == {"kafka": [{"split": "t/0", "start": ROWS, "end": 2 * ROWS}]}
+    world.check_rows(1)
+
+
+def test_rows_that_are_lost_are_named_to_people_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, spec = _set_back(tmp_path)
+    assert run_command_line(["stop", spec, "--delete"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Given up: checkpoint 1 in s: " in shown
+    assert f"its records are t/0[{ROWS}, {2 * ROWS}); transactions: " in shown
+    assert "Its checkpoints up to 1 are deleted" in shown

@@ -1,4 +1,4 @@
-"""What a reset to a chosen beginning does to each split, for people and for programs."""
+"""Effects of the end of an incarnation, and of a chosen beginning on each split: for people and for programs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from spark_jobs.cli.output import out
 from spark_jobs.new_start import SplitStart
+from twophase.abandoned import Abandoned
 from twophase.head_value import HeadValue
 
 To = Annotated[
@@ -62,3 +64,26 @@ def table(splits: Sequence[SplitStart]) -> Table:
 def facts(splits: Sequence[SplitStart]) -> list[dict[str, object]]:
     """The same as plain data."""
     return [asdict(each) for each in splits]
+
+
+def given_up(abandoned: Sequence[Abandoned]) -> list[Text]:
+    """Return a line for each checkpoint of which rows were given up, or are gone in a sink that went back in time."""
+    return [out.text(f"Given up: {each}") for each in abandoned]
+
+
+def given_up_facts(abandoned: Sequence[Abandoned]) -> list[dict[str, object]]:
+    """Return the same as plain data."""
+    return [
+        {
+            "checkpoint_id": each.checkpoint_id,
+            "sinks": each.sinks,
+            "why": each.why,
+            "transactions": [str(transaction) for transaction in each.transactions],
+            "ranges": {
+                source: [{"split": one.split, "start": one.start, "end": one.end} for one in ranges]
+                for source, ranges in each.ranges.items()
+            },
+            "is_exact": each.is_exact,
+        }
+        for each in abandoned
+    ]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from connectors.registry import build_sink, open_head
+from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.cli import beginning
 from spark_jobs.cli.asking import asker
@@ -23,8 +22,7 @@ from spark_jobs.history.model import Event
 from spark_jobs.history.recorder import tell
 from spark_jobs.new_start import parse, resolve
 from spark_jobs.spark_log import LocalSparkLog
-from twophase.abandoned import Abandoned
-from twophase.codec import decode_head
+from spark_jobs.stored_head import read_head
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.values import StartingPoint
@@ -78,7 +76,7 @@ def reset(
     wanted = parse(to) if to is not None else None
     loaded = out.load(spec)
     log_to_stderr()
-    head = _head(loaded)
+    head = read_head(loaded)
     begins, splits = resolve(loaded, wanted, head) if wanted is not None else (None, [])
     consequence = _consequence(loaded, head) if begins is None else beginning.consequence(loaded.pipeline, head, splits)
     if not as_json:
@@ -96,19 +94,12 @@ def reset(
     elif begun is None:
         out.show(out.text("Nothing was changed. Add --yes to do it.", "bold"))
     else:
-        out.show(*(out.text(f"Given up: {each}") for each in begun.abandoned))
+        out.show(*beginning.given_up(begun.abandoned))
         if left is not None:
             out.show(out.text(f"Spark's checkpoint of the life before stays in {left}: delete it when you will."))
         if warning := beginning.superseded(head, begun.before):
             out.say(f"warning: {warning}")
         out.show(out.text(f"Done: incarnation {begun.head.incarnation}, epoch {begun.head.epoch}.", "bold"))
-
-
-def _head(spec: Spec) -> HeadValue | None:
-    """As it is now; None: the pipeline never ran here."""
-    with closing(open_head(spec)) as store:
-        seen = store.read()
-    return decode_head(seen.value) if seen is not None else None
 
 
 def _reset(
@@ -172,20 +163,6 @@ def _facts(begun: Begun, left: Path | None) -> dict[str, object]:
         "incarnation": begun.head.incarnation,
         "epoch": begun.head.epoch,
         "ended": begun.ended,
-        "abandoned": [_abandoned_facts(each) for each in begun.abandoned],
+        "abandoned": beginning.given_up_facts(begun.abandoned),
         "left": left,
-    }
-
-
-def _abandoned_facts(abandoned: Abandoned) -> dict[str, object]:
-    return {
-        "checkpoint_id": abandoned.checkpoint_id,
-        "sinks": abandoned.sinks,
-        "why": abandoned.why,
-        "transactions": [str(each) for each in abandoned.transactions],
-        "ranges": {
-            source: [{"split": each.split, "start": each.start, "end": each.end} for each in ranges]
-            for source, ranges in abandoned.ranges.items()
-        },
-        "is_exact": abandoned.is_exact,
     }

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from spark_jobs.cli import beginning
 from spark_jobs.cli.asking import NotRunningError, ask_and_wait
 from spark_jobs.cli.kept import facts_of, lines_of
 from spark_jobs.cli.logs import log_to_stderr
@@ -55,6 +56,7 @@ def stop(
     What it leaves at its checkpoint location is kept, so that the next start goes on. With --delete it is deleted, of a
     pipeline that does not run as well: the next start begins at `starting_offsets`, and what the sinks hold of that is
     written twice. Rows stay, what was only prepared is rolled back. Refused while something decided is not committed.
+    Rows that are gone in a sink which went back in time are named, with their offsets.
     Where head is in a database somebody elsewhere may run it: who has not answered when --timeout is over does not.
 
     Exit code: 0 when it has stopped; 1 if it does not run, ended with an error, or did not stop in time; 2 if the spec
@@ -90,8 +92,9 @@ def stop(
     if delete_all:
         log_to_stderr()
         deleted = delete(loaded)
-        facts["deleted"] = deleted is not None
-        said.append(out.text(_told(deleted)))
+        abandoned = deleted.abandoned if deleted is not None else ()
+        facts |= {"deleted": deleted is not None, "abandoned": beginning.given_up_facts(abandoned)}
+        said += [*beginning.given_up(abandoned), out.text(_told(deleted))]
     if as_json:
         out.facts({"ok": True, "pipeline": loaded.pipeline, **facts})
     else:

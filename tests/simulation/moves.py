@@ -144,6 +144,10 @@ class Moves:
             return
         if operation[0] == "claim" and self._waits(world, operation[1]):
             return
+        if operation[0] == "revoke older" and self.config.evicts:
+            _, number, incarnation, epoch, *_ = operation
+            if sinks.is_permit_held(world.sinks[number], incarnation, epoch, self.config.broken):
+                return
         result, after = execute(world, operation, self.config.broken)
         if isinstance(action, messages.Swap):
             yield from self._trouble_with_swap(world, index, action, operation)

@@ -28,6 +28,7 @@ HEAD_SET_BACK = scenarios.HEAD_SET_BACK
 HEAD_SET_BACK_TWICE = scenarios.HEAD_SET_BACK_TWICE
 BEHIND = SCENARIOS["a driver goes on while others commit"][0]
 SET_BACK = SCENARIOS["a sink that goes back in time"][0]
+HEAD_SET_BACK_UNDER_A_RESET = SCENARIOS["head goes back before a reset, or under it (H29)"][0]
 SET_BACK_UNDER_A_REPAIR = SCENARIOS["a repair of a sink that goes back in time"][0]
 SET_BACK_UNDER_A_RESET = SCENARIOS["a sink goes back in time before a reset, or under it"][0]
 SET_BACK_AMONG_TWO = SCENARIOS["a sink goes back in time while drivers take over"][0]

@@ -6,6 +6,7 @@ from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import (
     HEAD_SET_BACK,
     HEAD_SET_BACK_TWICE,
+    HEAD_SET_BACK_UNDER_A_RESET,
     SET_BACK,
     SET_BACK_AMONG_TWO,
     SET_BACK_UNDER_A_REPAIR,
@@ -103,6 +104,11 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
         SET_BACK_UNDER_A_REPAIR,
         "rolled back, and decided",
         (Patch("commits", "    if whole:\n", "    if False:\n"),),
+    ),
+    "a reset compares the count of a sink that another incarnation has (H27)": Mutant(
+        HEAD_SET_BACK_UNDER_A_RESET,
+        "a reset alone ends as 'set back'",
+        (Patch("ending", "if _is_claimed(old, each) and each.counted is not None", "if each.counted is not None"),),
     ),
     "a reset has a sink count that was never claimed": Mutant(
         SET_BACK_UNDER_A_RESET,

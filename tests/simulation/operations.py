@@ -78,7 +78,7 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             which = action.incarnation, action.checkpoint_id
             return tuple(("catch up", config.names.index(name), *which) for name in action.sinks)
         case messages.ListPrepared():
-            return tuple(("list", n) for n in every)
+            return tuple(("list", n, action.incarnation) for n in every)
         case messages.PermitAgain():
             return tuple(("permit", config.names.index(name), action.scope, -1) for name in action.sinks)
         case messages.FindLost():
@@ -131,8 +131,9 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return _at(world, n, sinks.count(world.sinks[n], incarnation, number, expected, broken))
         case ("catch up", int(n), incarnation, number):
             return _at(world, n, sinks.catch_up(world.sinks[n], incarnation, number))
-        case ("list", int(n)):
-            return _at(world, n, sinks.prepared(world.sinks[n], broken))
+        case ("list", int(n), str(incarnation)):
+            listed, after = _at(world, n, sinks.prepared(world.sinks[n], broken))
+            return tuple(text for text in listed if text == FOREIGN or text.startswith(incarnation)), after
         case ("lost", int(n), transaction):
             return _at(world, n, sinks.lost(world.sinks[n], transaction, broken))
         case ("commit", int(n), transaction, _):
@@ -248,6 +249,15 @@ def set_head_back(world: World) -> World:
     before = head_of(world.trail[-1])
     completed = before.completed if before is not None else -1
     is_claim = before is None or before.epoch != head.epoch
+    if before is not None and before.incarnation != head.incarnation:  # the incarnation before is back
+        number = len(world.past) - before.completed - 1
+        folders = {name: spark for name, spark in world.sparks if name != before.incarnation}
+        world = world._replace(
+            past=world.past[:number],
+            decided=world.past[number:],
+            spark=dict(world.sparks)[before.incarnation],
+            sparks=tuple(folders.items()),
+        )
     return world._replace(
         version=world.version - 1,
         head=world.trail[-1],
@@ -268,7 +278,9 @@ def _written(world: World, head: HeadValue) -> World:
     nonces = before.nonces if before is not None else ()
     session = head.nonces[-1].rpartition(".")[0]
     crossed = head.nonces[:-1] != nonces[-(len(head.nonces) - 1) :] if nonces else len(head.nonces) > 1
+    is_claim = before is not None and before.epoch != head.epoch  # which compares all stores anew
     lacking = any(each.rpartition(".")[0] == session and each not in head.nonces for each in world.gone)
+    lacking = lacking and not is_claim
     error = "a swap landed on another history" if crossed else "a driver wrote on without its own swaps"
     trail = (*world.trail, world.head)[-_TRAIL:]
     return world._replace(trail=trail, crossed=world.crossed or (error if crossed or lacking else ""))

@@ -156,6 +156,18 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "two runs that restart": (RESTARTING, 20_000),
     "head goes back while drivers run (H29)": (HEAD_SET_BACK, 5_000),
     "head goes back over a claim (H29)": (HEAD_SET_BACK_TWICE, 10_000),
+    "head goes back while a commit takes its time (H29)": (
+        replace(
+            small(Budget(head_set_backs=1, commits=1, switches=1), checkpoints=1),
+            evicts=True,
+            without=frozenset({"crash"}),
+        ),
+        5_000,
+    ),
+    "head goes back before a reset, or under it (H29)": (
+        replace(small(Budget(head_set_backs=1), drivers=1, checkpoints=1), resets=1, evicts=True),
+        1_000,
+    ),
     "head goes back under a run that restarts (H29)": (
         replace(small(Budget(outages=1, head_set_backs=2), drivers=1), restarts=1),
         1_000,

@@ -63,6 +63,14 @@ def is_claim_held(sink: Sink, broken: str) -> bool:
     return bool(sink.committing) and broken != "a claim does not wait for who applies"
 
 
+def is_permit_held(sink: Sink, incarnation: str, epoch: int, broken: str) -> bool:
+    """Whether an older permit cannot be deleted yet: a commit is under way of what holds it."""
+    if broken.startswith("plain read of the witness"):  # no lock is waited for
+        return False
+    scopes = (_scope(text.partition("/")[0]) for text, _ in sink.committing)
+    return any(scope.incarnation != incarnation or scope.epoch < epoch for scope in scopes)
+
+
 def is_owned_by_another(sink: Sink, transaction: str) -> bool:
     """Whether the claim that a transaction reads before it applies rows names another incarnation."""
     own = parse(transaction)

@@ -116,7 +116,7 @@ def _wanted(label: tuple[Any, ...], config: Config) -> Wanted | None:
     if what == "mark":
         return lambda _, parts: isinstance(_operation(parts)[0], MarkDone)
     if what == "list":
-        return lambda _, parts: _operation(parts) == ("list", config.sinks - 1)
+        return lambda _, parts: _operation(parts)[:2] == ("list", config.sinks - 1)
     if what == "prune":
         return lambda _, parts: _operation(parts)[:2] == ("prune", config.sinks - 1)
     if what in _OPERATIONS:
