@@ -168,13 +168,11 @@ def finish_by_reset(moves: Moves, world: World) -> None:
     ended, status = _alone(moves, moves.reset_to(before, FRESH + 1) if to else moves.reset(before, FRESH + 1))
     if status == "lost" and (world.by_hand or world.gone):
         ended, status = _alone(moves, moves.reset(ended._replace(processes=()), FRESH + 2, abandon_lost=True))
-    if not world.gone:
-        check(ended, moves.config)
+    check(ended, moves.config)
     if status != "done" or is_half_reset(ended):
         raise Violation(f"a reset alone ends as {status!r}")
     after, status = run_alone(moves, ended)
-    if not world.gone or status == "done":
-        check_finished(after, status, moves.config)
+    check_finished(after, status, moves.config)
 
 
 def finish_by_repair(moves: Moves, world: World) -> None:
@@ -203,7 +201,7 @@ def finish_by_rescale(moves: Moves, world: World) -> None:
 def finish_by_restore(moves: Moves, world: World) -> None:
     """A start from the savepoint alone, whatever was cut short before, and then a fresh driver alone."""
     ended, status = _alone(moves, moves.restore(world._replace(processes=(), budget=Budget()), FRESH + 1))
-    if status == "lost" and world.by_hand:
+    if status == "lost" and (world.by_hand or world.gone):
         return
     check(ended, moves.config)
     if status != "done" or is_half_reset(ended):

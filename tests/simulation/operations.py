@@ -251,12 +251,11 @@ def set_head_back(world: World) -> World:
     is_claim = before is None or before.epoch != head.epoch
     if before is not None and before.incarnation != head.incarnation:  # the incarnation before is back
         number = len(world.past) - before.completed - 1
-        folders = {name: spark for name, spark in world.sparks if name != before.incarnation}
         world = world._replace(
             past=world.past[:number],
             decided=world.past[number:],
-            spark=dict(world.sparks)[before.incarnation],
-            sparks=tuple(folders.items()),
+            spark=world.spark_of(before.incarnation),
+            sparks=tuple(each for each in world.sparks if each[0] != before.incarnation),
         )
     return world._replace(
         version=world.version - 1,
@@ -278,9 +277,7 @@ def _written(world: World, head: HeadValue) -> World:
     nonces = before.nonces if before is not None else ()
     session = head.nonces[-1].rpartition(".")[0]
     crossed = head.nonces[:-1] != nonces[-(len(head.nonces) - 1) :] if nonces else len(head.nonces) > 1
-    is_claim = before is not None and before.epoch != head.epoch  # which compares all stores anew
     lacking = any(each.rpartition(".")[0] == session and each not in head.nonces for each in world.gone)
-    lacking = lacking and not is_claim
     error = "a swap landed on another history" if crossed else "a driver wrote on without its own swaps"
     trail = (*world.trail, world.head)[-_TRAIL:]
     return world._replace(trail=trail, crossed=world.crossed or (error if crossed or lacking else ""))

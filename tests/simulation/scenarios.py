@@ -157,11 +157,7 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "head goes back while drivers run (H29)": (HEAD_SET_BACK, 5_000),
     "head goes back over a claim (H29)": (HEAD_SET_BACK_TWICE, 10_000),
     "head goes back while a commit takes its time (H29)": (
-        replace(
-            small(Budget(head_set_backs=1, commits=1, switches=1), checkpoints=1),
-            evicts=True,
-            without=frozenset({"crash"}),
-        ),
+        replace(HEAD_SET_BACK, checkpoints=1, evicts=True, budget=HEAD_SET_BACK.budget._replace(commits=1)),
         5_000,
     ),
     "head goes back before a reset, or under it (H29)": (
