@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 
+from spark_jobs.cli.output import out
 from tests.object_store import bucket, hasty, s3_port, wire
 
 __all__ = ["bucket", "hasty", "s3_port", "wire"]
 
 settings.register_profile("eos", deadline=None)  # a busy machine is no failure
 settings.load_profile("eos")
+
+
+@pytest.fixture(autouse=True)
+def _options_of_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options of one command stay in its process, which for a command line is the whole of it."""
+    monkeypatch.setattr(out, "as_json", False)
+    monkeypatch.setattr(out, "debug", False)

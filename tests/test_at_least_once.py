@@ -21,7 +21,7 @@ from connectors.registry import build_sink
 from connectors.spec import SpecMistakesError, guarantees, load_spec, promise
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.files import files_in
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.master import check_sinks
 from tests.twophase_values import committable, drive, head, record, ref, scope
 from twophase import messages
@@ -392,19 +392,12 @@ sinks:
 """
 
 
-@pytest.fixture
-def for_people(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The options of one call stay in the process."""
-    monkeypatch.setattr(output.out, "as_json", False)
-
-
 def write_spec(folder: Path, mode: str, commit: str = "two-phase") -> Path:
     path = folder / "orders.yaml"
     path.write_text(SPEC % (mode, commit))
     return path
 
 
-@pytest.mark.usefixtures("for_people")
 def test_what_validate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for mode in ("at-least-once", "exactly-once"):
         path = write_spec(tmp_path, mode)
@@ -417,7 +410,6 @@ def test_what_validate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert f"orders: {mode}, a checkpoint every 2 s" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("for_people")
 def test_status_tells_the_mode_of_the_pipeline_and_of_each_checkpoint(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.cli.output import Output
 from twophase.errors import SinkUnavailableError
 
@@ -34,9 +34,6 @@ EOS = [sys.executable, "-c", "from spark_jobs.cli import main; main()"]
 def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in ENVIRON.items():
         monkeypatch.setenv(name, value)
-    # The options of one call stay in the process, which for a command line is the whole of it.
-    monkeypatch.setattr(output.out, "as_json", False)
-    monkeypatch.setattr(output.out, "debug", False)
     path = tmp_path / "orders.yaml"
     path.write_text(SPEC)
     return path

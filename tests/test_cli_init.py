@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from connectors.spec import SqliteEntry, load_spec
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.cli.template import FormatKind, SinkKind
 
 ROOT = Path(__file__).parents[1]
@@ -21,8 +21,6 @@ EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
 
 @pytest.fixture(autouse=True)
 def _one_call_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output.out, "as_json", False)
-    monkeypatch.setattr(output.out, "debug", False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAFKA", "localhost:9092")
 

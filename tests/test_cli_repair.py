@@ -26,9 +26,7 @@ from wal.segment import SegmentRef
 
 
 @pytest.fixture
-def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(output.out, "as_json", False)
-    monkeypatch.setattr(output.out, "debug", False)
+def spec(tmp_path: Path) -> Path:
     with sqlite3.connect(tmp_path / "x.db") as connection:
         connection.execute("CREATE TABLE t (value TEXT)")
     path = tmp_path / "orders.yaml"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connectors.spec import load_spec
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.presence import alone, present
 from spark_jobs.spark_log import LocalSparkLog
 from tests.test_golden_location import LOCATION, SPEC
@@ -18,9 +18,8 @@ from twophase.errors import IdentityError
 
 
 @pytest.fixture
-def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def spec(tmp_path: Path) -> Path:
     """Checkpoint 2 is completed, with state in 2 partitions, and Spark has not committed it."""
-    monkeypatch.setattr(output.out, "as_json", False)
     shutil.copytree(LOCATION, tmp_path / "checkpoints")
     path = tmp_path / "pipeline.yaml"
     path.write_text(SPEC)

@@ -9,16 +9,14 @@ from typing import cast
 
 import pytest
 
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.history.store import History
 from spark_jobs.spark_log import LocalSparkLog
 from tests.test_cli_status import INCARNATION, SPEC, store
 
 
 @pytest.fixture
-def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(output.out, "as_json", False)
-    monkeypatch.setattr(output.out, "debug", False)
+def spec(tmp_path: Path) -> Path:
     with sqlite3.connect(tmp_path / "x.db") as connection:
         connection.execute("CREATE TABLE t (value TEXT)")
     path = tmp_path / "orders.yaml"

@@ -14,9 +14,7 @@ from tests import savepoint_files as files
 
 
 @pytest.fixture
-def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(output.out, "as_json", False)
-    monkeypatch.setattr(output.out, "debug", False)
+def spec(tmp_path: Path) -> Path:
     files.run_until(tmp_path / "state")
     files.keep_plan(tmp_path / "state", files.spec_in(tmp_path))
     return tmp_path / "orders.yaml"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from twophase.codec import encode_head, encode_record, sha256_of
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
@@ -50,9 +50,7 @@ def store(location: Path) -> None:
 
 
 @pytest.fixture
-def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(output.out, "as_json", False)
-    monkeypatch.setattr(output.out, "debug", False)
+def spec(tmp_path: Path) -> Path:
     path = tmp_path / "orders.yaml"
     path.write_text(SPEC)
     return path

@@ -56,9 +56,7 @@ def entries(number: int) -> Iterator[Entry]:
 
 
 @pytest.fixture
-def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(output.out, "as_json", False)
-    monkeypatch.setattr(output.out, "debug", False)
+def spec(tmp_path: Path) -> Path:
     path = tmp_path / "orders.yaml"
     path.write_text(SPEC)
     store(tmp_path / "state")
@@ -143,11 +141,8 @@ def test_one_checkpoint_with_every_writer_and_sink(spec: Path, capsys: pytest.Ca
     assert [each["reason"] for each in facts["aborted"]] == ["no space"]
 
 
-def test_one_that_only_head_knows_and_one_that_nobody_knows(
-    spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_only_head_knows_and_one_that_nobody_knows(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "where its time went was not measured" in shown(spec, capsys, "--checkpoint", "5")
-    monkeypatch.setattr(output.out, "as_json", False)
     assert run_command_line(["status", str(spec), "--checkpoint", "17"]) == 1
     assert "checkpoint 17 of orders is not known" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.log.place import LogPlace
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from tests.test_sqlite_sink_protocol import ROWS, Job, World
 from twophase.checkpoint import decide
 from twophase.ids import Scope, TransactionId, sink_key
@@ -39,13 +39,11 @@ class _Empty(Job):
 @pytest.mark.parametrize("jobs", [(0, None), (2, None), (None, 2, None), (0, 2, None, None)], ids=str)
 def test_checkpoints_without_rows_are_committed_in_their_place(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     jobs: Sequence[int | None],
     slots: int,
 ) -> None:
     """`jobs`: of each checkpoint that waits, how many tasks without rows; None: those with rows."""
-    monkeypatch.setattr(output.out, "as_json", False)
     world = World(tmp_path)
     world.sink = replace(world.sink, log=LogPlace(tmp_path / "log", slots=slots))
     driver = world.driver()

@@ -31,7 +31,7 @@ from connectors.letters import Letter
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.spec.mistakes import SpecMistakesError
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.dead_letters import DeadLetters, Found, _dated, _Read, _ReadAgain, read_and_mark, with_mark
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.kafka_format import source_of
@@ -467,11 +467,6 @@ def test_a_letter_in_a_topic_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert record.place == "t/3/7"
     assert row == Letter(None, "out", None, None, None, None, None, b'{"n": 1}', [], "too large", 5)
     assert row.place is None
-
-
-@pytest.fixture(autouse=True)
-def _output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output.out, "as_json", False)
 
 
 def _eos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:

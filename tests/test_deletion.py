@@ -10,7 +10,7 @@ import pytest
 
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.deletion import delete
 from spark_jobs.driving import driver_of
 from spark_jobs.spark_log import LocalSparkLog
@@ -139,9 +139,8 @@ def _set_back(folder: Path) -> tuple[World, str]:
 
 
 def test_rows_that_a_sink_which_went_back_has_lost_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(output.out, "as_json", False)  # set by --json, and of the whole process
     world, spec = _set_back(tmp_path)
     assert run_command_line(["stop", spec, "--delete", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)

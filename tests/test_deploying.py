@@ -15,7 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from connectors.spec import load_spec
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.submit.line import APPLICATION
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +34,6 @@ def test_every_submission_is_a_line_of_spark_submit(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the example, on YARN, whose location is on a disk that the driver finds again."""
-    monkeypatch.setattr(output.out, "as_json", False)
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     folder = tmp_path / "specs"

@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from connectors.spec import load_spec
-from spark_jobs.cli import app, output, run_command_line
+from spark_jobs.cli import app, run_command_line
 from spark_jobs.new_start import parse
 
 ROOT = Path(__file__).parents[1]
@@ -31,10 +31,7 @@ _BENCH_CASES = {"four", "kafka", "postgresql", "sqlite", "warm"}  # as scripts/b
 
 
 @pytest.mark.parametrize("command", list(TABLE))
-def test_every_command_teaches_by_example(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(output.out, "as_json", False)
+def test_every_command_teaches_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line([command, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"eos {command}" in shown.partition("Examples:")[2]

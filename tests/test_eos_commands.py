@@ -14,7 +14,6 @@ import typer
 from typer.main import get_command
 
 from spark_jobs.cli import app
-from spark_jobs.cli.output import out
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -105,13 +104,6 @@ def parse(command: str) -> None:
 def _resolved(group: Any, context: object, words: list[str]) -> tuple[str, Any, list[str]]:
     name, command, rest = group.resolve_command(context, words)
     return name, command, rest
-
-
-@pytest.fixture(autouse=True)
-def _output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options that change how everything is shown."""
-    monkeypatch.setattr(out, "as_json", out.as_json)
-    monkeypatch.setattr(out, "debug", out.debug)
 
 
 @pytest.mark.parametrize(("where", "command"), FOUND)

@@ -15,7 +15,7 @@ import pytest
 
 from connectors.log.segments import segment_of, slots_of
 from integration_tests.golden import LOCATIONS
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.spark_log import LocalSparkLog, planned
 from tests.test_twophase_codec import GOLDEN
 from twophase.codec import decode_head, encode_head, sha256_of
@@ -78,9 +78,8 @@ def test_the_segments_that_wait_have_the_rows_that_were_decided(location: Path) 
 
 @pytest.mark.parametrize("what", ["head", "record"])
 def test_a_location_from_the_future_is_refused_by_name(
-    location: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, what: str
+    location: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    monkeypatch.setattr(output.out, "as_json", False)
     store = LocalHead(location)
     seen = store.read()
     assert seen is not None

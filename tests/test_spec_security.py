@@ -9,7 +9,7 @@ import pytest
 
 from connectors.spec import SpecMistakesError, exposures, load_spec
 from connectors.spec.spec import Spec
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.page.effective import effective
 
 _SPEC = """\
@@ -119,9 +119,8 @@ _OPEN_ELSEWHERE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("given", _OPEN.values(), ids=_OPEN)
 def test_validate_says_what_is_open_of_a_source(
-    tmp_path: Path, given: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, given: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(output.out, "as_json", False)
     (found,) = exposures(load(tmp_path, **given))
     assert found.of == "source s"
     assert run_command_line(["validate", str(tmp_path / "spec.yaml")]) == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connectors.spec import Spec, load_spec
-from spark_jobs.cli import output, run_command_line
+from spark_jobs.cli import run_command_line
 from spark_jobs.submit import Request, Submission, submission
 from spark_jobs.submit.line import APPLICATION
 from twophase.errors import SpecError
@@ -167,7 +167,6 @@ def test_a_dry_run_prints_the_line_without_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("URL", _URL)
-    monkeypatch.setattr(output.out, "as_json", False)
     _spec(tmp_path)
     arguments = ["submit", str(tmp_path / "words.yaml"), "--master", "yarn", "--dry-run"]
     assert run_command_line([*arguments, "--", "--conf", f"spark.executorEnv.URL={_URL}"]) == 0
