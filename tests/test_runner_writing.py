@@ -1,12 +1,24 @@
-"""The digest of R4: the same rows give the same sum in any order and any cut into batches."""
+"""A task writes and prepares, or leaves nothing; the digest of R4 is the same in any order of the rows."""
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.writing import CountTask, Digest
+from connectors.log.place import LogPlace
+from connectors.sql.sqlite.sink import SqliteSink
+from connectors.testing.files import files_in
+from spark_jobs.stopwatch import Stopwatch
+from spark_jobs.writing import CountTask, Digest, Share, write_and_prepare
+from tests.twophase_values import scope
+from twophase.errors import BadRecordError
 
 _hashes = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50)
 
@@ -29,3 +41,41 @@ def test_order_and_batches_do_not_matter(hashes: list[int], cut: int) -> None:
 def test_the_task_of_a_replay_counts_and_writes_nothing() -> None:
     (counted,) = CountTask(1)(iter([_batch([1, 2]), _batch([2**63 - 1])]))
     assert counted.to_pylist() == [{"hash": 0, "rows": 3, "digest": str((2**63 + 2) % 2**64)}]
+
+
+_ROWS = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
+
+
+@pytest.fixture
+def shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Share]:
+    """Three sinks with a log each, whose rows one task writes."""
+    context = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 11)
+    monkeypatch.setattr("spark_jobs.writing.TaskContext.get", lambda: context)
+    made = []
+    for name in ("a", "b", "c"):
+        with sqlite3.connect(tmp_path / f"{name}.db") as database:
+            database.execute("CREATE TABLE t (n INTEGER)")
+        sink = SqliteSink(name, tmp_path / f"{name}.db", "t", LogPlace(tmp_path / "log" / name))
+        made.append(Share(sink.open(_ROWS.schema), (0,)))
+    return made
+
+
+def test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink(shares: list[Share], tmp_path: Path) -> None:
+    begun: list[int] = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield _ROWS
+        begun.append(len(files_in(tmp_path / "log")))
+        raise BadRecordError("not JSON")
+
+    with pytest.raises(BadRecordError):
+        write_and_prepare(scope(0), shares, rows(), Stopwatch.of(3))
+    assert begun == [3], "each sink has begun a segment"
+    assert files_in(tmp_path / "log") == []
+
+
+def test_r5_a_task_prepares_its_rows_in_every_sink(shares: list[Share], tmp_path: Path) -> None:
+    written = write_and_prepare(scope(0), shares, iter([_ROWS, _ROWS]), Stopwatch.of(3))
+    assert [each.rows for each in written] == [6, 6, 6]
+    assert len({each.transaction.sink for each in written}) == 3
+    assert len(files_in(tmp_path / "log")) == 3
