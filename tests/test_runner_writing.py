@@ -50,6 +50,13 @@ def test_r4_each_sink_has_the_digest_of_its_own_columns() -> None:
     assert [each.digest for each in Digest([5, 7]).on(shares, written)] == [7, 5, 7]
 
 
+def test_a_share_has_the_columns_in_its_sinks_order() -> None:
+    """Of several sinks that share tasks, one may take the same columns in another order."""
+    rows = pa.RecordBatch.from_pydict({"_1": ["x"], "_2": [1], "_3": [True]})
+    share = Share(cast(Any, SimpleNamespace(columns=["id", "name"])), (1, 0))
+    assert share.of(rows).to_pydict() == {"id": [1], "name": ["x"]}
+
+
 _ROWS = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
 
 
