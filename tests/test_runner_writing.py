@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.files import files_in
 from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.writing import CountTask, Digest, Share, write_and_prepare
-from tests.twophase_values import scope
+from tests.twophase_values import committable, scope
 from twophase.errors import BadRecordError
 
 _hashes = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50)
@@ -41,6 +42,19 @@ def test_order_and_batches_do_not_matter(hashes: list[int], cut: int) -> None:
 def test_the_task_of_a_replay_counts_and_writes_nothing() -> None:
     (counted,) = CountTask(1)(iter([_batch([1, 2]), _batch([2**63 - 1])]))
     assert counted.to_pylist() == [{"hash": 0, "rows": 3, "digest": str((2**63 + 2) % 2**64)}]
+
+
+def test_r4_each_sink_has_the_digest_of_its_own_columns() -> None:
+    shares = [Share(cast(Any, None), (0,), digest) for digest in (1, 0, 1)]
+    written = [committable(scope(0), task) for task in range(3)]
+    assert [each.digest for each in Digest([5, 7]).on(shares, written)] == [7, 5, 7]
+
+
+def test_a_share_has_the_columns_in_its_sinks_order() -> None:
+    """Of several sinks that share tasks, one may take the same columns in another order."""
+    rows = pa.RecordBatch.from_pydict({"_1": ["x"], "_2": [1], "_3": [True]})
+    share = Share(cast(Any, SimpleNamespace(columns=["id", "name"])), (1, 0))
+    assert share.of(rows).to_pydict() == {"id": [1], "name": ["x"]}
 
 
 _ROWS = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})

@@ -164,6 +164,17 @@ def test_who_stops_does_not_wait_for_ever_and_the_next_start_commits(behind: Beh
     assert sorted(set(behind.sink.committed)) == [0, 1]
 
 
+def test_who_stops_leaves_a_sink_that_is_away_to_the_next_start(behind: Behind) -> None:
+    driver = behind.driver(Limit(3))
+    behind.run(driver, 0).result(_WAIT_S)
+    behind.stopping = True
+    assert driver._backlog is not None
+    began = time.monotonic()
+    driver._backlog.drain(lambda: behind.stopping, 0.1)
+    assert time.monotonic() - began < _WAIT_S
+    assert (driver.owned.completed, driver.owned.committed) == (0, -1)
+
+
 def test_an_aborted_checkpoint_touches_none_of_those_that_wait(behind: Behind) -> None:
     driver = behind.driver(Limit(3))
     behind.run(driver, 0).result(_WAIT_S)
@@ -171,6 +182,8 @@ def test_an_aborted_checkpoint_touches_none_of_those_that_wait(behind: Behind) -
     behind.setting.spark.planned = 1
     failing = behind.threads.submit(behind.setting.run, driver, 1, PrepareError("a task failed"))
     _until(lambda: driver.owned.aborted_checkpoint == 1)
+    time.sleep(0.2)
+    assert "revoke" not in behind.sink.calls, "a committer serves one thread at a time, and one of them commits"
     behind.sink.gate.set()
     with pytest.raises(PrepareError):
         failing.result(_WAIT_S)

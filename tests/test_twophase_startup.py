@@ -118,6 +118,15 @@ def test_transactions_of_a_newer_epoch_fence() -> None:
         run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (newer,)})
 
 
+def test_h27_what_no_record_can_judge_is_not_rolled_back() -> None:
+    """A sink that went back in time holds it, of a checkpoint whose record head has let go of."""
+    old = Prepared(TransactionId(scope(1, epoch=3), sink_key("warehouse"), 0, 1), "old")
+    actions: list[Any] = []
+    with pytest.raises(IdentityError, match="holds old prepared, and head keeps no record of checkpoint 1"):
+        run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (old,)}, AbortPrepared=actions.append)
+    assert actions == []
+
+
 def test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers() -> None:
     """Head went back over that driver's claim, so that both have claimed the same epoch."""
     twin = Prepared(TransactionId(scope(5, epoch=8), sink_key("warehouse"), 0, 1), "twin")
