@@ -273,3 +273,22 @@ def test_a_restart_goes_on_only_while_nobody_else_has_claimed(nonce: str, epoch:
     else:
         with pytest.raises(FencedError, match="is at epoch 7, this driver is epoch 6"):
             run(seen, follows)
+
+
+@pytest.mark.parametrize(("counts", "known"), [(3, 4), (4, 4), (None, 3)])
+@pytest.mark.parametrize("direct", [True, False])
+def test_h26_a_start_knows_the_count_that_it_had_a_sink_catch_up_to(
+    counts: int | None, known: int, *, direct: bool
+) -> None:
+    """Its first permit compares that count: else nothing notices a sink that goes back right after the start.
+
+    The sink had no part in checkpoint 4: tasks committed there themselves, or the pipeline ran without the sink.
+    """
+    newest = replace(DECIDED, direct=True) if direct else replace(DECIDED, committables={})
+    owned, actions = run(
+        Seen(9, replace(HEAD, records=(ref(3), ref(4)))),
+        LoadRecord=lambda action: {3: record(3, 0, 5), 4: newest}[action.ref.checkpoint_id],
+        Inspect=lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 3, counted=counts)}),
+    )
+    assert messages.CatchUp(INCARNATION, 8, 4, ("warehouse",)) in actions
+    assert owned.counted == {"warehouse": known}
