@@ -54,8 +54,8 @@ MUTANTS: Final = (
         name="a replay adds up digests of another branch",
         rule="R4",
         path="spark_jobs/batch.py",
-        before="own = [row for row in counts if (row[\"branch\"], row[\"hash\"]) == (branch_number, hash_number)]",
-        after="own = [row for row in counts if row[\"hash\"] == hash_number]",
+        before='own = [row for row in counts if (row["branch"], row["hash"]) == (branch_number, hash_number)]',
+        after='own = [row for row in counts if row["hash"] == hash_number]',
         caught_by=("tests/test_runner_batch.py::test_r4_a_replay_with_state_runs_its_job_and_adds_up_each_branch",),
     ),
     Mutant(
@@ -138,7 +138,9 @@ MUTANTS: Final = (
         path="spark_jobs/tries.py",
         before="or self.most_letters is None or self.stateful or self.sieve is not None:",
         after="or self.most_letters is None or self.sieve is not None:",
-        caught_by=("tests/test_runner_tries.py::test_a_row_that_is_refused_is_an_error_without_dead_letters_and_with_state",),
+        caught_by=(
+            "tests/test_runner_tries.py::test_a_row_that_is_refused_is_an_error_without_dead_letters_and_with_state",
+        ),
     ),
     Mutant(
         name="equal rows are looked for again and again",

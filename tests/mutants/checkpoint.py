@@ -25,7 +25,9 @@ MUTANTS: Final = (
         after="""    yield from close(owned.head, scope)
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",),
+        caught_by=(
+            "tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
+        ),
     ),
     Mutant(
         name="a close lists what is prepared before it has deleted the permits",
@@ -37,7 +39,9 @@ MUTANTS: Final = (
         after="""    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
     yield messages.Revoke(scope, counted)
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",),
+        caught_by=(
+            "tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
+        ),
     ),
     Mutant(
         name="a replay of other offsets than those decided goes on",
@@ -114,7 +118,9 @@ MUTANTS: Final = (
         before="""        yield from _abort(owned, scope, answer.error)
         scope = replace(""",
         after="        scope = replace(",
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",),
+        caught_by=(
+            "tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
+        ),
     ),
     Mutant(
         name="a further try has the ids of the one before",
@@ -124,7 +130,9 @@ MUTANTS: Final = (
         yield""",
         after="""attempt=scope.attempt)
         yield""",
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",),
+        caught_by=(
+            "tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
+        ),
     ),
     Mutant(
         name="head names a record that is not stored yet",
@@ -255,5 +263,15 @@ MUTANTS: Final = (
         after="""    if not set(committables) <= set(sinks):
 """,
         caught_by=("tests/test_twophase_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
+    ),
+    Mutant(
+        name="a repair of a repaired transaction looks for the wrong witness",
+        rule="R7",
+        path="twophase/values.py",
+        before="""    return first if first is not None else committable.transaction
+""",
+        after="""    return committable.transaction
+""",
+        caught_by=("tests/test_twophase_repair.py::test_what_is_lost_once_more_keeps_its_origin",),
     ),
 )

@@ -53,7 +53,9 @@ MUTANTS: Final = (
 """,
         after="""else follower.waiting[-1]
 """,
-        caught_by=("tests/test_twophase_backlog.py::test_checkpoints_go_on_until_so_many_wait_and_are_committed_in_order",),
+        caught_by=(
+            "tests/test_twophase_backlog.py::test_checkpoints_go_on_until_so_many_wait_and_are_committed_in_order",
+        ),
     ),
     Mutant(
         name="a checkpoint leaves a sink's queue before it is committed there",
@@ -105,7 +107,9 @@ MUTANTS: Final = (
         after="""        if tell_refusals:
             raise
 """,
-        caught_by=("tests/test_sqlite_sink_protocol.py::test_decided_rows_that_cannot_be_applied_are_given_up_on_purpose_only",),
+        caught_by=(
+            "tests/test_sqlite_sink_protocol.py::test_decided_rows_that_cannot_be_applied_are_given_up_on_purpose_only",
+        ),
     ),
     Mutant(
         name="a commit that is to be tried later is tried at once and without end",
@@ -115,7 +119,9 @@ MUTANTS: Final = (
 """,
         after="""        if wait_s is None and action.repeated < 0:
 """,
-        caught_by=("tests/test_twophase_effects.py::test_a_commit_that_stays_late_fails_without_loss_and_the_next_start_ends_it",),
+        caught_by=(
+            "tests/test_twophase_effects.py::test_a_commit_that_stays_late_fails_without_loss_and_the_next_start_ends_it",
+        ),
     ),
     Mutant(
         name="an error that is not an outage is tried again",
@@ -139,7 +145,9 @@ MUTANTS: Final = (
         path="twophase/restart.py",
         before="if now_s - each < self.interval_s)",
         after="if now_s >= each)",
-        caught_by=("tests/test_twophase_policies.py::TestRestart::test_failure_rate_gives_up_when_more_come_in_an_interval_than_may",),
+        caught_by=(
+            "tests/test_twophase_policies.py::TestRestart::test_failure_rate_gives_up_when_more_come_in_an_interval_than_may",
+        ),
     ),
     Mutant(
         name="a pipeline restarts once more than it may",
@@ -159,6 +167,19 @@ MUTANTS: Final = (
 """,
         after="""            self.used = min(self.used, self.used)
 """,
-        caught_by=("tests/test_twophase_policies.py::TestRestart::test_exponential_delay_begins_again_after_a_quiet_time",),
+        caught_by=(
+            "tests/test_twophase_policies.py::TestRestart::test_exponential_delay_begins_again_after_a_quiet_time",
+        ),
+    ),
+    Mutant(
+        name="a driver decides on although a thread that commits has failed",
+        rule="R7",
+        path="twophase/driver.py",
+        before="""        self.check()
+        known = owned.head.completed
+""",
+        after="""        known = owned.head.completed
+""",
+        caught_by=("tests/test_twophase_backlog.py::test_a_lost_committable_stops_the_pipeline",),
     ),
 )

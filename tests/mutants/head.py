@@ -13,7 +13,9 @@ MUTANTS: Final = (
         path="twophase/local_head.py",
         before="(expected is not None and not self._holds(expected)) or not create",
         after="not create",
-        caught_by=("tests/test_twophase_head_stores.py::TestFiles::test_h29_a_folder_put_back_from_a_backup_does_not_take_the_swap_of_a_driver_that_lives",),
+        caught_by=(
+            "tests/test_twophase_head_stores.py::TestFiles::test_h29_a_folder_put_back_from_a_backup_does_not_take_the_swap_of_a_driver_that_lives",
+        ),
     ),
     Mutant(
         name="a swap that comes very late lands",
@@ -55,6 +57,27 @@ MUTANTS: Final = (
         after="""            path.unlink()
 """,
         caught_by=("tests/test_twophase_head_stores.py::TestFiles::test_what_a_living_driver_is_writing_stays",),
+    ),
+    Mutant(
+        name="head's decision is not on disk when it is acknowledged",
+        rule="R6",
+        path="twophase/local_shelf.py",
+        before="""                os.fsync(file.fileno())
+""",
+        after="""                file.flush()
+""",
+        caught_by=("tests/test_power_cut.py::test_folders_that_another_process_created_and_did_not_sync",),
+    ),
+    Mutant(
+        name="the name of head's decision is not on disk when it is acknowledged",
+        rule="R6",
+        path="twophase/local_shelf.py",
+        before="""                sync_folder(target.parent)
+                return linked
+""",
+        after="""                return linked
+""",
+        caught_by=("tests/test_power_cut.py::test_a_request_beside_head",),
     ),
     Mutant(
         name="a head that is damaged is believed",
@@ -141,7 +164,9 @@ MUTANTS: Final = (
 """,
         after="""    if scope.epoch <= head.epoch:
 """,
-        caught_by=("tests/test_twophase_in_doubt.py::test_a_try_that_was_aborted_is_rolled_back_and_the_next_one_is_open",),
+        caught_by=(
+            "tests/test_twophase_in_doubt.py::test_a_try_that_was_aborted_is_rolled_back_and_the_next_one_is_open",
+        ),
     ),
     Mutant(
         name="a losing attempt of a decided task is shown as decided",

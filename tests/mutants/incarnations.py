@@ -13,7 +13,9 @@ MUTANTS: Final = (
         path="twophase/reset.py",
         before="HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces, sinks=self.sinks)",
         after="HeadValue(head.pipeline, self.incarnation, 0, head.nonces, sinks=self.sinks)",
-        caught_by=("tests/test_twophase_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",),
+        caught_by=(
+            "tests/test_twophase_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",
+        ),
     ),
     Mutant(
         name="witnesses of the old incarnation are gone before its drivers are fenced",
@@ -26,7 +28,9 @@ MUTANTS: Final = (
         after="""    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
     yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
 """,
-        caught_by=("tests/test_twophase_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",),
+        caught_by=(
+            "tests/test_twophase_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",
+        ),
     ),
     Mutant(
         name="a reset begins before it has ended the old incarnation",
@@ -40,7 +44,9 @@ MUTANTS: Final = (
     abandoned = yield from end_incarnation(owned, birth.sinks, inspected, abandon_lost=abandon_lost)
     yield from _claim_sinks(owned, old)
 """,
-        caught_by=("tests/test_twophase_reset.py::test_a_fenced_reset_does_not_take_a_pruned_record_for_a_damaged_one",),
+        caught_by=(
+            "tests/test_twophase_reset.py::test_a_fenced_reset_does_not_take_a_pruned_record_for_a_damaged_one",
+        ),
     ),
     Mutant(
         name="a start from a savepoint takes sinks that another pipeline uses",
@@ -104,7 +110,9 @@ MUTANTS: Final = (
         before="""    yield from check_undecided(old, asked)
 """,
         after="",
-        caught_by=("tests/test_twophase_reset.py::test_h27_a_sink_that_goes_back_under_a_reset_stops_it_before_anything_is_rolled_back",),
+        caught_by=(
+            "tests/test_twophase_reset.py::test_h27_a_sink_that_goes_back_under_a_reset_stops_it_before_anything_is_rolled_back",
+        ),
     ),
     Mutant(
         name="a reset commits nothing of what is decided",
@@ -116,7 +124,9 @@ MUTANTS: Final = (
         after="""        if number <= owned.head.completed:
             continue
 """,
-        caught_by=("tests/test_twophase_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",),
+        caught_by=(
+            "tests/test_twophase_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",
+        ),
     ),
     Mutant(
         name="a repair writes rows of another content",
@@ -124,7 +134,9 @@ MUTANTS: Final = (
         path="twophase/repair.py",
         before="if now.get(task) != then.get(task)]:",
         after="if now.get(task, (0, 0))[0] != then.get(task, (0, 0))[0]]:",
-        caught_by=("tests/test_twophase_repair.py::test_r4_a_record_without_a_method_is_repaired_by_the_version_that_decided_it",),
+        caught_by=(
+            "tests/test_twophase_repair.py::test_r4_a_record_without_a_method_is_repaired_by_the_version_that_decided_it",
+        ),
     ),
     Mutant(
         name="a repair replaces what is not lost",

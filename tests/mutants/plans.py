@@ -15,7 +15,9 @@ MUTANTS: Final = (
 """,
         after="""        return self._offset(self._ask(self._began).ends)
 """,
-        caught_by=("tests/test_runner_source.py::test_h3_the_initial_offset_is_what_head_has_stored_and_not_asked_anew",),
+        caught_by=(
+            "tests/test_runner_source.py::test_h3_the_initial_offset_is_what_head_has_stored_and_not_asked_anew",
+        ),
     ),
     Mutant(
         name="records of a topic that was made again are left out",
@@ -52,7 +54,9 @@ MUTANTS: Final = (
 """,
         after="""            starts = {**horizon.ends, **known}
 """,
-        caught_by=("tests/test_runner_source.py::test_a_new_split_begins_with_the_plan_that_finds_it_though_that_takes_nothing_of_it",),
+        caught_by=(
+            "tests/test_runner_source.py::test_a_new_split_begins_with_the_plan_that_finds_it_though_that_takes_nothing_of_it",
+        ),
     ),
     Mutant(
         name="a split that is no longer asked for is forgotten",
@@ -80,7 +84,9 @@ MUTANTS: Final = (
 """,
         after="""            driver.store_positions(name, StartingPoint())
 """,
-        caught_by=("tests/test_runner_restart.py::test_a_split_that_an_undecided_plan_has_found_begins_where_the_plan_says",),
+        caught_by=(
+            "tests/test_runner_restart.py::test_a_split_that_an_undecided_plan_has_found_begins_where_the_plan_says",
+        ),
     ),
     Mutant(
         name="a source that is renamed reads on where another one ended",
@@ -128,8 +134,8 @@ MUTANTS: Final = (
         name="a commit of Spark's that is cut off counts",
         rule="docs/protocol.md",
         path="spark_jobs/spark_log.py",
-        before="newest_committed=newest_whole(folder / \"commits\")",
-        after="newest_committed=max(numbers(folder / \"commits\"), default=-1)",
+        before='newest_committed=newest_whole(folder / "commits")',
+        after='newest_committed=max(numbers(folder / "commits"), default=-1)',
         caught_by=("tests/test_runner_spark_log.py::test_a_commit_that_cannot_be_read_is_none",),
     ),
     Mutant(
@@ -178,5 +184,41 @@ MUTANTS: Final = (
         after="""folder / "offsets" / str(head.completed)):
         found""",
         caught_by=("tests/test_runner_mending.py::test_what_a_plan_that_is_cut_off_says_of_state_goes_with_it",),
+    ),
+    Mutant(
+        name="state that is not known any more is begun anew",
+        rule="R4",
+        path="spark_jobs/mending.py",
+        before="""    if newest_whole(commits) < last - 1:
+""",
+        after="""    if newest_whole(commits) < -1:
+""",
+        caught_by=("tests/test_runner_mending.py::test_state_that_is_not_known_any_more_is_refused",),
+    ),
+    Mutant(
+        name="a plan upon state that is not known stays",
+        rule="R4",
+        path="spark_jobs/mending.py",
+        before='    return [(plan, f"Spark has',
+        after='    return cut or [(plan, f"Spark has',
+        caught_by=("tests/test_runner_mending.py::test_it_may_be_cut_short_itself",),
+    ),
+    Mutant(
+        name="the oldest commit that is cut off is deleted first",
+        rule="R4",
+        path="spark_jobs/mending.py",
+        before="""    for number in reversed(numbers(commits)):
+""",
+        after="""    for number in numbers(commits):
+""",
+        caught_by=("tests/test_runner_mending.py::test_it_may_be_cut_short_itself",),
+    ),
+    Mutant(
+        name="a plan of zero bytes is taken for whole",
+        rule="docs/protocol.md",
+        path="spark_jobs/cut_off.py",
+        before="len(lines) > 1 and all",
+        after="all",
+        caught_by=("tests/test_runner_mending.py::test_a_plan_that_is_cut_off_and_not_decided_is_deleted",),
     ),
 )

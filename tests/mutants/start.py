@@ -15,7 +15,9 @@ MUTANTS: Final = (
 """,
         after="""    for ref in reversed(owned.head.records):
 """,
-        caught_by=("tests/test_twophase_startup.py::test_r3_what_is_decided_is_committed_in_the_order_of_the_checkpoints",),
+        caught_by=(
+            "tests/test_twophase_startup.py::test_r3_what_is_decided_is_committed_in_the_order_of_the_checkpoints",
+        ),
     ),
     Mutant(
         name="transactions of a newer epoch do not fence a start",
@@ -33,7 +35,9 @@ MUTANTS: Final = (
         path="twophase/startup.py",
         before="    if twins:  # this",
         after="    if twins and newer:  # this",
-        caught_by=("tests/test_twophase_startup.py::test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers",),
+        caught_by=(
+            "tests/test_twophase_startup.py::test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers",
+        ),
     ),
     Mutant(
         name="a claim that another driver has won is taken for this driver's own",
@@ -52,7 +56,9 @@ MUTANTS: Final = (
         before="""        claims = owned.swaps
 """,
         after="",
-        caught_by=("tests/test_twophase_startup.py::test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent",),
+        caught_by=(
+            "tests/test_twophase_startup.py::test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent",
+        ),
     ),
     Mutant(
         name="a comparison of two moments is a refusal",
@@ -80,7 +86,9 @@ MUTANTS: Final = (
 """,
         after="""for each in records):
 """,
-        caught_by=("tests/test_twophase_startup.py::test_r2_rows_that_are_decided_and_not_committed_are_not_asked_for",),
+        caught_by=(
+            "tests/test_twophase_startup.py::test_r2_rows_that_are_decided_and_not_committed_are_not_asked_for",
+        ),
     ),
     Mutant(
         name="a start leaves the records that no head points at",
@@ -99,7 +107,9 @@ MUTANTS: Final = (
 """,
         after="""        if not seen.head.nonces:
 """,
-        caught_by=("tests/test_restart_superseded.py::test_a_restart_ends_as_fenced_where_another_run_has_claimed_meanwhile",),
+        caught_by=(
+            "tests/test_restart_superseded.py::test_a_restart_ends_as_fenced_where_another_run_has_claimed_meanwhile",
+        ),
     ),
     Mutant(
         name="a start claims the sinks under the epoch before its own",
@@ -169,7 +179,9 @@ MUTANTS: Final = (
         message = f"checkpoint {head.completed} is not yet committed to sink""",
         after="""    if head.committed > head.completed:
         message = f"checkpoint {head.completed} is not yet committed to sink""",
-        caught_by=("tests/test_twophase_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",),
+        caught_by=(
+            "tests/test_twophase_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",
+        ),
     ),
     Mutant(
         name="a sink that may hold prepared transactions is taken out",
@@ -177,7 +189,9 @@ MUTANTS: Final = (
         path="twophase/verify.py",
         before="    return spark.newest_planned != head.completed or",
         after="    return",
-        caught_by=("tests/test_twophase_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",),
+        caught_by=(
+            "tests/test_twophase_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",
+        ),
     ),
     Mutant(
         name="a sink that another incarnation has claimed is taken",
@@ -257,7 +271,9 @@ MUTANTS: Final = (
 """,
         after="""    if newest is not None and spark.newest_committed > newest.checkpoint_id:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_digests_that_this_version_does_not_compute_are_refused_before_the_claim",),
+        caught_by=(
+            "tests/test_twophase_verify.py::test_digests_that_this_version_does_not_compute_are_refused_before_the_claim",
+        ),
     ),
     Mutant(
         name="a dead letter joins between the decision and the commit of a checkpoint",
@@ -277,7 +293,9 @@ MUTANTS: Final = (
     }""",
         after="""sink.counted < counted[name] - 1
     }""",
-        caught_by=("tests/test_twophase_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",),
+        caught_by=(
+            "tests/test_twophase_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",
+        ),
     ),
     Mutant(
         name="a checkpoint written at-least-once is expected to be counted",

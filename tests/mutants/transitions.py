@@ -153,6 +153,16 @@ MUTANTS: Final = (
         caught_by=("tests/test_twophase_repair.py::test_a_decision_is_mended_only_between_decided_and_committed",),
     ),
     Mutant(
+        name="a thread that was slow puts an older head back",
+        rule="R1",
+        path="twophase/ownership.py",
+        before="""            if seen.version > self.version:
+""",
+        after="""            if seen.version != self.version:
+""",
+        caught_by=("tests/test_twophase_ownership.py::test_a_thread_that_comes_late_does_not_put_an_older_head_back",),
+    ),
+    Mutant(
         name="a driver whose own threads go on gives up",
         rule="R6",
         path="twophase/ownership.py",
@@ -199,7 +209,9 @@ MUTANTS: Final = (
 """,
         after="""            if not found and seen.head.epoch > basis.head.epoch:
 """,
-        caught_by=("tests/test_twophase_ownership.py::test_a_swap_that_landed_before_a_newer_epoch_ends_in_fenced_too",),
+        caught_by=(
+            "tests/test_twophase_ownership.py::test_a_swap_that_landed_before_a_newer_epoch_ends_in_fenced_too",
+        ),
     ),
     Mutant(
         name="head forgets each swap with the next one",

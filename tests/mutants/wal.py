@@ -46,7 +46,7 @@ MUTANTS: Final = (
         name="what is unfinished is listed as a segment",
         rule="R5",
         path="wal/local.py",
-        before="for entry in self._list(folder) if not entry.startswith(\".\"))",
+        before='for entry in self._list(folder) if not entry.startswith("."))',
         after="for entry in self._list(folder))",
         caught_by=("tests/test_wal_contract.py::test_an_object_appears_whole_when_published",),
     ),
@@ -81,6 +81,15 @@ MUTANTS: Final = (
         after="""        os.replace(source, target)
 """,
         caught_by=("tests/test_wal_contract.py::test_no_object_is_written_twice",),
+    ),
+    Mutant(
+        name="a sync returns before Python has written its buffer",
+        rule="R5",
+        path="wal/files.py",
+        before="""        self._file.flush()
+        os.fsync""",
+        after="        os.fsync",
+        caught_by=("tests/test_power_cut.py::test_a_segment_of_the_log",),
     ),
     Mutant(
         name="a link to a network filesystem is not followed",
@@ -154,7 +163,9 @@ MUTANTS: Final = (
 """,
         after="""    if begin.startswith(MAGIC) and begin != MAGIC:
 """,
-        caught_by=("tests/test_wal_segment.py::test_the_layout_of_another_version_is_refused_as_that_and_not_as_damage",),
+        caught_by=(
+            "tests/test_wal_segment.py::test_the_layout_of_another_version_is_refused_as_that_and_not_as_damage",
+        ),
     ),
     Mutant(
         name="rows that are damaged are given out",
@@ -234,14 +245,16 @@ MUTANTS: Final = (
 """,
         after="""            if failure:
 """,
-        caught_by=("tests/test_wal_object.py::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",),
+        caught_by=(
+            "tests/test_wal_object.py::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",
+        ),
     ),
     Mutant(
         name="an object is put over another one",
         rule="H8",
         path="wal/object.py",
-        before="mode=\"create\", use_multipart=False",
-        after="mode=\"overwrite\", use_multipart=False",
+        before='mode="create", use_multipart=False',
+        after='mode="overwrite", use_multipart=False',
         caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
     ),
     Mutant(
@@ -286,5 +299,13 @@ MUTANTS: Final = (
         before="(status < 500 or status == _NOT_BUILT)",
         after="(status <= 503 or status == _NOT_BUILT)",
         caught_by=("tests/test_wal_object.py::test_who_may_try_again",),
+    ),
+    Mutant(
+        name="a refusal of an object store is tried again",
+        rule="R7",
+        path="wal/refusals.py",
+        before="        refused = status not in _AGAIN and (status",
+        after="        refused = status not in _AGAIN and status > 404 and (status",
+        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
     ),
 )
