@@ -15,10 +15,12 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+from connectors.dead_letters import refused
 from spark_jobs import batch as module
 from spark_jobs.acknowledging import acknowledgement
 from spark_jobs.batch import SparkBatch
 from spark_jobs.failures import TOKEN, CarriedError, carried
+from spark_jobs.sifting import Sieve
 from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.writing import COUNTED
 from tests.twophase_values import committable, scope
@@ -36,8 +38,8 @@ def _thrown(error: ConnectorError) -> PySparkException:
     return PySparkException(str(found.value))
 
 
-def _table(*written: Committable) -> pa.Table:
-    return pa.Table.from_batches([acknowledgement(written, Stopwatch.of(len(written)))])
+def _table(*written: Committable, refused: bytes | None = None) -> pa.Table:
+    return pa.Table.from_batches([acknowledgement(written, Stopwatch.of(len(written)), refused)])
 
 
 @dataclass
@@ -140,8 +142,10 @@ class _Letters:
     most: int = 10
     sink: Any = field(default_factory=lambda: SimpleNamespace(name="dead_letter", partition_by=None))
     counted: list[int] = field(default_factory=list)  # rows written, as the counts are compared with
+    refused: list[dict[str, Any]] = field(default_factory=list)  # rows that sinks have refused
 
-    def found(self, *_: object) -> _Letters:
+    def found(self, _frame: object, _ranges: object, refused: pa.Table) -> _Letters:
+        self.refused += refused.to_pylist()
         return self
 
     def rows(self, *_: object) -> object:
@@ -160,12 +164,14 @@ class _Letters:
 def test_dead_letters_are_decided_with_the_rows_of_their_checkpoint(jobs: _Jobs) -> None:
     rows = [committable(SCOPE, task) for task in range(2)]
     letter = committable(SCOPE, task=2, sink="dead_letter", rows=1)
-    jobs.ends = [lambda: _table(*rows), lambda: _table(letter)]
+    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+    jobs.ends = [lambda: _table(*rows, refused=sieve.encoded()), lambda: _table(letter)]
     letters = _Letters()
     ended = _batch(jobs, [_branch("warehouse")], letters=letters).run_writers(SCOPE, direct=False)
     assert isinstance(ended, Acknowledged)
     assert ended.committables == {"warehouse": tuple(rows), "dead_letter": (letter,)}
     assert (jobs.first, letters.counted) == (2, [1])  # their tasks are numbered behind those of the rows
+    assert [each["error"] for each in letters.refused] == ["too large"]
 
 
 def test_dead_letters_that_do_not_fit_what_was_counted_abort_the_checkpoint(jobs: _Jobs) -> None:

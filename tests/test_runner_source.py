@@ -197,6 +197,18 @@ def test_a_new_split_without_records_is_looked_at_again() -> None:
     assert _next(reader, start) == {"source": "s", "ends": {"t/0": 6}}
 
 
+def test_a_run_until_caught_up_ends_where_the_source_was_at_its_first_plan() -> None:
+    """Or it would never end while producers go on."""
+    source = _Source({"t/0": 9})
+    reader = _reader(source, {"t/0": 0})
+    reader.prepareForTriggerAvailableNow()
+    first = _next(reader, reader.initialOffset())
+    source.ends = {"t/0": 20}
+    assert SourceOffset.from_json(first).ends == {"t/0": 9}
+    assert _next(reader, first) == first
+    assert source.asked == 1
+
+
 def test_nothing_new_is_the_same_offset_to_the_letter() -> None:
     start = SourceOffset("s", {"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id of t"})).to_json()
     assert _next(_reader(_Source({"t/0": 5})), start) == start

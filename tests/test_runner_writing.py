@@ -20,6 +20,7 @@ from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.writing import CountTask, Digest, Share, write_and_prepare
 from tests.twophase_values import committable, scope
 from twophase.errors import BadRecordError
+from twophase.ids import sink_key
 
 _hashes = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50)
 
@@ -89,7 +90,9 @@ def test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink(shares: list[Share],
 
 
 def test_r5_a_task_prepares_its_rows_in_every_sink(shares: list[Share], tmp_path: Path) -> None:
-    written = write_and_prepare(scope(0), shares, iter([_ROWS, _ROWS]), Stopwatch.of(3))
+    written = write_and_prepare(scope(0), shares, iter([_ROWS, _ROWS]), Stopwatch.of(3), first=4)
     assert [each.rows for each in written] == [6, 6, 6]
-    assert len({each.transaction.sink for each in written}) == 3
+    named = [each.transaction for each in written]
+    assert [(t.scope, t.sink, t.task) for t in named] == [(scope(0), sink_key(name), 4) for name in ("a", "b", "c")]
+    assert {t.task_attempt for t in named} == {11}, "H1: Spark's attempt id, which no other attempt has"
     assert len(files_in(tmp_path / "log")) == 3
