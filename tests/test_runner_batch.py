@@ -124,7 +124,7 @@ def test_h15_a_try_that_looks_for_equal_rows_is_never_decided(jobs: _Jobs) -> No
 
 def test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort(jobs: _Jobs) -> None:
     def cancelled() -> pa.Table:
-        assert jobs.is_cancelled.wait(30)
+        assert jobs.is_cancelled.wait(5)
         raise PySparkException("the job was cancelled")
 
     jobs.ends = [cancelled]
