@@ -1,0 +1,310 @@
+"""A start: what it compares, claims and brings to its end (R1 to R3)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        name="a start commits the newest checkpoint first",
+        rule="R3",
+        path="twophase/startup.py",
+        before="""    for ref in owned.head.records:
+""",
+        after="""    for ref in reversed(owned.head.records):
+""",
+        caught_by=(
+            "tests/test_twophase_startup.py::test_r3_what_is_decided_is_committed_in_the_order_of_the_checkpoints",
+        ),
+    ),
+    Mutant(
+        name="transactions of a newer epoch do not fence a start",
+        rule="R1",
+        path="twophase/startup.py",
+        before="""    newer = [p for epoch, p in epochs if epoch > head.epoch]
+""",
+        after="""    newer = [p for epoch, p in epochs if epoch > head.epoch + 1]
+""",
+        caught_by=("tests/test_twophase_startup.py::test_transactions_of_a_newer_epoch_fence",),
+    ),
+    Mutant(
+        name="what another driver has prepared in this epoch is left",
+        rule="H29",
+        path="twophase/startup.py",
+        before="    if twins:  # this",
+        after="    if twins and newer:  # this",
+        caught_by=(
+            "tests/test_twophase_startup.py::test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers",
+        ),
+    ),
+    Mutant(
+        name="a claim that another driver has won is taken for this driver's own",
+        rule="R1",
+        path="twophase/startup.py",
+        before="""            if landed is None or value.nonces[-1] not in landed.head.nonces:
+""",
+        after="""            if landed is None:
+""",
+        caught_by=("tests/test_twophase_startup.py::test_a_claim_that_is_refused_begins_again",),
+    ),
+    Mutant(
+        name="an earlier claim that landed late passes for the newest one",
+        rule="R1",
+        path="twophase/startup.py",
+        before="""        claims = owned.swaps
+""",
+        after="",
+        caught_by=(
+            "tests/test_twophase_startup.py::test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent",
+        ),
+    ),
+    Mutant(
+        name="a comparison of two moments is a refusal",
+        rule="R2",
+        path="twophase/startup.py",
+        before="""            if again == seen:
+""",
+        after="""            if again is not None:
+""",
+        caught_by=("tests/test_twophase_startup.py::test_a_comparison_of_two_moments_is_made_again",),
+    ),
+    Mutant(
+        name="a start leaves it unsaid that it has committed what was decided",
+        rule="R9",
+        path="twophase/startup.py",
+        before="    if head.committed < head.completed:  # said",
+        after="    if head.committed > head.completed:  # said",
+        caught_by=("tests/test_twophase_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
+    ),
+    Mutant(
+        name="a start asks a sink for rows that are not committed yet",
+        rule="R2",
+        path="twophase/startup.py",
+        before="""for each in records if each.checkpoint_id <= head.committed):
+""",
+        after="""for each in records):
+""",
+        caught_by=(
+            "tests/test_twophase_startup.py::test_r2_rows_that_are_decided_and_not_committed_are_not_asked_for",
+        ),
+    ),
+    Mutant(
+        name="a start leaves the records that no head points at",
+        rule="R9",
+        path="twophase/startup.py",
+        before="""    yield messages.Sweep(owned.head)
+""",
+        after="",
+        caught_by=("tests/test_twophase_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
+    ),
+    Mutant(
+        name="a restart takes the pipeline back from another run",
+        rule="R1",
+        path="twophase/startup.py",
+        before="""        if not any(nonce.startswith(run) for nonce in seen.head.nonces[-1:]):
+""",
+        after="""        if not seen.head.nonces:
+""",
+        caught_by=(
+            "tests/test_restart_superseded.py::test_a_restart_ends_as_fenced_where_another_run_has_claimed_meanwhile",
+        ),
+    ),
+    Mutant(
+        name="a start claims the sinks under the epoch before its own",
+        rule="R1",
+        path="twophase/startup.py",
+        before="""    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+""",
+        after="""    yield messages.Claim(head.incarnation, head.epoch - 1, begins=head.completed, counted=compared.counted)
+""",
+        caught_by=("tests/test_twophase_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
+    ),
+    Mutant(
+        name="a checkpoint location of another pipeline is taken",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if head.pipeline != pipeline:
+""",
+        after="""    if not head.pipeline:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="Spark's checkpoint of another query is taken",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if head.query_id is not None and spark.query_id != head.query_id:
+""",
+        after="""    if head.query_id is not None and spark.query_id is None:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="Spark's checkpoint from a backup is taken",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if spark.newest_planned not in (last, last + 1):
+""",
+        after="""    if spark.newest_planned > last + 1:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="a batch that head has not completed may be done for Spark",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if spark.newest_committed > last and unfinished is None:
+""",
+        after="""    if spark.newest_committed > last + 1 and unfinished is None:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="a plan that is not the decided one is taken",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if newest is not None and spark.offsets_log.get(last) != newest.offsets_log:
+""",
+        after="""    if newest is not None and last not in spark.offsets_log:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_a_decided_plan_that_a_disk_has_cut_off_is_named_as_that",),
+    ),
+    Mutant(
+        name="a sink that holds decided rows is taken out",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if head.committed < head.completed:
+        message = f"checkpoint {head.completed} is not yet committed to sink""",
+        after="""    if head.committed > head.completed:
+        message = f"checkpoint {head.completed} is not yet committed to sink""",
+        caught_by=(
+            "tests/test_twophase_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",
+        ),
+    ),
+    Mutant(
+        name="a sink that may hold prepared transactions is taken out",
+        rule="R2",
+        path="twophase/verify.py",
+        before="    return spark.newest_planned != head.completed or",
+        after="    return",
+        caught_by=(
+            "tests/test_twophase_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",
+        ),
+    ),
+    Mutant(
+        name="a sink that another incarnation has claimed is taken",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if sink.claim_incarnation not in (None, head.incarnation):
+""",
+        after="""    if sink.claim_incarnation == "":
+""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="a sink that is new to a pipeline lacks the earlier rows",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if name not in head.sinks and head.completed >= 0:
+""",
+        after="""    if name not in head.sinks and head.completed < -1:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_a_sink_that_lacks_what_was_decided_does_not_join",),
+    ),
+    Mutant(
+        name="an empty database is taken for the one that was written to",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if sink.claim_incarnation is None and head.completed >= 0:
+""",
+        after="""    if sink.claim_incarnation is None and head.completed < -1:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="head that is older than a sink's claim is taken",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if sink.claim_epoch > head.epoch:
+""",
+        after="""    if sink.claim_epoch > head.epoch + 1:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="rows that head has not decided are accepted in a sink",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if sink.highest_witness > head.completed:
+""",
+        after="""    if sink.highest_witness > head.completed + 1:
+""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="a sink without a count may lack committed rows",
+        rule="R2",
+        path="twophase/verify.py",
+        before="    if sink.missing and sink.counted is None:",
+        after="    if sink.missing and sink.counted is not None:",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="a pipeline without head takes the sinks of another life",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""        if sink.claim_incarnation is not None:
+            message = (
+                f"sink {name} belongs""",
+        after="""        if sink.claim_incarnation == pipeline:
+            message = (
+                f"sink {name} belongs""",
+        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+    ),
+    Mutant(
+        name="a start runs a batch again whose rows it cannot compare",
+        rule="R4",
+        path="twophase/verify.py",
+        before="""    if newest is not None and spark.newest_committed < newest.checkpoint_id:
+""",
+        after="""    if newest is not None and spark.newest_committed > newest.checkpoint_id:
+""",
+        caught_by=(
+            "tests/test_twophase_verify.py::test_digests_that_this_version_does_not_compute_are_refused_before_the_claim",
+        ),
+    ),
+    Mutant(
+        name="a dead letter joins between the decision and the commit of a checkpoint",
+        rule="R2",
+        path="twophase/verify.py",
+        before="""    if joins and head.committed == head.completed:
+""",
+        after="""    if joins:
+""",
+        caught_by=("tests/test_dead_letters.py::test_a_dead_letter_joins_a_pipeline_that_has_run",),
+    ),
+    Mutant(
+        name="a sink that lacks one checkpoint passes",
+        rule="H26",
+        path="twophase/set_back.py",
+        before="""sink.counted < counted[name]
+    }""",
+        after="""sink.counted < counted[name] - 1
+    }""",
+        caught_by=(
+            "tests/test_twophase_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",
+        ),
+    ),
+    Mutant(
+        name="a checkpoint written at-least-once is expected to be counted",
+        rule="H26",
+        path="twophase/set_back.py",
+        before="""    return not record.direct and sink in record.committables
+""",
+        after="""    return sink in record.committables
+""",
+        caught_by=("tests/test_twophase_reset.py::test_h27_a_pipeline_that_was_written_at_least_once_lacks_nothing",),
+    ),
+)

@@ -1,0 +1,311 @@
+"""The write-ahead log: segments, folders, object stores."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        name="a segment is acknowledged before its bytes are synced",
+        rule="R5",
+        path="wal/local.py",
+        before="""            file.sync()
+            file.close()
+""",
+        after="""            file.close()
+""",
+        caught_by=("tests/test_wal_crash.py::test_each_call_with_the_worst_disk[39-FaultKind.DISK_FULL]",),
+    ),
+    Mutant(
+        name="a segment is acknowledged before its name is synced",
+        rule="R5",
+        path="wal/local.py",
+        before="""            self._files.sync_folder(self._target.parent)
+        except FileExistsError""",
+        after="""            pass
+        except FileExistsError""",
+        caught_by=("tests/test_wal_crash.py::test_each_call_with_the_worst_disk[39-FaultKind.DISK_FULL]",),
+    ),
+    Mutant(
+        name="a segment gets its name before its bytes are synced",
+        rule="R5",
+        path="wal/local.py",
+        before="""            file.sync()
+            file.close()
+            self._files.link(self._partial, self._target)
+""",
+        after="""            self._files.link(self._partial, self._target)
+            file.sync()
+            file.close()
+""",
+        caught_by=("tests/test_wal_crash.py::test_every_call_may_fail_and_the_power_may_go[FaultKind.DISK_FULL]",),
+    ),
+    Mutant(
+        name="what is unfinished is listed as a segment",
+        rule="R5",
+        path="wal/local.py",
+        before='for entry in self._list(folder) if not entry.startswith("."))',
+        after="for entry in self._list(folder))",
+        caught_by=("tests/test_wal_contract.py::test_an_object_appears_whole_when_published",),
+    ),
+    Mutant(
+        name="a sweep ends the writers of all segments of a folder",
+        rule="R5",
+        path="wal/local.py",
+        before="""                if match and match["name"] in of_folder:
+""",
+        after="""                if match and of_folder:
+""",
+        caught_by=("tests/test_wal_storage.py::test_a_sweep_spares_names_that_only_begin_alike",),
+    ),
+    Mutant(
+        name="a folder that cannot be listed is taken for an empty one",
+        rule="R7",
+        path="wal/local.py",
+        before="""        except OSError as error:
+            raise _failed("list", path, error) from error
+""",
+        after="""        except OSError:
+            return ()
+""",
+        caught_by=("tests/test_wal_storage.py::test_an_unusable_folder_is_one_clear_error",),
+    ),
+    Mutant(
+        name="a segment is written over one of the same name",
+        rule="H8",
+        path="wal/files.py",
+        before="""        os.link(source, target)
+""",
+        after="""        os.replace(source, target)
+""",
+        caught_by=("tests/test_wal_contract.py::test_no_object_is_written_twice",),
+    ),
+    Mutant(
+        name="a sync returns before Python has written its buffer",
+        rule="R5",
+        path="wal/files.py",
+        before="""        self._file.flush()
+        os.fsync""",
+        after="        os.fsync",
+        caught_by=("tests/test_power_cut.py::test_a_segment_of_the_log",),
+    ),
+    Mutant(
+        name="a link to a network filesystem is not followed",
+        rule="H21",
+        path="wal/filesystem.py",
+        before="""    place = path.resolve()
+""",
+        after="""    place = path.absolute()
+""",
+        caught_by=("tests/test_wal_storage.py::test_symbolic_links_are_followed",),
+    ),
+    Mutant(
+        name="of two mounts on one point the hidden one counts",
+        rule="H21",
+        path="wal/filesystem.py",
+        before="len(mount.parts) >= best[0]",
+        after="len(mount.parts) > best[0]",
+        caught_by=("tests/test_wal_storage.py::test_the_filesystem_of_a_path",),
+    ),
+    Mutant(
+        name="NFS 4 is taken for a local disk",
+        rule="H21",
+        path="wal/filesystem.py",
+        before="ncp(fs)?|nfs4?|",
+        after="ncp(fs)?|nfs|",
+        caught_by=("tests/test_wal_storage.py::test_network_filesystems",),
+    ),
+    Mutant(
+        name="the mount above a path counts, and not the nearest one",
+        rule="H21",
+        path="wal/filesystem.py",
+        before="len(mount.parts) >= best[0]",
+        after="len(mount.parts) <= best[0]",
+        caught_by=("tests/test_wal_storage.py::test_symbolic_links_are_followed",),
+    ),
+    Mutant(
+        name="a footer that is damaged is believed",
+        rule="R5",
+        path="wal/footer.py",
+        before="""    if zlib.crc32(text) != crc:
+""",
+        after="""    if not text:
+""",
+        caught_by=("tests/test_wal_segment.py::test_any_damage_is_found_before_the_first_row",),
+    ),
+    Mutant(
+        name="bytes between the rows and the footer are not noticed",
+        rule="R5",
+        path="wal/footer.py",
+        before="""    if footer.content_bytes != start:
+""",
+        after="""    if footer.content_bytes > start:
+""",
+        caught_by=("tests/test_wal_segment.py::test_bytes_between_rows_and_footer_are_damage",),
+    ),
+    Mutant(
+        name="a segment of a newer format is read",
+        rule="docs/protocol.md, Formats",
+        path="wal/footer.py",
+        before="""        if fields["format"] != FORMAT:
+""",
+        after="""        if not fields["format"]:
+""",
+        caught_by=("tests/test_wal_segment.py::test_a_newer_format_is_refused_as_such",),
+    ),
+    Mutant(
+        name="a segment of another layout is called damaged",
+        rule="docs/protocol.md, Formats",
+        path="wal/footer.py",
+        before="""    if begin.startswith(_NAME) and begin != MAGIC:
+""",
+        after="""    if begin.startswith(MAGIC) and begin != MAGIC:
+""",
+        caught_by=(
+            "tests/test_wal_segment.py::test_the_layout_of_another_version_is_refused_as_that_and_not_as_damage",
+        ),
+    ),
+    Mutant(
+        name="rows that are damaged are given out",
+        rule="R5",
+        path="wal/segment.py",
+        before="""        _verify_content(file, footer, place)
+""",
+        after="",
+        caught_by=("tests/test_wal_segment.py::test_any_damage_is_found_before_the_first_row",),
+    ),
+    Mutant(
+        name="a segment is cut short and believed",
+        rule="R5",
+        path="wal/segment.py",
+        before="""    if left or digest.hexdigest() != footer.sha256:
+""",
+        after="""    if digest.hexdigest()[:1] != footer.sha256[:1]:
+""",
+        caught_by=("tests/test_wal_segment.py::test_any_damage_in_a_bucket_is_found_before_the_first_row",),
+    ),
+    Mutant(
+        name="a writer goes on behind bytes that were lost",
+        rule="R5",
+        path="wal/segment.py",
+        before="""            self._failure = error
+            raise
+""",
+        after="""            raise
+""",
+        caught_by=("tests/test_wal_segment.py::test_a_writer_that_lost_bytes_cannot_seal",),
+    ),
+    Mutant(
+        name="a missing segment is an outage",
+        rule="R7",
+        path="wal/segment.py",
+        before="""    except ObjectMissingError as error:
+        message = f"segment {_place(storage, name)} is missing"
+""",
+        after="""    except MemoryError as error:
+        message = f"segment {_place(storage, name)} is missing"
+""",
+        caught_by=("tests/test_wal_segment.py::test_a_missing_segment_is_named",),
+    ),
+    Mutant(
+        name="the name of a segment may leave the log's folder",
+        rule="R5",
+        path="wal/storage.py",
+        before="_NAME.fullmatch(name) is None",
+        after="_NAME.match(name) is None",
+        caught_by=("tests/test_wal_contract.py::test_a_bad_name_is_refused_by_every_call",),
+    ),
+    Mutant(
+        name="an object of the same size is taken for the one that was put",
+        rule="H20",
+        path="wal/object.py",
+        before="""                if found.seek(0, os.SEEK_END) == size and _equal(found, content):
+""",
+        after="""                if found.seek(0, os.SEEK_END) == size:
+""",
+        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+    ),
+    Mutant(
+        name="a put without an answer is taken for landed",
+        rule="H20",
+        path="wal/object.py",
+        before="""            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
+""",
+        after="""            if not failure.retriable:
+""",
+        caught_by=("tests/test_wal_object.py::test_a_store_that_is_away",),
+    ),
+    Mutant(
+        name="a put without an answer is taken for failed",
+        rule="H20",
+        path="wal/object.py",
+        before="""            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
+""",
+        after="""            if failure:
+""",
+        caught_by=(
+            "tests/test_wal_object.py::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",
+        ),
+    ),
+    Mutant(
+        name="an object is put over another one",
+        rule="H8",
+        path="wal/object.py",
+        before='mode="create", use_multipart=False',
+        after='mode="overwrite", use_multipart=False',
+        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+    ),
+    Mutant(
+        name="an object that the client has sent twice is taken for another writer's",
+        rule="H20",
+        path="wal/object.py",
+        before="""            if not self._has(name, content, size):
+                message = f"{place}: another""",
+        after="""            if self._has(name, content, size):
+                message = f"{place}: another""",
+        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+    ),
+    Mutant(
+        name="segments of a bucket that is gone are called lost",
+        rule="R7",
+        path="wal/object.py",
+        before="""        self.names(name)  # that lists nothing: many may be missing at once
+""",
+        after="",
+        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+    ),
+    Mutant(
+        name="a listing takes objects of folders below it",
+        rule="R5",
+        path="wal/object.py",
+        before="""            found = obstore.list_with_delimiter(self._store, start)
+        except Failure as error:
+            raise failed(f"list {self._place(start)}", error) from error
+        paths = (each["path"] for each in found["objects"])
+""",
+        after="""            found = obstore.list(self._store, start).collect()
+        except Failure as error:
+            raise failed(f"list {self._place(start)}", error) from error
+        paths = (each["path"] for each in found)
+""",
+        caught_by=("tests/test_wal_object.py::test_only_what_lies_flat_below_the_prefix_is_seen",),
+    ),
+    Mutant(
+        name="an outage of an object store is a refusal",
+        rule="R7",
+        path="wal/refusals.py",
+        before="(status < 500 or status == _NOT_BUILT)",
+        after="(status <= 503 or status == _NOT_BUILT)",
+        caught_by=("tests/test_wal_object.py::test_who_may_try_again",),
+    ),
+    Mutant(
+        name="a refusal of an object store is tried again",
+        rule="R7",
+        path="wal/refusals.py",
+        before="        refused = status not in _AGAIN and (status",
+        after="        refused = status not in _AGAIN and status > 404 and (status",
+        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+    ),
+)
