@@ -123,6 +123,14 @@ MUTANTS: Final = (
         caught_by=("tests/test_runner_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
     ),
     Mutant(
+        name="each sink gets the digest of the first one's columns",
+        rule="R4",
+        path="spark_jobs/writing.py",
+        before="digest=self.values[share.digest])",
+        after="digest=self.values[0])",
+        caught_by=("tests/test_runner_writing.py::test_r4_each_sink_has_the_digest_of_its_own_columns",),
+    ),
+    Mutant(
         name="a replay counts the rows of its last batch alone",
         rule="R4",
         path="spark_jobs/writing.py",
@@ -131,6 +139,32 @@ MUTANTS: Final = (
         after="""        self.rows = batch.num_rows
         return batch.select""",
         caught_by=("tests/test_runner_writing.py::test_the_task_of_a_replay_counts_and_writes_nothing",),
+    ),
+    Mutant(
+        name="a share has its columns in the order of the rows",
+        rule="R5",
+        path="spark_jobs/writing.py",
+        before="batch.select(self.places).rename_columns",
+        after="batch.select(sorted(self.places)).rename_columns",
+        caught_by=("tests/test_runner_writing.py::test_a_share_has_the_columns_in_its_sinks_order",),
+    ),
+    Mutant(
+        name="attempts of a task that a stage repeats share one name",
+        rule="H1",
+        path="spark_jobs/writing.py",
+        before="TransactionId(scope, sink_key(share.sink.name), task, context.taskAttemptId())",
+        after="TransactionId(scope, sink_key(share.sink.name), task, context.partitionId())",
+        caught_by=("tests/test_runner_writing.py::test_r5_a_task_prepares_its_rows_in_every_sink",),
+    ),
+    Mutant(
+        name="rows that tasks put aside are dropped",
+        rule="docs/sinks.md, Dead letters",
+        path="spark_jobs/acknowledging.py",
+        before="""    return pa.concat_tables([RECORD.empty_table(), *letters])
+""",
+        after="""    return pa.concat_tables([RECORD.empty_table(), *letters[:0]])
+""",
+        caught_by=("tests/test_runner_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",),
     ),
     Mutant(
         name="rows that are refused are put aside with state, where a batch runs once",
@@ -220,5 +254,63 @@ MUTANTS: Final = (
         after="""        return self.failed(error)
 """,
         caught_by=("tests/test_runner_tolerance.py::test_only_failures_of_checkpoints_are_tolerated",),
+    ),
+    Mutant(
+        name="fewer dead letters than were counted are decided",
+        rule="docs/sinks.md, Dead letters",
+        path="spark_jobs/dead_letters.py",
+        before="        if written < least or (",
+        after="        if (",
+        caught_by=("tests/test_dead_letters.py::test_which_counts_are_believed",),
+    ),
+    Mutant(
+        name="dead letters without end stop nothing",
+        rule="docs/sinks.md, Dead letters",
+        path="spark_jobs/dead_letters.py",
+        before="""        if written > self.letters.most:
+            return too_many""",
+        after="""        if written > 1000 * self.letters.most:
+            return too_many""",
+        caught_by=("tests/test_dead_letters.py::test_which_counts_are_believed",),
+    ),
+    Mutant(
+        name="a task writes dead letters without end",
+        rule="docs/sinks.md, Dead letters",
+        path="spark_jobs/dead_letters.py",
+        before="""                    if rows > self.most:
+""",
+        after="""                    if rows < 0:
+""",
+        caught_by=("tests/test_dead_letters.py::test_a_task_stops_at_too_many",),
+    ),
+    Mutant(
+        name="a source ends what it reads without a mark",
+        rule="docs/sinks.md, Dead letters",
+        path="spark_jobs/dead_letters.py",
+        before="""    yield pa.record_batch([*nothing, pa.array([aside], pa.int64())], schema=schema)
+""",
+        after="""    assert nothing is not None
+""",
+        caught_by=("tests/test_dead_letters.py::test_a_mark_ends_what_a_task_reads",),
+    ),
+    Mutant(
+        name="a mark counts the records of its last piece alone",
+        rule="docs/sinks.md, Dead letters",
+        path="spark_jobs/dead_letters.py",
+        before="""        aside += count
+""",
+        after="""        aside = count
+""",
+        caught_by=("tests/test_dead_letters.py::test_a_mark_ends_what_a_task_reads",),
+    ),
+    Mutant(
+        name="a task that was not read to its end is believed",
+        rule="docs/sinks.md, Dead letters",
+        path="spark_jobs/dead_letters.py",
+        before="""        return self.marks == len(self.tasks)
+""",
+        after="""        return self.marks >= len(self.tasks)
+""",
+        caught_by=("tests/test_dead_letters.py::test_which_counts_are_believed",),
     ),
 )

@@ -298,6 +298,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="what no record can judge is rolled back",
+        rule="H27",
+        path="twophase/set_back.py",
+        before="""                raise IdentityError(message, remedy=f"whether it was decided cannot be told: {_REMEDY}")
+""",
+        after="""                continue
+""",
+        caught_by=("tests/test_twophase_startup.py::test_h27_what_no_record_can_judge_is_not_rolled_back",),
+    ),
+    Mutant(
         name="a checkpoint written at-least-once is expected to be counted",
         rule="H26",
         path="twophase/set_back.py",

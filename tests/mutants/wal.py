@@ -43,6 +43,16 @@ MUTANTS: Final = (
         caught_by=("tests/test_wal_crash.py::test_every_call_may_fail_and_the_power_may_go[FaultKind.DISK_FULL]",),
     ),
     Mutant(
+        name="a log on a network filesystem is taken",
+        rule="H21",
+        path="wal/local.py",
+        before="""        if files is None:
+            refuse_network_filesystem(folder)
+""",
+        after="",
+        caught_by=("tests/test_wal_storage.py::test_h21_a_log_on_a_network_filesystem_is_refused",),
+    ),
+    Mutant(
         name="what is unfinished is listed as a segment",
         rule="R5",
         path="wal/local.py",
@@ -166,6 +176,16 @@ MUTANTS: Final = (
         caught_by=(
             "tests/test_wal_segment.py::test_the_layout_of_another_version_is_refused_as_that_and_not_as_damage",
         ),
+    ),
+    Mutant(
+        name="another whole segment is taken for the acknowledged one",
+        rule="H8",
+        path="wal/segment.py",
+        before="""        if (footer.rows, footer.content_bytes, footer.sha256) != (ref.rows, ref.bytes, ref.sha256):
+""",
+        after="""        if footer.rows != ref.rows:
+""",
+        caught_by=("tests/test_wal_segment.py::test_another_whole_segment_is_not_taken_for_it",),
     ),
     Mutant(
         name="rows that are damaged are given out",
@@ -307,5 +327,53 @@ MUTANTS: Final = (
         before="        refused = status not in _AGAIN and (status",
         after="        refused = status not in _AGAIN and status > 404 and (status",
         caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+    ),
+    Mutant(
+        name="an object may become larger than one request takes",
+        rule="docs/sinks.md",
+        path="wal/upload.py",
+        before="""        if self._left < 0:
+""",
+        after="""        if self._left < -len(data):
+""",
+        caught_by=("tests/test_wal_object.py::test_an_object_that_becomes_too_large_is_refused_while_it_is_written",),
+    ),
+    Mutant(
+        name="an object that comes short is filled with zeros",
+        rule="R5",
+        path="wal/remote.py",
+        before="""        if got != len(target):
+""",
+        after="""        if got > len(target):
+""",
+        caught_by=("tests/test_wal_object.py::test_an_object_that_comes_short_is_no_object_with_zeros",),
+    ),
+    Mutant(
+        name="a folder that cannot be synced is passed over",
+        rule="R5",
+        path="wal/durable.py",
+        before="""    if errors:
+        raise errors[0]
+""",
+        after="",
+        caught_by=("tests/test_wal_durable.py::test_who_cannot_be_synced_is_told",),
+    ),
+    Mutant(
+        name="a log on another machine's disk is taken for the driver's",
+        rule="R5",
+        path="connectors/log/place.py",
+        before="""        return self.place.exists() and Sight.of(self.place) == self
+""",
+        after="""        return self.place.exists()
+""",
+        caught_by=("tests/test_log_place.py::test_a_folder_of_the_same_name_on_another_machine_is_refused",),
+    ),
+    Mutant(
+        name="the driver sends tasks no sight of its log",
+        rule="R5",
+        path="connectors/log/place.py",
+        before="return self if isinstance(self.at, ObjectAddress) else replace(self, seen=Sight.of(_existing(self.at)))",
+        after="return self",
+        caught_by=("tests/test_log_place.py::test_a_folder_that_is_not_there_yet_is_known_by_the_one_above_it",),
     ),
 )
