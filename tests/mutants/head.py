@@ -1,4 +1,4 @@
-"""The register of head, records, requests and the ids of what is prepared."""
+"""The register of head, its records and requests, and what is in doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run: its epochs, restarts, stops, and what is asked of it."""
+"""A run: its epochs, restarts and stops, and which error is which."""
 
 from __future__ import annotations
 
@@ -120,6 +120,26 @@ MUTANTS: Final = (
         caught_by=("tests/test_runner_failures.py::test_what_a_worker_lacks_is_cured_by_no_restart",),
     ),
     Mutant(
+        name="a checkpoint begins after a request to stop",
+        rule="docs/operations.md",
+        path="spark_jobs/control.py",
+        before="""            if self.is_stopping():
+                raise StopRequestedError
+""",
+        after="",
+        caught_by=("tests/test_runner_control.py::test_no_checkpoint_begins_after_the_request",),
+    ),
+    Mutant(
+        name="a second request to stop waits for the checkpoint as the first did",
+        rule="docs/operations.md",
+        path="spark_jobs/control.py",
+        before="""            if self.abort_running and running is not None:
+""",
+        after="""            if not self.abort_running and running is not None:
+""",
+        caught_by=("tests/test_runner_control.py::test_a_second_request_cancels_it",),
+    ),
+    Mutant(
         name="a stop does not wait for the checkpoint under way",
         rule="docs/operations.md",
         path="spark_jobs/control.py",
@@ -129,100 +149,5 @@ MUTANTS: Final = (
         after="""        try:
             if self.is_stopping""",
         caught_by=("tests/test_runner_control.py::test_the_running_checkpoint_is_waited_for",),
-    ),
-    Mutant(
-        name="a pipeline whose process was killed is taken for running",
-        rule="docs/operations.md",
-        path="spark_jobs/presence.py",
-        before="""            if _is_free(file.fileno()):
-                return None
-""",
-        after="""            _is_free(file.fileno())
-""",
-        caught_by=("tests/test_requests.py::test_who_runs_it_is_seen_until_the_process_dies",),
-    ),
-    Mutant(
-        name="the folder of the next life is deleted with the old one's",
-        rule="docs/operations.md",
-        path="spark_jobs/deletion.py",
-        before=" if not path.name.startswith(reset.head.incarnation))",
-        after=")",
-        caught_by=("tests/test_deletion.py::test_the_life_that_a_supervisor_starts_meanwhile_stays",),
-    ),
-    Mutant(
-        name="a batch is decided although a task has not acknowledged",
-        rule="R6",
-        path="spark_jobs/stream_writer.py",
-        before="""        if len(written) != len(messages) or len(plans) != 1:
-""",
-        after="""        if len(plans) != 1:
-""",
-        caught_by=("tests/test_eos_format.py::test_acknowledgements_of_two_plans_decide_nothing",),
-    ),
-    Mutant(
-        name="acknowledgements of two plans are one decision",
-        rule="R6",
-        path="spark_jobs/stream_writer.py",
-        before="""        if len(written) != len(messages) or len(plans) != 1:
-""",
-        after="""        if len(written) != len(messages):
-""",
-        caught_by=("tests/test_eos_format.py::test_acknowledgements_of_two_plans_decide_nothing",),
-    ),
-    Mutant(
-        name="a task of another batch writes under this one's permit",
-        rule="R5",
-        path="spark_jobs/stream_writer.py",
-        before="""        if context.getLocalProperty(_BATCH) != str(plan.checkpoint_id):
-""",
-        after="""        if not context.getLocalProperty(_BATCH):
-""",
-        caught_by=("tests/test_eos_format.py::test_a_task_of_another_batch_writes_nothing",),
-    ),
-    Mutant(
-        name="a spec that changes under a batch is decided",
-        rule="R2",
-        path="spark_jobs/stream_writer.py",
-        before="""        if spec != digest_of(self._spec):
-""",
-        after="""        if not spec:
-""",
-        caught_by=("tests/test_eos_format.py::test_a_spec_that_changes_under_a_batch_stops_it",),
-    ),
-    Mutant(
-        name="an abort of an old driver rolls back what a newer one writes",
-        rule="H5",
-        path="spark_jobs/stream_writer.py",
-        before="""            if not run or run != self._run or log.state("").newest_planned != number:
-""",
-        after="""            if log.state("").newest_planned != number:
-""",
-        caught_by=(
-            "tests/test_eos_format.py::test_who_does_not_know_who_has_planned_leaves_the_abort_to_the_next_start",
-        ),
-    ),
-    Mutant(
-        name="a decided batch that Spark runs again writes once more",
-        rule="R4",
-        path="spark_jobs/stream_writer.py",
-        before="""        if plan.scope is None:
-            for _ in iterator:
-                pass
-            return Written(plan.held, plan.spec, None)
-""",
-        after="""        if plan.scope is None:
-            raise AssertionError
-""",
-        caught_by=("tests/test_eos_format.py::test_a_batch_that_spark_forgot_is_written_once",),
-    ),
-    Mutant(
-        name="a query with state is written without comparing its replays",
-        rule="R4",
-        path="spark_jobs/stream_writer.py",
-        before="""        if (self._folder / "state").exists():
-""",
-        after="""        if (self._folder / "states").exists():
-""",
-        caught_by=("tests/test_eos_format.py::test_a_query_with_state_is_refused",),
     ),
 )
