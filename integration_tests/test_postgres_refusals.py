@@ -16,6 +16,7 @@ import sqlalchemy
 
 from connectors.contracts import Sink
 from connectors.log.place import LogPlace
+from connectors.sifting import Sieve, decoded
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError, not_connected
 from connectors.sql.postgres.sink import PostgresSink
@@ -23,7 +24,6 @@ from connectors.sql.statements import in_transaction
 from connectors.testing.life import new_incarnation
 from connectors.testing.rows import as_spark_has
 from integration_tests.services.postgres_native import Postgres
-from spark_jobs.sifting import Sieve, decoded
 from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer

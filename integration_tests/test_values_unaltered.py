@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from connectors.sifting import Sieve, decoded
 from integration_tests.test_made_tables import PLACES, Place
 from integration_tests.test_made_tables import place as place
-from spark_jobs.sifting import Sieve, decoded
 from twophase.errors import TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome

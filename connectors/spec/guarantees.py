@@ -50,8 +50,14 @@ def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
         limits = (*limits, f"more than {most:,} dead letters in a checkpoint stop the pipeline")
         return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), limits)
     if spec.dead_letter is not None:
-        limits = (*limits, "a row that it refuses before the decision goes to dead_letter, unless there is state")
+        limits = (*limits, _refused(spec))
     return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), (*limits, *_of_source(spec)))
+
+
+def _refused(spec: Spec) -> str:
+    if spec.checkpoint.at_least_once:
+        return "a row that it refuses goes to dead_letter, at least once; other rows of its checkpoint may come twice"
+    return "a row that it refuses before the decision goes to dead_letter"
 
 
 def _of_table(entry: SinkEntry) -> tuple[str, ...]:
@@ -231,7 +237,8 @@ def _of_source(spec: Spec) -> tuple[str, ...]:
         if source.on_bad_record == "skip":
             limits.append("on_bad_record: skip: a record that does not decode is counted and left out")
         if source.on_bad_record == "dead-letter":
-            limits.append(f"a record of {source.name} that does not decode goes to dead_letter instead, exactly once")
+            often = "at least once" if spec.checkpoint.at_least_once else "exactly once"
+            limits.append(f"a record of {source.name} that does not decode goes to dead_letter instead, {often}")
         if source.starting_offsets != "earliest":
             limits.append(f"starting_offsets: the very first start begins at {source.starts_from}, not before")
         if not source.fail_on_data_loss:

@@ -126,6 +126,10 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         Config(drivers=1, tries=2, budget=Budget(retries=1, failures=1), direct=frozenset({0})),
         500,
     ),
+    "at-least-once, jobs that fail and are run again in the same call": (
+        Config(drivers=1, tolerated=2, budget=Budget(retries=1, failures=2), direct=frozenset({0})),
+        500,
+    ),
     "a sink that goes back in time": (replace(small(Budget(set_backs=1), drivers=1), evicts=True), 500),
     "a sink with a log that goes back in time": (small(Budget(set_backs=1), drivers=1), 500),
     "one of two sinks goes back in time": (
