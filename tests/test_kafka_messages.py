@@ -123,6 +123,13 @@ def test_parts_are_all_of_the_messages_in_their_order() -> None:
     assert [each["value"] for each in sent(Layout("t", format="raw"), value=pa.array(values))] == values
 
 
+def test_parts_keep_the_headers_of_their_rows() -> None:
+    names = [f"h{n}" for n in range(2_000)]
+    values = pa.array([b"x" * 5_000] * len(names))
+    found = sent(Layout("t", format="raw", headers={"is": "h"}), value=values, h=pa.array(names))
+    assert [each["headers"] for each in found] == [[("is", name.encode())] for name in names]
+
+
 @pytest.mark.parametrize(
     ("layout", "columns", "said"),
     [
