@@ -59,6 +59,18 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="a run until caught up goes on for records that came meanwhile",
+        rule="docs/operations.md",
+        path="spark_jobs/source.py",
+        before="""            self._target = horizon if self._is_bounded else None
+""",
+        after="""            self._target = None
+""",
+        caught_by=(
+            "tests/test_runner_source.py::test_a_run_until_caught_up_ends_where_the_source_was_at_its_first_plan",
+        ),
+    ),
+    Mutant(
         name="a split that is no longer asked for is forgotten",
         rule="R6",
         path="spark_jobs/source.py",
@@ -105,6 +117,16 @@ MUTANTS: Final = (
         caught_by=("tests/test_runner_restart.py::test_a_source_under_another_name_is_refused",),
     ),
     Mutant(
+        name="a plan that another driver has written over Spark's is decided",
+        rule="H25",
+        path="spark_jobs/checkpoints.py",
+        before="""            check_ends(offsets_log, held)
+""",
+        after="""            held = ()
+""",
+        caught_by=("tests/test_runner_checkpoints.py::test_h25_a_batch_whose_plan_was_written_over_is_not_decided",),
+    ),
+    Mutant(
         name="a driver whose folder a reset deleted blames the folder",
         rule="R1",
         path="spark_jobs/checkpoints.py",
@@ -129,6 +151,16 @@ MUTANTS: Final = (
 """,
         after="",
         caught_by=("tests/test_power_cut.py::test_a_completed_checkpoint",),
+    ),
+    Mutant(
+        name="a plan whose ends are not Spark's is taken",
+        rule="H25",
+        path="spark_jobs/spark_log.py",
+        before="""    if sorted(held) != sorted(_java_hash(line) for line in lines if line != "-"):
+""",
+        after="""    if len(held) != len([line for line in lines if line != "-"]):
+""",
+        caught_by=("tests/test_runner_checkpoints.py::test_h25_a_batch_whose_plan_was_written_over_is_not_decided",),
     ),
     Mutant(
         name="a commit of Spark's that is cut off counts",
