@@ -16,11 +16,11 @@ import pytest
 from pyspark.errors import PySparkException
 
 from connectors.dead_letters import refused
+from connectors.sifting import Sieve
 from spark_jobs import batch as module
 from spark_jobs.acknowledging import acknowledgement
 from spark_jobs.batch import SparkBatch
 from spark_jobs.failures import TOKEN, CarriedError, carried
-from spark_jobs.sifting import Sieve
 from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.writing import COUNTED
 from tests.twophase_values import committable, scope
