@@ -147,6 +147,12 @@ class DirectWriter(Protocol):
         Raises BadRowError, PrepareError, SinkUnavailableError; then only `abort` follows.
         """
 
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """Send rows as `write` does. A BadRowError leaves nothing of the batch, and the writer can go on.
+
+        Slower than `write`. Called where an earlier checkpoint, or an earlier try, has met a row that a sink refused.
+        """
+
     def commit(self) -> Committable:
         """Make everything written durable and visible, let go of the connection, and say how much it was.
 

@@ -33,6 +33,7 @@ from spark_jobs.report import Listener, Listeners
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.changes import check_in_place
 from spark_jobs.savepoint.query import plan_of
+from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.starting_points import commit_back, starting_points
 from spark_jobs.tolerance import Tolerance
@@ -57,6 +58,7 @@ class Lasting:
     on_demand: OnDemand
     withheld: Withheld
     until_readable: UntilReadable | None  # of a run until caught up
+    period: SiftingPeriod = field(default_factory=SiftingPeriod)
 
 
 @dataclass(slots=True)
@@ -132,6 +134,8 @@ class Runner:
                     else:
                         _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
+                if lasting.period.resumes(error):
+                    continue
                 now = time.time()
                 self.listener.happened(failure(error, now, self._hit))
                 if lasting.tolerance.forgives(error):
@@ -197,6 +201,7 @@ class Runner:
                 lasting.tolerance,
                 plan,
                 lasting.withheld,
+                lasting.period,
             )
             lasting.on_demand.follow(lambda: driver.owned, pacing.ask)
             try:

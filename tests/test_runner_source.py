@@ -82,6 +82,14 @@ def _translated() -> Iterator[None]:
         raise translate(error, "planning") from error
 
 
+def test_h3_the_initial_offset_is_what_head_has_stored_and_not_asked_anew() -> None:
+    """Spark wants it again after a crash in its first batch; the oldest records may be deleted by then."""
+    source = _Source({"t/0": 9}, first={"t/0": 4})
+    initial = _reader(source, {"t/0": 2}).initialOffset()
+    assert SourceOffset.from_json(json.loads(json.dumps(initial))).ends == {"t/0": 2}
+    assert source.asked == 0
+
+
 def test_a_split_that_is_no_longer_asked_for_stays() -> None:
     start = SourceOffset("s", {"t/0": 5, "old/0": 7}).to_json()
     assert _next(_reader(_Source({"t/0": 6})), start) == {"source": "s", "ends": {"t/0": 6, "old/0": 7}}
@@ -187,6 +195,18 @@ def test_a_new_split_without_records_is_looked_at_again() -> None:
     start = SourceOffset("s", {"t/0": 5}).to_json()
     reader = _reader(_Source({"t/0": 6, "t/1": 3}, first={"t/1": 3}), {"t/0": 0})
     assert _next(reader, start) == {"source": "s", "ends": {"t/0": 6}}
+
+
+def test_a_run_until_caught_up_ends_where_the_source_was_at_its_first_plan() -> None:
+    """Or it would never end while producers go on."""
+    source = _Source({"t/0": 9})
+    reader = _reader(source, {"t/0": 0})
+    reader.prepareForTriggerAvailableNow()
+    first = _next(reader, reader.initialOffset())
+    source.ends = {"t/0": 20}
+    assert SourceOffset.from_json(first).ends == {"t/0": 9}
+    assert _next(reader, first) == first
+    assert source.asked == 1
 
 
 def test_nothing_new_is_the_same_offset_to_the_letter() -> None:

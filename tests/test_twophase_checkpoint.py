@@ -236,6 +236,12 @@ def test_r6_a_decision_names_the_method_of_its_tasks() -> None:
         assert (decided.digest_method, decided.written_by) == (method, installed_version())
 
 
+def test_r4_digests_of_tasks_add_up_modulo_2_to_the_64() -> None:
+    """As those that a replay computes do: a sum beyond that is no other rows."""
+    group = tuple(replace(committable(scope(0), task), digest=2**64 - 3) for task in range(2))
+    assert replace(record(0), committables={"warehouse": group}).digest == {"warehouse": (6, 2**64 - 6)}
+
+
 def test_a_replay_goes_on_with_what_was_not_finished() -> None:
     _, actions = run(AGAIN, replace(COMPLETED, committed=2), LoadRecord=lambda _: DECIDED)
     assert names(actions)[1:] == [

@@ -161,6 +161,7 @@ def test_checkpoints_and_a_second_driver(setting: Setting) -> None:
     for number in range(3):
         setting.run(first, number)
     assert setting.sink.calls.count("commit") == 3
+    assert setting.sink.calls.count("permit") == 3, "the close of each checkpoint deletes its permit"
     assert len(setting.sink.visible) == 3
     assert set(first.durations_s) >= {"Swap decide", "Swap committed", "Commit", "RunWriters", "PutRecord"}
     second = setting.driver()

@@ -166,8 +166,9 @@ def test_a_missing_segment_is_named(place: Place) -> None:
         stat_segment(place.storage, "gone")
 
 
-def test_another_whole_segment_is_not_taken_for_it(place: Place) -> None:
-    ref, other = place.ref(), place.ref(ROWS.slice(1), "two.segment")
+@pytest.mark.parametrize("table", [ROWS.slice(1), ROWS.take([2, 1, 0])])
+def test_another_whole_segment_is_not_taken_for_it(place: Place, table: pa.Table) -> None:
+    ref, other = place.ref(), place.ref(table, "two.segment")
     place.write(NAME, place.read(other.name))
     with pytest.raises(SegmentDamagedError, match="not the segment that was acknowledged"):
         read_segment(place.storage, ref)

@@ -76,11 +76,14 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
 
     Whatever ends this before the swap, Spark runs the batch again, and rows that were committed come twice. None is
     missing: every task has acknowledged before head says so. There is nothing to abort, for nothing is prepared and no
-    decision is on its way.
+    decision is on its way. So a further try needs no swap before it: what the tasks of the last one have committed, or
+    still commit, comes twice.
     """
     scope, ranges = _scope(owned.head, begin.checkpoint_id), _ranges(owned.head, begin)
     assert scope is not None  # it is new
     answer: Acknowledged | Failed = yield messages.RunWriters(scope, direct=True)
+    while isinstance(answer, Failed) and answer.again:
+        answer = yield messages.RunWriters(scope, direct=True)
     if isinstance(answer, Failed):
         raise answer.error
     if error := mistake(scope, sinks, answer.committables):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import head_set_back, lives, repair, rescale, set_back, take_over
+from tests.model import head_set_back, lives, refused, repair, rescale, set_back, take_over
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
@@ -17,6 +17,7 @@ RESCALE_STATES = 200_000
 SET_BACK_STATES = 50_000
 HEAD_SET_BACK_STATES = 15_000
 TAKE_OVER_STATES = 20_000
+REFUSED_STATES = 150_000
 
 
 @pytest.mark.parametrize("name", HOLDS)
@@ -108,6 +109,18 @@ def test_the_protocol_holds_with_a_head_that_goes_back() -> None:
 @pytest.mark.parametrize("broken", head_set_back.VARIANTS)
 def test_a_broken_variant_of_a_head_that_goes_back_is_caught(broken: str) -> None:
     _, violation, _ = head_set_back.explore(broken)
+    assert violation
+
+
+def test_refused_rows_of_a_log_become_dead_letters_elsewhere() -> None:
+    states, violation = refused.explore()
+    assert not violation
+    assert states > REFUSED_STATES
+
+
+@pytest.mark.parametrize("broken", refused.VARIANTS)
+def test_a_broken_variant_of_dead_letters_elsewhere_is_caught(broken: str) -> None:
+    _, violation = refused.explore(broken)
     assert violation
 
 
