@@ -170,3 +170,27 @@ def test_with_state_each_record_is_counted_once_and_each_refused_row_is_one_lett
         counting.table.execute(f"DROP TABLE `{TABLE}`")
         counting.table.execute(f"RENAME TABLE once TO `{TABLE}`")
     assert_counted(counting, checkpoints=5)
+
+
+@pytest.mark.timeout(900)
+def test_a_refused_row_is_remembered_by_a_step_that_drops_repeats(pipeline: Pipeline, letters: PostgresTable) -> None:
+    """Its record comes a second time, and is neither a row nor a letter once more."""
+    (pipeline.folder / "dedup.py").write_text("def once(rows):\n    return rows.dropDuplicates(['id'])\n")
+    pipeline.spec["transforms"] = [
+        {"name": "once", "python": "dedup:once", "from": "incoming"},
+        {"name": "rows", "sql": "SELECT id, word, payload FROM once"},
+    ]
+    pipeline.table.execute(f"ALTER TABLE `{TABLE}` ADD CONSTRAINT few CHECK (mod(id, 100) <> 3)")
+    pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
+    for stem in ("prepared@0", "after-decide@0"):
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        process.kill()
+    pipeline.workload.repeat(CHECKPOINT_RECORDS)
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    refused = Counter(row for row in pipeline.workload.expected if row[0] % 100 == 3)
+    assert refused.total() == 15
+    assert pipeline.table.rows() == pipeline.workload.expected - refused
+    assert _rows_of(letters) == {"warehouse": refused}
+    assert pipeline.prepared() == []

@@ -51,6 +51,8 @@ def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
         return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), limits)
     if spec.dead_letter is not None:
         limits = (*limits, _refused(spec))
+    if entry.commit != "two-phase" and not isinstance(entry, KafkaSinkEntry) and not spec.checkpoint.at_least_once:
+        limits = (*limits, _found_late(spec, entry))
     return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), (*limits, *_of_source(spec)))
 
 
@@ -58,6 +60,13 @@ def _refused(spec: Spec) -> str:
     if spec.checkpoint.at_least_once:
         return "a row that it refuses goes to dead_letter, at least once; other rows of its checkpoint may come twice"
     return "a row that it refuses before the decision goes to dead_letter"
+
+
+def _found_late(spec: Spec, entry: SinkEntry) -> str:
+    found = "a row that a constraint of the table refuses is found after the checkpoint is decided"
+    if spec.refuses_into_letters(entry):
+        return f"{found}: it goes to dead_letter in the transaction that applies the other rows"
+    return f"{found}: the pipeline stops there until the table takes it"
 
 
 def _of_table(entry: SinkEntry) -> tuple[str, ...]:
@@ -162,11 +171,7 @@ def _server_log(spec: Spec) -> _Words:
     return _write_ahead_log(
         spec,
         "one slot's rows shortly after another's",
-        limits=(
-            "a row that a constraint of the table refuses is found after the checkpoint is decided: the pipeline stops "
-            "there until the table takes it",
-            "a reader may see one slot's rows of a checkpoint just before another's; with `slots: 1` all at once",
-        ),
+        limits=("a reader may see one slot's rows of a checkpoint just before another's; with `slots: 1` all at once",),
     )
 
 

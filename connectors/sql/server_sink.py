@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Self
 import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
+from connectors.dead_letters import SCHEMA
 from connectors.known import decode_known, encode_known, must_wait
 from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, key_of, log_writer, segment_schema
@@ -23,6 +24,7 @@ from connectors.log.place import LogPlace
 from connectors.sql import checks
 from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
+from connectors.sql.log.refusing import LettersTable
 from connectors.sql.making import Maker
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.server import C, P, Server, T
@@ -52,6 +54,8 @@ class ServerSink(Server[C, T, P]):
         evolve: at a start, by columns of the rows that the table lacks.
         repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
         timeout_s: how long a checkpoint may take, and a task wait for its next rows.
+        letters: with a log, the sink of the dead letters, in the same database: it takes rows that the table refuses.
+        most_letters: rows of one slot's share that may be refused.
     """
 
     name: str
@@ -64,6 +68,8 @@ class ServerSink(Server[C, T, P]):
     evolve: bool = False
     repeats: bool = False
     timeout_s: float = LET_GO_S
+    letters: ServerSink[C, T, P] | None = field(default=None, repr=False)
+    most_letters: int = 0
     plans: tuple[P, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
@@ -126,9 +132,25 @@ class ServerSink(Server[C, T, P]):
     def committer(self, pipeline: str) -> Committer:
         """See Sink."""
         if self.log is not None:
-            target = LogTarget(self.name, self.table, self._where, self._store, self.log.slots)
+            target = LogTarget(
+                self.name,
+                self.table,
+                self._where,
+                self._store,
+                self.log.slots,
+                letters=self.letters.letters_table if self.letters is not None else None,
+                most_letters=self.most_letters,
+            )
             return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
         return self._two_phase_committer(pipeline)
+
+    def letters_table(self) -> LettersTable:
+        """Open this sink of dead letters, whose table exists. Changes nothing.
+
+        Raises TargetError, SinkUnavailableError.
+        """
+        opened = replace(self, create=False, evolve=False)._compared(SCHEMA)
+        return LettersTable(opened.table, opened._form(opened.plans), opened.columns)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink."""

@@ -1,4 +1,4 @@
-"""A batch of Spark's: jobs, tasks, acknowledgements, tries."""
+"""A batch of Spark's: its jobs, its tasks and what they acknowledge."""
 
 from __future__ import annotations
 
@@ -123,6 +123,14 @@ MUTANTS: Final = (
         caught_by=("tests/test_runner_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
     ),
     Mutant(
+        name="each sink gets the digest of the first one's columns",
+        rule="R4",
+        path="spark_jobs/writing.py",
+        before="digest=self.values[share.digest])",
+        after="digest=self.values[0])",
+        caught_by=("tests/test_runner_writing.py::test_r4_each_sink_has_the_digest_of_its_own_columns",),
+    ),
+    Mutant(
         name="a replay counts the rows of its last batch alone",
         rule="R4",
         path="spark_jobs/writing.py",
@@ -133,92 +141,29 @@ MUTANTS: Final = (
         caught_by=("tests/test_runner_writing.py::test_the_task_of_a_replay_counts_and_writes_nothing",),
     ),
     Mutant(
-        name="rows that are refused are put aside with state, where a batch runs once",
-        rule="R4",
-        path="spark_jobs/tries.py",
-        before="or self.most_letters is None or self.stateful or self.sieve is not None:",
-        after="or self.most_letters is None or self.sieve is not None:",
-        caught_by=(
-            "tests/test_runner_tries.py::test_a_row_that_is_refused_is_an_error_without_dead_letters_and_with_state",
-        ),
+        name="a share has its columns in the order of the rows",
+        rule="R5",
+        path="spark_jobs/writing.py",
+        before="batch.select(self.places).rename_columns",
+        after="batch.select(sorted(self.places)).rename_columns",
+        caught_by=("tests/test_runner_writing.py::test_a_share_has_the_columns_in_its_sinks_order",),
     ),
     Mutant(
-        name="equal rows are looked for again and again",
-        rule="H15",
-        path="spark_jobs/tries.py",
-        before="or self._has_looked or not self.may_meet:",
-        after="or not self.may_meet:",
-        caught_by=("tests/test_runner_tries.py::test_equal_rows_are_looked_for_once",),
+        name="attempts of a task that a stage repeats share one name",
+        rule="H1",
+        path="spark_jobs/writing.py",
+        before="TransactionId(scope, sink_key(share.sink.name), task, context.taskAttemptId())",
+        after="TransactionId(scope, sink_key(share.sink.name), task, context.partitionId())",
+        caught_by=("tests/test_runner_writing.py::test_r5_a_task_prepares_its_rows_in_every_sink",),
     ),
     Mutant(
-        name="the try after a look looks again",
-        rule="H15",
-        path="spark_jobs/tries.py",
-        before="""        self.locked = None
-        return Failed(locked, again=True)
+        name="rows that tasks put aside are dropped",
+        rule="docs/sinks.md, Dead letters",
+        path="spark_jobs/acknowledging.py",
+        before="""    return pa.concat_tables([RECORD.empty_table(), *letters])
 """,
-        after="""        return Failed(locked, again=True)
+        after="""    return pa.concat_tables([RECORD.empty_table(), *letters[:0]])
 """,
-        caught_by=("tests/test_runner_tries.py::test_equal_rows_are_looked_for_once",),
-    ),
-    Mutant(
-        name="at-least-once a failed job is run again as if it were aborted",
-        rule="docs/sinks.md, At-least-once",
-        path="spark_jobs/tries.py",
-        before="""            return Failed(reason, again=self._sifts(reason))
-""",
-        after="""            return Failed(reason, again=self._sifts(reason) or self._tolerates(reason))
-""",
-        caught_by=("tests/test_runner_tries.py::test_what_is_tolerated",),
-    ),
-    Mutant(
-        name="a batch with state runs twice in one query",
-        rule="R4",
-        path="spark_jobs/tries.py",
-        before="""        if self.stateful or not self.tolerance.failed(reason):
-""",
-        after="""        if not self.tolerance.failed(reason):
-""",
-        caught_by=("tests/test_runner_tries.py::test_what_is_tolerated",),
-    ),
-    Mutant(
-        name="failures count in a row although checkpoints came between",
-        rule="docs/checkpoints.md",
-        path="spark_jobs/tolerance.py",
-        before="""        self._in_a_row = 0
-""",
-        after="""        self._in_a_row += 0
-""",
-        caught_by=("tests/test_runner_tolerance.py::test_tolerated_failures_are_none_for_the_restart_strategy",),
-    ),
-    Mutant(
-        name="one more failure in a row is tolerated",
-        rule="docs/checkpoints.md",
-        path="spark_jobs/tolerance.py",
-        before="""        if self._in_a_row > self.most:
-""",
-        after="""        if self._in_a_row > self.most + 1:
-""",
-        caught_by=("tests/test_runner_tolerance.py::test_one_more_in_a_row_is_for_the_restart_strategy",),
-    ),
-    Mutant(
-        name="an error that no restart cures is tolerated",
-        rule="docs/checkpoints.md",
-        path="spark_jobs/tolerance.py",
-        before="""        if not self.most or not error.retriable or self.is_stopping():
-""",
-        after="""        if not self.most or self.is_stopping():
-""",
-        caught_by=("tests/test_runner_tolerance.py::test_only_failures_of_checkpoints_are_tolerated",),
-    ),
-    Mutant(
-        name="a failure that is none of a checkpoint is tolerated",
-        rule="docs/checkpoints.md",
-        path="spark_jobs/tolerance.py",
-        before="""        return self._aborted is error and self.failed(error)
-""",
-        after="""        return self.failed(error)
-""",
-        caught_by=("tests/test_runner_tolerance.py::test_only_failures_of_checkpoints_are_tolerated",),
+        caught_by=("tests/test_runner_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",),
     ),
 )

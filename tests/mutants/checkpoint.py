@@ -25,9 +25,7 @@ MUTANTS: Final = (
         after="""    yield from close(owned.head, scope, sinks=owned.present)
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
 """,
-        caught_by=(
-            "tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
-        ),
+        caught_by=("tests/test_twophase_checkpoint.py::test_a_failed_job_is_aborted_by_a_swap_and_then_closed",),
     ),
     Mutant(
         name="a close lists what is prepared before it has deleted the permits",
@@ -39,9 +37,7 @@ MUTANTS: Final = (
         after="""    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
     yield messages.Revoke(scope, counted, sinks)
 """,
-        caught_by=(
-            "tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
-        ),
+        caught_by=("tests/test_twophase_checkpoint.py::test_the_order_of_r10",),
     ),
     Mutant(
         name="a replay of other offsets than those decided goes on",
@@ -263,6 +259,14 @@ MUTANTS: Final = (
         after="""    if not set(committables) <= set(sinks):
 """,
         caught_by=("tests/test_twophase_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
+    ),
+    Mutant(
+        name="digests of tasks do not add up modulo 2**64",
+        rule="R4",
+        path="twophase/values.py",
+        before="sum(c.digest for c in group) % 2**64)",
+        after="sum(c.digest for c in group))",
+        caught_by=("tests/test_twophase_checkpoint.py::test_r4_digests_of_tasks_add_up_modulo_2_to_the_64",),
     ),
     Mutant(
         name="a repair of a repaired transaction looks for the wrong witness",

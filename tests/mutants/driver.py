@@ -74,6 +74,24 @@ MUTANTS: Final = (
         caught_by=("tests/test_twophase_backlog.py::test_who_waits_for_room_is_let_go_at_the_end",),
     ),
     Mutant(
+        name="a pipeline that stops waits for a sink that is away without end",
+        rule="docs/operations.md",
+        path="twophase/backlog.py",
+        before="""            return left_at > 0.0 and time.monotonic() > left_at
+""",
+        after="""            return left_at < 0.0
+""",
+        caught_by=("tests/test_twophase_backlog.py::test_who_stops_leaves_a_sink_that_is_away_to_the_next_start",),
+    ),
+    Mutant(
+        name="a driver that is fenced says that rows are lost",
+        rule="H12",
+        path="twophase/gather.py",
+        before="zip(kinds, (0, 1, 3), strict=True)",
+        after="zip(kinds, (1, 0, 3), strict=True)",
+        caught_by=("tests/test_twophase_gather.py::test_of_two_errors_the_worse_one_is_raised",),
+    ),
+    Mutant(
         name="a sink that is away hides that rows are lost in another",
         rule="R7",
         path="twophase/gather.py",
@@ -96,6 +114,25 @@ MUTANTS: Final = (
         before="scope.epoch < head.epoch and name not in kept",
         after="scope.epoch < head.epoch",
         caught_by=("tests/test_twophase_effects.py::test_records_that_nobody_points_at_are_swept",),
+    ),
+    Mutant(
+        name="a sink is asked for one permit in an epoch only",
+        rule="R5",
+        path="twophase/effects.py",
+        before="if not (sink.permits_once and name in self.permitted)]",
+        after="if name not in self.permitted]",
+        caught_by=("tests/test_twophase_effects.py::test_checkpoints_and_a_second_driver",),
+    ),
+    Mutant(
+        name="two threads use one committer at once",
+        rule="R10",
+        path="twophase/effects.py",
+        before="""            with self.turns[name]:
+                return call()
+""",
+        after="""            return call()
+""",
+        caught_by=("tests/test_twophase_backlog.py::test_an_aborted_checkpoint_touches_none_of_those_that_wait",),
     ),
     Mutant(
         name="a sink that refuses to commit ends a reset that should tell it",

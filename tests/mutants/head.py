@@ -1,4 +1,4 @@
-"""The register of head, records, requests and the ids of what is prepared."""
+"""The register of head, its records and requests, and what is in doubt."""
 
 from __future__ import annotations
 
@@ -38,6 +38,20 @@ MUTANTS: Final = (
         caught_by=("tests/test_twophase_head_stores.py::TestEveryHead::test_a_record_is_stored_once",),
     ),
     Mutant(
+        name="a version that is cleaned away during a read is taken for a pipeline that never ran",
+        rule="R1",
+        path="twophase/local_head.py",
+        before="""            except FileNotFoundError:
+                continue
+""",
+        after="""            except FileNotFoundError:
+                return None
+""",
+        caught_by=(
+            "tests/test_twophase_head_stores.py::test_a_version_that_is_cleaned_away_during_a_read_is_no_empty_head",
+        ),
+    ),
+    Mutant(
         name="a swap in a folder writes over that of another driver",
         rule="H21",
         path="twophase/local_shelf.py",
@@ -46,6 +60,16 @@ MUTANTS: Final = (
         after="""        os.replace(partial, target)
 """,
         caught_by=("tests/test_twophase_head_stores.py::TestFiles::test_a_name_that_was_not_synced_is_no_success",),
+    ),
+    Mutant(
+        name="a disk that takes a part of a file is not noticed",
+        rule="H21",
+        path="twophase/local_shelf.py",
+        before="""    if file.write(content) != len(content):
+""",
+        after="""    if file.write(content) > len(content):
+""",
+        caught_by=("tests/test_twophase_head_stores.py::test_a_disk_that_takes_a_part_of_a_file_has_not_written_it",),
     ),
     Mutant(
         name="a sweep takes away what another process still writes",

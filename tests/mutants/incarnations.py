@@ -8,6 +8,16 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="a first head that another driver has written is taken for this reset's own",
+        rule="R1",
+        path="twophase/reset.py",
+        before="""        if seen is None or value.nonces[-1] not in seen.head.nonces:
+""",
+        after="""        if seen is None:
+""",
+        caught_by=("tests/test_twophase_reset.py::test_r1_of_two_that_write_the_first_head_one_is_fenced",),
+    ),
+    Mutant(
         name="a new incarnation begins with epoch 0 again",
         rule="R2",
         path="twophase/reset.py",
@@ -188,5 +198,40 @@ MUTANTS: Final = (
         after="""        if not again and again:
 """,
         caught_by=("tests/test_twophase_repair.py::test_what_was_written_again_and_is_gone_is_not_decided",),
+    ),
+    Mutant(
+        name="a rescale begins while a batch is under way",
+        rule="R2",
+        path="twophase/rescale.py",
+        before="""    if not is_at_rest(head, spark):
+""",
+        after="""    if is_at_rest(head, spark) and before < 0:
+""",
+        caught_by=(
+            "tests/test_twophase_rescale.py::test_a_rescale_begins_only_where_no_batch_is_planned_or_to_be_run_again",
+        ),
+    ),
+    Mutant(
+        name="a rescale that has failed takes back a newer driver's plan",
+        rule="R1",
+        path="twophase/rescale.py",
+        before="""    yield from check_owned(owned)
+""",
+        after="",
+        caught_by=(
+            "tests/test_twophase_rescale.py::test_a_rescale_that_failed_takes_back_nothing_of_a_driver_that_has_come_after_it",
+        ),
+    ),
+    Mutant(
+        name="a rescale under way is taken back for another number",
+        rule="docs/rescaling.md",
+        path="twophase/rescale.py",
+        before="""    if done or partitions != before:
+""",
+        after="""    if done:
+""",
+        caught_by=(
+            "tests/test_twophase_rescale.py::test_a_rescale_that_has_begun_is_taken_back_by_the_number_of_before_alone",
+        ),
     ),
 )

@@ -47,6 +47,49 @@ MUTANTS: Final = (
         caught_by=("tests/test_runner_source.py::test_a_plan_that_is_run_again_is_of_the_topics_that_it_names",),
     ),
     Mutant(
+        name="a start does not compare the log with the plan's witnesses",
+        rule="H23",
+        path="spark_jobs/source.py",
+        before="""                self._check_witnesses(before, horizon.ends)
+""",
+        after="",
+        caught_by=(
+            "tests/test_runner_source.py::test_h23_witnesses_go_from_plan_to_plan_and_are_compared_as_splits_go_on",
+        ),
+    ),
+    Mutant(
+        name="a split is read on in a log that went back in time during the run",
+        rule="H23",
+        path="spark_jobs/source.py",
+        before="""        self._check_witnesses(before, {each.split for each in moved})
+""",
+        after="",
+        caught_by=(
+            "tests/test_runner_source.py::test_h23_witnesses_go_from_plan_to_plan_and_are_compared_as_splits_go_on",
+        ),
+    ),
+    Mutant(
+        name="a plan that is run again reads a log that went back in time",
+        rule="H23",
+        path="spark_jobs/source.py",
+        before="""                self._check_witnesses(planned, {each.split for each in ranges})
+""",
+        after="                pass\n",
+        caught_by=("tests/test_runner_source.py::test_h23_a_plan_that_is_run_again_is_of_the_log_that_it_names",),
+    ),
+    Mutant(
+        name="a plan forgets the witnesses of splits that got no record",
+        rule="H23",
+        path="spark_jobs/source.py",
+        before="""        witnesses = {**before.witnesses, **self._source.witnesses(moved)}
+""",
+        after="""        witnesses = self._source.witnesses(moved)
+""",
+        caught_by=(
+            "tests/test_runner_source.py::test_h23_witnesses_go_from_plan_to_plan_and_are_compared_as_splits_go_on",
+        ),
+    ),
+    Mutant(
         name="a split found on the way begins where its newest records are",
         rule="H23",
         path="spark_jobs/source.py",
@@ -56,6 +99,18 @@ MUTANTS: Final = (
 """,
         caught_by=(
             "tests/test_runner_source.py::test_a_new_split_begins_with_the_plan_that_finds_it_though_that_takes_nothing_of_it",
+        ),
+    ),
+    Mutant(
+        name="a run until caught up goes on for records that came meanwhile",
+        rule="docs/operations.md",
+        path="spark_jobs/source.py",
+        before="""            self._target = horizon if self._is_bounded else None
+""",
+        after="""            self._target = None
+""",
+        caught_by=(
+            "tests/test_runner_source.py::test_a_run_until_caught_up_ends_where_the_source_was_at_its_first_plan",
         ),
     ),
     Mutant(
@@ -105,6 +160,16 @@ MUTANTS: Final = (
         caught_by=("tests/test_runner_restart.py::test_a_source_under_another_name_is_refused",),
     ),
     Mutant(
+        name="a plan that another driver has written over Spark's is decided",
+        rule="H25",
+        path="spark_jobs/checkpoints.py",
+        before="""            check_ends(offsets_log, held)
+""",
+        after="""            held = ()
+""",
+        caught_by=("tests/test_runner_checkpoints.py::test_h25_a_batch_whose_plan_was_written_over_is_not_decided",),
+    ),
+    Mutant(
         name="a driver whose folder a reset deleted blames the folder",
         rule="R1",
         path="spark_jobs/checkpoints.py",
@@ -129,6 +194,16 @@ MUTANTS: Final = (
 """,
         after="",
         caught_by=("tests/test_power_cut.py::test_a_completed_checkpoint",),
+    ),
+    Mutant(
+        name="a plan whose ends are not Spark's is taken",
+        rule="H25",
+        path="spark_jobs/spark_log.py",
+        before="""    if sorted(held) != sorted(_java_hash(line) for line in lines if line != "-"):
+""",
+        after="""    if len(held) != len([line for line in lines if line != "-"]):
+""",
+        caught_by=("tests/test_runner_checkpoints.py::test_h25_a_batch_whose_plan_was_written_over_is_not_decided",),
     ),
     Mutant(
         name="a commit of Spark's that is cut off counts",

@@ -163,6 +163,14 @@ MUTANTS: Final = (
         caught_by=("tests/test_twophase_ownership.py::test_a_thread_that_comes_late_does_not_put_an_older_head_back",),
     ),
     Mutant(
+        name="what a sink is known to count goes down",
+        rule="H26",
+        path="twophase/ownership.py",
+        before="{sink: max(number, self.counted.get(sink, -1)) for",
+        after="{sink: number for",
+        caught_by=("tests/test_twophase_ownership.py::test_h26_what_a_sink_is_known_to_count_never_goes_down",),
+    ),
+    Mutant(
         name="a driver whose own threads go on gives up",
         rule="R6",
         path="twophase/ownership.py",

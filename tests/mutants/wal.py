@@ -1,4 +1,4 @@
-"""The write-ahead log: segments, folders, object stores."""
+"""Segments of the write-ahead log, and the folder that they wait in."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ MUTANTS: Final = (
             file.close()
 """,
         caught_by=("tests/test_wal_crash.py::test_every_call_may_fail_and_the_power_may_go[FaultKind.DISK_FULL]",),
+    ),
+    Mutant(
+        name="a log on a network filesystem is taken",
+        rule="H21",
+        path="wal/local.py",
+        before="""        if files is None:
+            refuse_network_filesystem(folder)
+""",
+        after="",
+        caught_by=("tests/test_wal_storage.py::test_h21_a_log_on_a_network_filesystem_is_refused",),
     ),
     Mutant(
         name="what is unfinished is listed as a segment",
@@ -168,6 +178,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="another whole segment is taken for the acknowledged one",
+        rule="H8",
+        path="wal/segment.py",
+        before="""        if (footer.rows, footer.content_bytes, footer.sha256) != (ref.rows, ref.bytes, ref.sha256):
+""",
+        after="""        if footer.rows != ref.rows:
+""",
+        caught_by=("tests/test_wal_segment.py::test_another_whole_segment_is_not_taken_for_it",),
+    ),
+    Mutant(
         name="rows that are damaged are given out",
         rule="R5",
         path="wal/segment.py",
@@ -218,94 +238,31 @@ MUTANTS: Final = (
         caught_by=("tests/test_wal_contract.py::test_a_bad_name_is_refused_by_every_call",),
     ),
     Mutant(
-        name="an object of the same size is taken for the one that was put",
-        rule="H20",
-        path="wal/object.py",
-        before="""                if found.seek(0, os.SEEK_END) == size and _equal(found, content):
-""",
-        after="""                if found.seek(0, os.SEEK_END) == size:
-""",
-        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
-    ),
-    Mutant(
-        name="a put without an answer is taken for landed",
-        rule="H20",
-        path="wal/object.py",
-        before="""            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
-""",
-        after="""            if not failure.retriable:
-""",
-        caught_by=("tests/test_wal_object.py::test_a_store_that_is_away",),
-    ),
-    Mutant(
-        name="a put without an answer is taken for failed",
-        rule="H20",
-        path="wal/object.py",
-        before="""            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
-""",
-        after="""            if failure:
-""",
-        caught_by=(
-            "tests/test_wal_object.py::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",
-        ),
-    ),
-    Mutant(
-        name="an object is put over another one",
-        rule="H8",
-        path="wal/object.py",
-        before='mode="create", use_multipart=False',
-        after='mode="overwrite", use_multipart=False',
-        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
-    ),
-    Mutant(
-        name="an object that the client has sent twice is taken for another writer's",
-        rule="H20",
-        path="wal/object.py",
-        before="""            if not self._has(name, content, size):
-                message = f"{place}: another""",
-        after="""            if self._has(name, content, size):
-                message = f"{place}: another""",
-        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
-    ),
-    Mutant(
-        name="segments of a bucket that is gone are called lost",
-        rule="R7",
-        path="wal/object.py",
-        before="""        self.names(name)  # that lists nothing: many may be missing at once
+        name="a folder that cannot be synced is passed over",
+        rule="R5",
+        path="wal/durable.py",
+        before="""    if errors:
+        raise errors[0]
 """,
         after="",
-        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+        caught_by=("tests/test_wal_durable.py::test_who_cannot_be_synced_is_told",),
     ),
     Mutant(
-        name="a listing takes objects of folders below it",
+        name="a log on another machine's disk is taken for the driver's",
         rule="R5",
-        path="wal/object.py",
-        before="""            found = obstore.list_with_delimiter(self._store, start)
-        except Failure as error:
-            raise failed(f"list {self._place(start)}", error) from error
-        paths = (each["path"] for each in found["objects"])
+        path="connectors/log/place.py",
+        before="""        return self.place.exists() and Sight.of(self.place) == self
 """,
-        after="""            found = obstore.list(self._store, start).collect()
-        except Failure as error:
-            raise failed(f"list {self._place(start)}", error) from error
-        paths = (each["path"] for each in found)
+        after="""        return self.place.exists()
 """,
-        caught_by=("tests/test_wal_object.py::test_only_what_lies_flat_below_the_prefix_is_seen",),
+        caught_by=("tests/test_log_place.py::test_a_folder_of_the_same_name_on_another_machine_is_refused",),
     ),
     Mutant(
-        name="an outage of an object store is a refusal",
-        rule="R7",
-        path="wal/refusals.py",
-        before="(status < 500 or status == _NOT_BUILT)",
-        after="(status <= 503 or status == _NOT_BUILT)",
-        caught_by=("tests/test_wal_object.py::test_who_may_try_again",),
-    ),
-    Mutant(
-        name="a refusal of an object store is tried again",
-        rule="R7",
-        path="wal/refusals.py",
-        before="        refused = status not in _AGAIN and (status",
-        after="        refused = status not in _AGAIN and status > 404 and (status",
-        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+        name="the driver sends tasks no sight of its log",
+        rule="R5",
+        path="connectors/log/place.py",
+        before="return self if isinstance(self.at, ObjectAddress) else replace(self, seen=Sight.of(_existing(self.at)))",
+        after="return self",
+        caught_by=("tests/test_log_place.py::test_a_folder_that_is_not_there_yet_is_known_by_the_one_above_it",),
     ),
 )

@@ -33,6 +33,9 @@ UPDATE = Config(drivers=2, sinks=1, tasks=2, checkpoints=2, stateful=True, updat
 AT_LEAST_ONCE = Config(sinks=1, budget=Budget(switches=1), direct=frozenset({0}))
 """A run of either mode, and another one that comes after it or takes over from it."""
 
+SET_BACK_AFTER_AT_LEAST_ONCE = replace(small(Budget(set_backs=1)), evicts=True, direct=frozenset({0}))
+"""An exactly-once run has a sink count what an at-least-once run has written, and the sink goes back after that."""
+
 REPAIR = replace(small(Budget(vandals=1), drivers=1, checkpoints=1), repairs=1, evicts=True)
 """A repair alone, of what somebody has rolled back by hand."""
 
@@ -164,6 +167,7 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         replace(ABSENT, drivers=2, checkpoints=1, budget=Budget(switches=1, absences=1)),
         1_000,
     ),
+    "a sink goes back in time after at-least-once": (SET_BACK_AFTER_AT_LEAST_ONCE, 5_000),
     "a run that restarts": (replace(small(Budget(outages=2), drivers=1, checkpoints=1), restarts=2), 1_500),
     "two runs that restart": (RESTARTING, 20_000),
     "head goes back while drivers run (H29)": (HEAD_SET_BACK, 5_000),
