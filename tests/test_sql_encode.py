@@ -19,7 +19,7 @@ from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.fit import ColumnPlan, Form
 from twophase.errors import BadRowError
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+TEXT = st.text(st.sampled_from("\\\t\n\r\0'N") | st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 def bulk(*forms: Form, local: bool = True) -> Bulk:

@@ -110,10 +110,11 @@ def test_r8_permits_of_this_try_and_earlier_ones_go(played: Played) -> None:
 
 def test_r5_a_writer_that_keeps_its_permit_is_ended(played: Played) -> None:
     def mysql_locks(statement: str) -> Answer:
-        """Of the names of a group, one is in use."""
-        return [(1, 77, *[None] * (statement.count("IS_USED_LOCK") - 1))]
+        """Of the names of a group, two are in use, and one is that of this very connection."""
+        return [(1, 77, 1, *[None] * (statement.count("IS_USED_LOCK") - 2))]
 
     played.script.on("IS_USED_LOCK", mysql_locks)
+    played.script.on("KILL", Refused(1094, "Unknown thread id"))  # it has gone by itself
     played.script.on("pg_terminate_backend", [(True,)])
     played.script.on(DELETING_PERMIT, played.lock_wait, [])
     played.committer.revoke(SCOPE)
@@ -283,6 +284,8 @@ def test_what_is_prepared_is_listed_with_its_sink_and_incarnation_only(played: P
     others = (transaction(incarnation=THEIRS), replace(MINE, sink=sink_key("another")))
     played.script.on(LISTING, played.lists(MINE, *others))
     assert [each.transaction for each in played.committer.prepared(OURS)] == [MINE]
+    for listing in played.script.statements("pg_prepared_xacts"):
+        assert "WHERE database = current_database()" in listing  # of another one nothing could be ended from here
 
 
 def test_the_mark_of_a_permit_s_writers_is_that_of_the_permit() -> None:

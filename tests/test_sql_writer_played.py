@@ -13,6 +13,8 @@ import pytest
 
 from connectors.sql.direct_writer import DirectBulkWriter
 from connectors.sql.mysql import fit as of_mysql
+from connectors.sql.mysql.engine import Session
+from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.writer import MySqlDirectWriter, MySqlWriter
 from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
@@ -156,7 +158,14 @@ def test_a_bad_row_is_found_before_anything_is_prepared(task: Task) -> None:
     with pytest.raises(BadRowError):
         writer.prepare()
     writer.abort()
-    assert task.script.statements(f"{WITNESSING}|{ENDING}") == []
+    task.script.on(LOADING, Changed(3), task.row_fault)
+    direct = task.direct()
+    direct.write(rows())
+    direct.write(rows())
+    with pytest.raises(BadRowError):
+        direct.commit()
+    direct.abort()
+    assert task.script.statements(f"{WITNESSING}|{ENDING}|^COMMIT") == []
 
 
 def test_a_batch_between_savepoints_is_undone_and_those_before_it_stay(task: Task) -> None:
@@ -210,7 +219,8 @@ def test_at_least_once_a_task_has_the_answer_to_its_commit(task: Task) -> None:
     writer = task.direct()
     writer.write(rows())
     assert writer.commit().rows == 3
-    assert task.script.order("^START TRANSACTION|^BEGIN$", LOADING, "^COMMIT")[-2:] == [LOADING, "^COMMIT"]
+    begin = "^START TRANSACTION|^BEGIN$"
+    assert task.script.order(begin, LOADING, "^COMMIT") == [begin, LOADING, "^COMMIT"]
     writer = task.direct()
     writer.write(rows())
     with pytest.raises(SinkUnavailableError):
@@ -254,6 +264,16 @@ def test_mysql_s_warnings_are_refusals(number: int, refused: bool) -> None:
         else:
             writer.write(rows())
         writer.abort()
+
+
+def test_a_server_that_asks_for_a_file_which_nobody_offers_gets_none() -> None:
+    """It may ask so in answer to any statement, for any file of the worker's."""
+    with mysql(MYSQL) as (url, script), Session(url) as session:
+        script.on(LOADING, Changed(1))
+        assert session.send("LOAD DATA LOCAL INFILE 'rows' INTO TABLE t", memoryview(b"1\n")) == 1
+        with pytest.raises(ServerError, match="asked for a local file that this statement does not send"):
+            session.execute("LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t")
+        assert script.files == [b"1\n", b""]
 
 
 def test_rows_go_as_inserts_where_a_server_takes_no_local_file() -> None:

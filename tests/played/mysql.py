@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from connectors.sql.mysql.engine import Session
-from tests.played.script import Answer, Changed, Conversation, Cut, Named, Refused, Rows, Script, listening
+from tests.played.script import Answer, Changed, Conversation, Cut, Named, Refused, Rows, Script, Silent, listening
 
 MARIADB: Final = "5.5.5-10.11.6-MariaDB"
 MYSQL: Final = "9.7.0"
@@ -33,6 +33,7 @@ def mysql(greeting: str = MARIADB) -> Iterator[tuple[str, Script]]:
     script.on("SELECT @@lower_case_table_names", [("0",)])
     script.on("SELECT @@local_infile", [(1, 64 * 1024 * 1024)])
     script.on("GET_LOCK", [(1,)])
+    script.on("SELECT CURRENT_USER", [("u@127.0.0.1",)])
     speaker = type("_Greeting", (_MySql,), {"greeting": greeting})
     with listening(speaker, script) as server:
         url = f"mysql+pymysql://u:p@127.0.0.1:{server.port}/played"
@@ -77,7 +78,7 @@ class _MySql(Conversation):
                 self._write(_done(answer))
             case Refused(code, text):
                 self._write(b"\xff" + struct.pack("<H", int(code)) + b"#HY000" + text.encode())
-            case Cut() | Named():
+            case Cut() | Silent() | Named():
                 raise AssertionError(answer)
             case rows:
                 self._rows(rows)

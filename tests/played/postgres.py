@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from connectors.sql.postgres.engine import Session
-from tests.played.script import Answer, Changed, Conversation, Cut, Named, Refused, Rows, Script, listening
+from tests.played.script import Answer, Changed, Conversation, Cut, Named, Refused, Rows, Script, Silent, listening
 
 _SSL, _GSS = 80877103, 80877104
 _BOOL, _BYTES, _INT8, _TEXT, _TEXTS, _MOMENT = 16, 17, 20, 25, 1009, 1184
@@ -35,6 +35,7 @@ def postgres() -> Iterator[tuple[str, Script]]:
     script.on("show standard_conforming_strings", [("on",)])
     script.on("show transaction isolation level", [("read committed",)])
     script.on("pg_postmaster_start_time", [("on", 4711, _BEGAN, "60s")])
+    script.on("LEFT JOIN pg_stat_activity", [])
     script.on("set_config.*pg_postmaster_start_time", [("on", 4711, _BEGAN)])
     with listening(_Postgres, script) as server:
         url = f"postgresql+psycopg://u:p@127.0.0.1:{server.port}/played?sslmode=disable"
@@ -62,7 +63,9 @@ class _Postgres(Conversation):
                 answer = script.answer(number, statement)
                 if statement.lstrip().upper().startswith("COPY"):
                     self._copy(script)
-                if isinstance(answer, Cut):
+                if isinstance(answer, Silent):
+                    self.left_alone()
+                if isinstance(answer, Cut | Silent):
                     return
                 self._answer(statement, answer, described=False)
                 self._ready()
@@ -105,7 +108,7 @@ class _Postgres(Conversation):
                 tag = f"INSERT 0 {rows}" if verb == "INSERT" else tag
             case Named(tag):
                 pass
-            case Cut():
+            case Cut() | Silent():
                 raise AssertionError(answer)
             case rows:
                 if not described:
@@ -117,7 +120,7 @@ class _Postgres(Conversation):
         self._send(b"C", f"{tag}\0".encode())
 
     def _describe(self, answer: Answer) -> None:
-        if isinstance(answer, Changed | Refused | Named | Cut):
+        if isinstance(answer, Changed | Refused | Named | Cut | Silent):
             self._send(b"n")
             return
         rows: Rows = answer

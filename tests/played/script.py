@@ -37,13 +37,18 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """No answer, and the connection stays: as behind a proxy that has lost the server."""
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """The answer to a COMMIT that the server takes for another statement."""
 
     tag: str
 
 
-Answer = Rows | Changed | Refused | Cut | Named
+Answer = Rows | Changed | Refused | Cut | Silent | Named
 Reply = Answer | Callable[[str], Answer]
 """An answer, or the function that gives it for a statement."""
 
@@ -110,6 +115,11 @@ class Conversation(socketserver.StreamRequestHandler):
     @abstractmethod
     def speak(self, script: Script, number: int) -> None:
         """Answer statements. Raises ConnectionError, EOFError where the client is gone."""
+
+    def left_alone(self) -> None:
+        """Return when the client has gone."""
+        while self.rfile.read(1):
+            pass
 
     def exactly(self, size: int) -> bytes:
         """Read so many bytes. Raises EOFError."""
