@@ -14,7 +14,6 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from spark_jobs.sifting import Sieve
 
 from connectors.dead_letters import refused
 from connectors.sifting import Sieve
