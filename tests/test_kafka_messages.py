@@ -18,7 +18,7 @@ from connectors.kafka.sink.target import Facts, Topics
 from twophase.errors import BadRowError, TargetError
 
 FACTS = Facts(partitions=3, max_bytes=10_000, replication=1, before_ms=3_600_000, after_ms=3_600_000)
-NOW = datetime.now(UTC)
+NOW = datetime.now(UTC).replace(microsecond=0)
 
 
 class Calls:

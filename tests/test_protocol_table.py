@@ -48,6 +48,16 @@ def test_what_its_row_names_exists(history: str) -> None:
         assert rest in known, f"{history}: there is no {name}"
 
 
+def test_other_ways_back_are_answered_by_tests_that_exist() -> None:
+    section = (_PROJECT / "docs" / "protocol.md").read_text().partition("## Other ways back\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) >= 15
+    assert {len(cells) for cells in rows} == {3}
+    named = [name for _, _, tests in rows for name in re.findall(r"`([^`]*)`", tests)]
+    assert [name for name in named if name not in _tests()] == []
+    assert sum("`" not in tests for _, _, tests in rows) == 1
+
+
 def test_what_keeps_a_rule_outside_of_the_coordinator_exists() -> None:
     assert set(NOT_OF_THE_COORDINATOR.values()) <= _tests()
 

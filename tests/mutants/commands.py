@@ -152,7 +152,7 @@ MUTANTS: Final = (
         caught_by=(f"{_REFUSALS}::test_a_pipeline_that_may_run_elsewhere_is_asked_before_it_is_deleted",),
     ),
     Mutant(
-        name="what is decided and not committed is deleted",
+        name="`eos stop --delete` deletes what is decided and not committed",
         rule="R2",
         path="spark_jobs/deletion.py",
         before="    if head.waiting:\n",
