@@ -178,12 +178,37 @@ class DirectWriter(Protocol):
         """See Writer."""
 
 
+class Unopened(Protocol):
+    """What becomes a sink once the schema of its rows is known."""
+
+    @property
+    def name(self) -> str:
+        """In the spec."""
+
+    def open(self, schema: pa.Schema) -> Sink:
+        """See Sink."""
+
+
 class Sink(Protocol):
     """A target and how it is committed. Configuration only: picklable, opens nothing by itself."""
 
     @property
     def name(self) -> str:
         """In the spec."""
+
+    @property
+    def known(self) -> str | None:
+        """Of an opened sink: what `open` has learned from the server, as text, for `open_as` in another process.
+
+        None: a start always asks the server. No secret is in it.
+        """
+
+    def open_as(self, schema: pa.Schema, known: str) -> Sink:
+        """As `open`, and asks no server: it is away, and this is what an earlier start has learned (H32).
+
+        Raises SinkUnavailableError where that does not do for these rows, or is of another target: the start has to
+        wait for the server.
+        """
 
     def open(self, schema: pa.Schema) -> Sink:
         """Compare the rows' schema with the target, on the driver, before each start of the query.
