@@ -22,6 +22,7 @@ from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
 from spark_jobs.history.model import Ending, Event, failure
 from spark_jobs.kept_partitions import tell_kept_partitions
+from spark_jobs.known_sinks import KnownSinks, openings
 from spark_jobs.mending import mend
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.admission import Admission
@@ -174,6 +175,7 @@ class Runner:
                 limits=limits_of(spec),
                 is_stopping=self.control.is_stopping,
                 watcher=self.listener.news,
+                known=KnownSinks(spec.checkpoint.location).incarnations(lasting.sinks),
             ) as driver,
             paced(spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
         ):
@@ -214,7 +216,8 @@ class Runner:
     def _build(self, lasting: Lasting, driver: Driver, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
         """Spark's query, not yet started. Raises SparkUnavailableError, SpecError, SourceError."""
         began = starting_points(driver, lasting.sources, log)
-        own, letters = lasting.sinks[: len(self.spec.sinks)], lasting.sinks[len(self.spec.sinks) :]
+        sinks = openings(driver, lasting.sinks, self.spec.checkpoint.location)
+        own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
         turns = pacing.turns(len(lasting.sources))
         try:
             pipeline = build(self.spark, self.spec, lasting.sources, own, began, *letters, turns=turns)

@@ -14,9 +14,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from spark_jobs.sifting import Sieve
 
 from connectors.dead_letters import refused
+from connectors.sifting import Sieve
 from spark_jobs import batch as module
 from spark_jobs.acknowledging import acknowledgement
 from spark_jobs.batch import SparkBatch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, cast
@@ -33,6 +33,17 @@ class _Source:
         self.made_again: frozenset[str] = frozenset()
         self.asked = 0
         self.withheld: Mapping[str, int] = {}
+        self.log: Mapping[str, str] = {}  # by split: what a witness says of it now; without it there is none
+        self.compared: list[Mapping[str, str]] = []
+
+    def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
+        return {each.split: f"{each.end}:{self.log[each.split]}" for each in ranges if each.split in self.log}
+
+    def check_witnesses(self, witnesses: Mapping[str, str]) -> None:
+        self.compared += [witnesses] if witnesses else []
+        for split, witness in witnesses.items():
+            if witness.partition(":")[2] != self.log[split]:
+                raise OffsetOutOfRangeError(f"{split} went back in time")
 
     def horizon(self, known: StartingPoint) -> Horizon:
         self.asked += 1
@@ -145,6 +156,60 @@ def test_the_id_of_a_topic_found_on_the_way_goes_from_plan_to_plan() -> None:
     for again in (reader, _reader(source, {"t/0": 0}), until_caught_up):
         with pytest.raises(OffsetOutOfRangeError, match="new was made again"):
             _next(again, following)
+
+
+def test_h23_witnesses_go_from_plan_to_plan_and_are_compared_as_splits_go_on() -> None:
+    source = _Source({"t/0": 5, "t/1": 7})
+    source.log = {"t/0": "a", "t/1": "a"}
+    reader = _reader(source, {"t/0": 0, "t/1": 0})
+    first = _next(reader, reader.initialOffset())
+    assert (first["format"], first["witnesses"]) == (2, {"t/0": "5:a", "t/1": "7:a"})
+    assert source.compared == []
+    source.ends = {"t/0": 9, "t/1": 7}
+    second = _next(reader, first)
+    assert second["witnesses"] == {"t/0": "9:a", "t/1": "7:a"}
+    assert source.compared == [{"t/0": "5:a"}], "its own plan: only the split that goes on"
+    assert _next(reader, second) == second
+    again = _reader(source, {"t/0": 0, "t/1": 0})
+    assert _next(again, second) == second, "nothing came"
+    assert source.compared[1:] == [second["witnesses"]], "another process compares all of them, once"
+    source.ends = {"t/0": 9, "t/1": 8}
+    source.log = {"t/0": "a", "t/1": "another"}
+    for each in (reader, _reader(source, {"t/0": 0, "t/1": 0})):
+        with pytest.raises(OffsetOutOfRangeError, match="t/1 went back in time"):
+            _next(each, second)
+
+
+def test_h23_a_plan_that_is_run_again_is_of_the_log_that_it_names() -> None:
+    source = _Source({"t/0": 5})
+    source.log = {"t/0": "a"}
+    reader = _reader(source, {"t/0": 0})
+    start = reader.initialOffset()
+    planned = _next(reader, start)
+    assert _ranges(reader, start, planned) == _ranges(_reader(source, {"t/0": 0}), start, planned)
+    assert source.compared == [planned["witnesses"]], "who has made the plan compares nothing"
+    source.log = {"t/0": "another"}
+    with pytest.raises(OffsetOutOfRangeError, match="t/0 went back in time"):
+        _ranges(_reader(source, {"t/0": 0}), start, planned)
+
+
+def test_h23_the_witness_of_a_split_that_is_no_longer_read_stays_and_is_not_compared() -> None:
+    """Its topic may be deleted."""
+    start = {"source": "s", "ends": {"t/0": 5, "old/0": 7}, "format": 2, "witnesses": {"t/0": "5:a", "old/0": "7:a"}}
+    source = _Source({"t/0": 6})
+    source.log = {"t/0": "a"}
+    following = _next(_reader(source, {"t/0": 0}), start)
+    assert following["witnesses"] == {"t/0": "6:a", "old/0": "7:a"}
+    assert {split for compared in source.compared for split in compared} == {"t/0"}
+
+
+def test_h23_a_plan_of_before_there_were_witnesses_is_read_on() -> None:
+    source = _Source({"t/0": 6})
+    source.log = {"t/0": "a"}
+    earlier = {"source": "s", "ends": {"t/0": 5}}
+    following = _next(_reader(source, {"t/0": 0}), earlier)
+    assert following == {"source": "s", "ends": {"t/0": 6}, "format": 2, "witnesses": {"t/0": "6:a"}}
+    assert source.compared == []
 
 
 def test_a_plan_that_is_run_again_is_of_the_topics_that_it_names() -> None:

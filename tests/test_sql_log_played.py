@@ -20,6 +20,7 @@ from connectors.log.place import LogPlace
 from connectors.owner import Owner
 from connectors.sql.log import holder
 from connectors.sql.log.ledger import LogTarget, SqlLedger
+from connectors.sql.log.refusing import LettersTable
 from connectors.sql.log.store import Store
 from connectors.sql.mysql import fit as of_mysql
 from connectors.sql.mysql.store import MySqlStore
@@ -399,6 +400,29 @@ def test_mysql_replaces_rows_only_where_nobody_could_tell(
         assert loading.partition("'rows' ")[2].partition(" INTO")[0].strip() == verb
         checks = ["foreign_key_checks = 0", LOADING, "foreign_key_checks = 1"]
         assert world.script.order(*checks) == (checks if verb else [LOADING])
+
+
+@pytest.mark.parametrize("said", ["lock", "lost"])
+def test_a_lock_or_an_outage_makes_no_dead_letter(world: World, said: str) -> None:
+    """Rows that a table refuses become dead letters beside it, and no others."""
+    share = world.prepared((1, 10, False), (2, 20, False))
+    opened: list[str] = []
+
+    def letters() -> LettersTable:
+        opened.append("letters")
+        return LettersTable("t", world.form, ("k", "v"))
+
+    target = LogTarget(SINK, "t", "here", world.connect, 1, letters=letters, most_letters=100)
+    committer = LogCommitter(SINK, SqlLedger(target, PIPELINE), world.place.open())
+    committer.inspect(OURS, ())
+    world.script.on(LOADING, world.lock_wait if said == "lock" else Cut())
+    with pytest.raises(ConnectorError) as caught:
+        committer.commit(7, [share])
+    assert not isinstance(caught.value, BadRowError)
+    assert (opened, len(world.script.statements(LOADING))) == ([], 1)
+    world.script.on(LOADING, Changed(2))
+    assert committer.commit(7, [share]) == [CommitOutcome.COMMITTED]
+    committer.close()
 
 
 def test_what_is_prepared_in_a_log_is_listed_by_its_names(world: World) -> None:

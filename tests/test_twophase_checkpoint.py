@@ -67,7 +67,7 @@ def test_the_order_of_r10() -> None:
     ]
     assert result.ranges == {"orders": (OffsetRange("orders/0", 4, 10),)}
     assert result.offsets_log == "v1 0"
-    assert messages.ListPrepared(START.incarnation, 0) in actions
+    assert messages.ListPrepared(START.incarnation, 0, ("warehouse",)) in actions
     assert actions[-1].positions == {"orders": {"orders/0": 10, "orders/1": 5}}
 
 

@@ -37,6 +37,7 @@ class MemorySink:
 
     name: str = "warehouse"
     permits_once: bool = False
+    slots: frozenset[int] = frozenset()
     claimed: tuple[str, int] | None = None
     waiting: set[TransactionId] = field(default_factory=set)
     visible: set[TransactionId] = field(default_factory=set)
@@ -66,6 +67,9 @@ class MemorySink:
 
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
         self._called("permit")
+
+    def permit_away(self, scope: Scope) -> None:
+        self._called("permit away")
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         self._called("commit")

@@ -19,12 +19,13 @@ _PROBE: Final = 16
 
 The time of its records counts as overhead if it is slow by chance. A larger probe has more of that, and the error grows
 with the number of records. If noise makes durations up to `n` times longer or shorter, a checkpoint takes at most
-`n * n * target_s`, or `n * o * (1 + x)` if that is more. `o` is the overhead, probes are `q` times smaller, and
+`n * m * target_s`, or `n * o * (1 + x)` if that is more. `o` is the overhead, probes are `q` times smaller, and
 
-    x = (2 * n * (n * q - 1 / n) / (q - 1) - 1) / (1 - 2 * n * (n - 1 / n) / (q - 1))
+    m = n / (1 - _CLOSE)**2
+    x = (2 * m * (n * q - 1 / n) / (q - 1) - 1) / (1 - 2 * m * (n - 1 / n) / (q - 1))
 
-because the number stops growing at `o * x` seconds of records even if all probes are slow and all others are quick. For
-n = 1.25 and an overhead of 0.45 times the target, that is 1.9 times the target with q = 16, and 2.8 with q = 4.
+because above `o * x` seconds of records the number falls, even if all probes are slow and all others are quick. For
+n = 1.25 and an overhead of 0.45 times the target, that is 2.1 times the target with q = 16, and 3.3 with q = 4.
 """
 _PROBE_EVERY: Final = 50  # checkpoints
 _PROBE_OFTEN: Final = 8  # where little is known, or more hangs on it

@@ -20,9 +20,9 @@ MUTANTS: Final = (
         rule="R8",
         path="twophase/checkpoint.py",
         before="""    yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
-    yield from close(owned.head, scope)
+    yield from close(owned.head, scope, sinks=owned.present)
 """,
-        after="""    yield from close(owned.head, scope)
+        after="""    yield from close(owned.head, scope, sinks=owned.present)
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
 """,
         caught_by=("tests/test_twophase_checkpoint.py::test_a_failed_job_is_aborted_by_a_swap_and_then_closed",),
@@ -31,11 +31,11 @@ MUTANTS: Final = (
         name="a close lists what is prepared before it has deleted the permits",
         rule="R9",
         path="twophase/checkpoint.py",
-        before="""    yield messages.Revoke(scope, counted)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
+        before="""    yield messages.Revoke(scope, counted, sinks)
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
 """,
-        after="""    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
-    yield messages.Revoke(scope, counted)
+        after="""    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
+    yield messages.Revoke(scope, counted, sinks)
 """,
         caught_by=("tests/test_twophase_checkpoint.py::test_the_order_of_r10",),
     ),

@@ -16,6 +16,14 @@ _TOPICS: Final = "docs/sinks.md, Topics"
 
 MUTANTS: Final = (
     Mutant(
+        name="the microseconds of a message's time are cut off",
+        rule="docs/sinks.md, Values",
+        path=_MESSAGES,
+        before="pc.not_equal(whole.cast(column.type), column)",
+        after="pc.less(stamps, -1)",
+        caught_by=("tests/test_kafka_message_time.py::test_a_time_with_microseconds_is_a_bad_row",),
+    ),
+    Mutant(
         name="a deleted row is a message with a value",
         rule=_TOPICS,
         path=_MESSAGES,

@@ -47,6 +47,49 @@ MUTANTS: Final = (
         caught_by=("tests/test_runner_source.py::test_a_plan_that_is_run_again_is_of_the_topics_that_it_names",),
     ),
     Mutant(
+        name="a start does not compare the log with the plan's witnesses",
+        rule="H23",
+        path="spark_jobs/source.py",
+        before="""                self._check_witnesses(before, horizon.ends)
+""",
+        after="",
+        caught_by=(
+            "tests/test_runner_source.py::test_h23_witnesses_go_from_plan_to_plan_and_are_compared_as_splits_go_on",
+        ),
+    ),
+    Mutant(
+        name="a split is read on in a log that went back in time during the run",
+        rule="H23",
+        path="spark_jobs/source.py",
+        before="""        self._check_witnesses(before, {each.split for each in moved})
+""",
+        after="",
+        caught_by=(
+            "tests/test_runner_source.py::test_h23_witnesses_go_from_plan_to_plan_and_are_compared_as_splits_go_on",
+        ),
+    ),
+    Mutant(
+        name="a plan that is run again reads a log that went back in time",
+        rule="H23",
+        path="spark_jobs/source.py",
+        before="""                self._check_witnesses(planned, {each.split for each in ranges})
+""",
+        after="                pass\n",
+        caught_by=("tests/test_runner_source.py::test_h23_a_plan_that_is_run_again_is_of_the_log_that_it_names",),
+    ),
+    Mutant(
+        name="a plan forgets the witnesses of splits that got no record",
+        rule="H23",
+        path="spark_jobs/source.py",
+        before="""        witnesses = {**before.witnesses, **self._source.witnesses(moved)}
+""",
+        after="""        witnesses = self._source.witnesses(moved)
+""",
+        caught_by=(
+            "tests/test_runner_source.py::test_h23_witnesses_go_from_plan_to_plan_and_are_compared_as_splits_go_on",
+        ),
+    ),
+    Mutant(
         name="a split found on the way begins where its newest records are",
         rule="H23",
         path="spark_jobs/source.py",

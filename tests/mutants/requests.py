@@ -79,16 +79,6 @@ MUTANTS: Final = (
         caught_by=("tests/test_presence.py::test_two_commands_of_one_kind_are_not_under_way_at_once",),
     ),
     Mutant(
-        name="what is decided and not committed is deleted",
-        rule="docs/operations.md",
-        path="spark_jobs/deletion.py",
-        before="""    if head.waiting:
-""",
-        after="""    if head.waiting < 0:
-""",
-        caught_by=("tests/test_deletion.py::test_what_is_decided_and_not_committed_keeps_all_that_tells_of_it",),
-    ),
-    Mutant(
         name="the folder of the next life is deleted with the old one's",
         rule="docs/operations.md",
         path="spark_jobs/deletion.py",

@@ -109,10 +109,13 @@ def trials(mutants: Sequence[Mutant], copies: Sequence[Workshop]) -> Iterator[tu
         finally:
             free.put(copy)
 
-    with ThreadPoolExecutor(len(copies)) as pool:
+    pool = ThreadPoolExecutor(len(copies))
+    try:
         under_way = {pool.submit(attempt, mutant): mutant for mutant in mutants}
         for ended in as_completed(under_way):
             yield under_way[ended], ended.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C: what has not begun is not begun
 
 
 def _report(mutants: Sequence[Mutant], copies: Sequence[Workshop]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _WRITER: Final = "connectors/sql/two_phase/writer.py"
+_BULK: Final = "connectors/sql/bulk_writer.py"
 _DIRECT: Final = "connectors/sql/direct_writer.py"
 _MYSQL: Final = "connectors/sql/mysql/"
 _POSTGRES: Final = "connectors/sql/postgres/"
@@ -45,7 +46,7 @@ MUTANTS: Final = (
     Mutant(
         name="a task takes its permit after its first rows",
         rule="R5",
-        path="connectors/sql/bulk_writer.py",
+        path=_BULK,
         before="            self._session = self._connect()\n            self._begin(self._session)",
         after="            self._session = self._connect()",
         caught_by=_PREPARED,
@@ -101,7 +102,7 @@ MUTANTS: Final = (
     Mutant(
         name="rows before a bad one of the same batch stay",
         rule="docs/sinks.md, Rows that a sink refuses",
-        path=_WRITER,
+        path=_BULK,
         before='                session.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")\n',
         after="",
         caught_by=_WHOLE,
@@ -109,7 +110,7 @@ MUTANTS: Final = (
     Mutant(
         name="rows of a batch that is undone are counted",
         rule="R5",
-        path=_WRITER,
+        path=_BULK,
         before="            self._rows, self._bytes = rows, size_bytes\n",
         after="",
         caught_by=_WHOLE,
@@ -117,7 +118,7 @@ MUTANTS: Final = (
     Mutant(
         name="a batch between savepoints counts before the server has answered",
         rule="docs/sinks.md, Rows that a sink refuses",
-        path=_WRITER,
+        path=_BULK,
         before="            self.write(batch)\n            with translated(doing), self._bad_rows_named():\n"
         "                self._sender.wait()\n",
         after="            self.write(batch)\n",

@@ -74,8 +74,8 @@ MUTANTS: Final = (
         name="a start leaves it unsaid that it has committed what was decided",
         rule="R9",
         path="twophase/startup.py",
-        before="    if head.committed < head.completed:  # said",
-        after="    if head.committed > head.completed:  # said",
+        before="    if head.committed < head.completed and not owned.away:  # said",
+        after="    if head.committed > head.completed and not owned.away:  # said",
         caught_by=("tests/test_twophase_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
     ),
     Mutant(
@@ -115,9 +115,9 @@ MUTANTS: Final = (
         name="a start claims the sinks under the epoch before its own",
         rule="R1",
         path="twophase/startup.py",
-        before="""    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+        before="""    claim = messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
 """,
-        after="""    yield messages.Claim(head.incarnation, head.epoch - 1, begins=head.completed, counted=compared.counted)
+        after="""    claim = messages.Claim(head.incarnation, head.epoch - 1, begins=head.completed, counted=compared.counted)
 """,
         caught_by=("tests/test_twophase_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
     ),

@@ -23,7 +23,10 @@ from tests.mutants.mutant import PROJECT, Mutant
 
 _TIMEOUT_S: Final = 900.0
 _TEST_TIMEOUT_S: Final = 120
-_OPTIONS: Final = ("-x", "-q", "-rfE", "-p", "no:cacheprovider", "--tb=short", f"--timeout={_TEST_TIMEOUT_S}")
+_OPTIONS: Final = (
+    *("-x", "-q", "-rfE", "-p", "no:cacheprovider", "--tb=short", f"--timeout={_TEST_TIMEOUT_S}"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of libraries that are imported already, see warm
+)
 _LEFT_OUT: Final = re.compile(r"PYTEST_|EOS_MUTANTS$|PYTHONDONTWRITEBYTECODE$")
 """Variables of a run of pytest that starts this one."""
 _SHARED: Final = (".venv", ".services")

@@ -8,14 +8,15 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
-        name="rows that are refused are put aside with state, where a batch runs once",
+        name="with state a batch runs twice in the query that met a row that is refused",
         rule="R4",
         path="spark_jobs/tries.py",
-        before="or self.most_letters is None or self.stateful or self.sieve is not None:",
-        after="or self.most_letters is None or self.sieve is not None:",
-        caught_by=(
-            "tests/test_runner_tries.py::test_a_row_that_is_refused_is_an_error_without_dead_letters_and_with_state",
-        ),
+        before="""        if self.stateful:
+            self.period.end_query(self.checkpoint_id, reason)
+            return False
+""",
+        after="",
+        caught_by=("tests/test_runner_tries.py::test_with_state_the_next_query_sifts_its_first_try",),
     ),
     Mutant(
         name="equal rows are looked for again and again",
@@ -40,9 +41,9 @@ MUTANTS: Final = (
         name="at-least-once a failed job is run again as if it were aborted",
         rule="docs/sinks.md, At-least-once",
         path="spark_jobs/tries.py",
-        before="""            return Failed(reason, again=self._sifts(reason))
+        before="""            return Failed(reason, again=self._sifts(reason, direct=True))
 """,
-        after="""            return Failed(reason, again=self._sifts(reason) or self._tolerates(reason))
+        after="""            return Failed(reason, again=self._sifts(reason, direct=True) or self._tolerates(reason))
 """,
         caught_by=("tests/test_runner_tries.py::test_what_is_tolerated",),
     ),

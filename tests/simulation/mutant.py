@@ -23,6 +23,7 @@ RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
 REPAIR = scenarios.REPAIR
 FORGETFUL = scenarios.FORGETFUL
 TAKEN_OVER = scenarios.TAKEN_OVER
+ABSENT = scenarios.ABSENT
 REPAIRS = SCENARIOS["two repairs, and what they write is ended by hand"][0]
 HEAD_SET_BACK = scenarios.HEAD_SET_BACK
 HEAD_SET_BACK_TWICE = scenarios.HEAD_SET_BACK_TWICE

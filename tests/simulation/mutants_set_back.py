@@ -20,7 +20,12 @@ _CONTINUES = """            if not self.continues(known, seen):
             if found:
 """
 
-_NO_COUNT = Patch("startup", ", counted=compared.counted)\n    owned.note_counted(compared.counted)\n", ")\n")
+_NO_COUNT = Patch(
+    "startup",
+    ", counted=compared.counted)\n    yield replace(claim, sinks=owned.present)\n"
+    "    owned.note_counted(compared.counted)\n",
+    ")\n    yield replace(claim, sinks=owned.present)\n",
+)
 
 SET_BACK_MUTANTS: dict[str, Mutant] = {
     "a start asks for the newest checkpoint alone (H26)": Mutant(
@@ -136,6 +141,8 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
         (Patch("ownership", _CONTINUES, "            if found:\n"),),
     ),
     "a start does not look again at the sinks (H29)": Mutant(
-        HEAD_SET_BACK_TWICE, "doubled", (Patch("startup", "    yield from _check_nothing_beyond(owned)\n", ""),)
+        HEAD_SET_BACK_TWICE,
+        "doubled",
+        (Patch("startup", "    yield from check_nothing_beyond(owned, owned.present)\n", ""),),
     ),
 }

@@ -42,6 +42,9 @@ REPAIR = replace(small(Budget(vandals=1), drivers=1, checkpoints=1), repairs=1, 
 TAKEN_OVER = replace(small(Budget(switches=1, commits=1, take_overs=1)), logs=True)
 """Another incarnation takes over a sink with a log, perhaps while a transaction applies rows there (H28)."""
 
+ABSENT = Config(drivers=2, tasks=1, checkpoints=2, budget=Budget(absences=1))
+"""One of two sinks, with a log, is away for a while: drivers start without it, and it joins them (H32)."""
+
 SCENARIOS: dict[str, tuple[Config, int]] = {
     # name: (what is covered, how many worlds there must be at least)
     "two drivers, two sinks, two tasks": (Config(budget=Budget(switches=1)), 20_000),
@@ -158,6 +161,11 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
     "a run whose sink goes back in time restarts": (
         replace(small(Budget(set_backs=1), drivers=1), evicts=True, restarts=1),
         500,
+    ),
+    "starts while a sink is away (H32)": (ABSENT, 1_000),
+    "starts of two drivers while a sink is away (H32)": (
+        replace(ABSENT, drivers=2, checkpoints=1, budget=Budget(switches=1, absences=1)),
+        1_000,
     ),
     "a sink goes back in time after at-least-once": (SET_BACK_AFTER_AT_LEAST_ONCE, 5_000),
     "a run that restarts": (replace(small(Budget(outages=2), drivers=1, checkpoints=1), restarts=2), 1_500),

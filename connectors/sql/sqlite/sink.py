@@ -11,12 +11,14 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from sqlalchemy import Connection
 
 from connectors.contracts import Finding
 from connectors.dead_letters import SCHEMA
+from connectors.known import must_wait
 from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, log_writer
 from connectors.log.place import LogPlace
@@ -65,6 +67,14 @@ class SqliteSink:
         self.log.open()
         upsert = self.upsert and self.upsert.of(schema)
         return replace(self, log=self.log.on_driver(), upsert=upsert, bindings=bindings)
+
+    known: ClassVar = None
+    """See Sink. The file is on this machine: where it cannot be read, nothing else of the pipeline's may be there."""
+
+    def open_as(self, schema: pa.Schema, known: str) -> SqliteSink:
+        """See Sink."""
+        del schema, known
+        raise must_wait(self.name, f"{self.path} is needed")
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink."""
