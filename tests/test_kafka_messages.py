@@ -18,7 +18,7 @@ from connectors.kafka.sink.target import Facts, Topics
 from twophase.errors import BadRowError, TargetError
 
 FACTS = Facts(partitions=3, max_bytes=10_000, replication=1, before_ms=3_600_000, after_ms=3_600_000)
-NOW = datetime.now(UTC).replace(microsecond=0)
+NOW = datetime.now(UTC).replace(microsecond=123_000)
 
 
 class Calls:
@@ -138,6 +138,7 @@ def test_parts_keep_the_headers_of_their_rows() -> None:
         ({"timestamp": "at"}, {"at": [NOW, NOW - timedelta(hours=2)]}, r"row 2, column 'at': .*no message older than"),
         ({"timestamp": "at"}, {"at": [NOW, NOW + timedelta(hours=2)]}, r"row 2, column 'at': .*later than in"),
         ({"timestamp": "at"}, {"at": [NOW, datetime(1969, 1, 1, tzinfo=UTC)]}, r"row 2, column 'at': .*before 1970"),
+        ({"timestamp": "at"}, {"at": [NOW, NOW + timedelta(microseconds=1)]}, r"row 2, column 'at': .*milliseconds"),
         ({}, {"v": ["a", "x" * 10_000]}, r"row 2, column 'value': a message of some 10,\d\d\d bytes"),
         ({"key": ("v",)}, {"v": ["a", "x" * 5_000]}, r"row 2, column 'value': a message of some 10,\d\d\d bytes"),
         ({"headers": {"h": "v"}}, {"k": ["", ""], "v": ["", "x" * 10_000]}, r"row 2, column 'value': a message of"),
