@@ -59,7 +59,7 @@ def test_a_server_that_works_is_waited_for(played: tuple[Session, Script], monke
     with suppress(ServerError):
         session.execute("slow")
     assert time.monotonic() - began_s > 0.9
-    assert len(script.statements(LOOKING)) > 3
+    assert script.statements(LOOKING)
     assert script.statements(ENDING) == []
 
 

@@ -41,8 +41,8 @@ OLDER = "SELECT incarnation, epoch, checkpoint_id, attempt FROM eos_permit"
 
 @pytest.fixture(params=SERVERS)
 def played(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
-    monkeypatch.setattr(permits, "_EVICTION_S", 2.0)
-    monkeypatch.setattr(undoing, "_PATIENCE_S", 2.0)
+    monkeypatch.setattr(permits, "_EVICTION_S", 5.0)
+    monkeypatch.setattr(undoing, "_PATIENCE_S", 5.0)
     with SERVERS[request.param]() as found:
         found.script.on("SELECT attempt FROM eos_permit", [(1,)])
         found.script.on("XA START", Refused(1440))  # the branch is listed: nobody is reminded
@@ -207,10 +207,10 @@ def test_two_drivers_that_claim_first_at_once(played: Played) -> None:
 
 
 def test_h28_a_claim_ends_appliers_and_claims_that_are_frozen(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "FROZEN_S", 0.05)
+    monkeypatch.setattr(claims, "FROZEN_S", 0.7)
 
     def waited(_statement: str) -> Answer:
-        time.sleep(0.06)
+        time.sleep(0.72)
         return played.lock_wait
 
     played.script.on(CLAIM, waited, [(OURS, 1)], [(OURS, 2)])
