@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from connectors.sql.head import SqlHead
+from connectors.sql.letters import read_letters
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.mysql.errors import ServerError as MySqlError
 from connectors.sql.mysql.store import MySqlStore
@@ -123,6 +124,14 @@ def test_a_commit_that_postgresql_turns_into_a_rollback_is_an_error(of_postgres:
         with pytest.raises(PostgresError, match="rolled back instead of COMMIT"), in_transaction(session):
             session.execute("INSERT INTO t VALUES (1)")
         session.execute("ROLLBACK")  # is one
+
+
+@pytest.mark.parametrize("server", [mysql, postgres])
+def test_dead_letters_are_read_in_utc(server: object) -> None:
+    with server() as (url, script):  # type: ignore[operator]
+        assert read_letters(url, "letters", {}) == []
+        zone, reading = r"^SET time_zone = '\+00:00'|^SET timezone = 'UTC'", "FROM letters"
+        assert script.order(zone, reading) == [zone, reading]
 
 
 DISCONNECTED = {"mysql": (1053, 1927, 2006, 2013, 4031), "postgres": ("57P01", "57P02", "57P05", "25P03", "08006")}

@@ -199,6 +199,8 @@ def advance(world: World, index: int, broken: str) -> World | None:
                 if world.claim != me.epoch:
                     return put(world, index, me._replace(step="fenced"))
                 if set(world.counts) != {number - 1}:  # another driver has applied more
+                    if world.epoch == me.epoch and not world.set_back:
+                        raise Violation("the newest driver stops: its sink has not applied what waits there")
                     return put(world, index, me._replace(step="refused"))
                 world = world._replace(counts=(number - 1,) * me.slots)
             return put(world, index, me._replace(step="seal", shared=True))

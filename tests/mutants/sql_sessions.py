@@ -193,6 +193,22 @@ MUTANTS: Final = (
         caught_by=("tests/test_sql_parts.py::test_a_number_decides_the_class",),
     ),
     Mutant(
+        name="dead letters are read in the time zone of PostgreSQL",
+        rule="docs/sinks.md, Looking at them, and sending them once more",
+        path="connectors/sql/letters.py",
+        before='    "postgresql": "SET timezone = \'UTC\'",\n',
+        after="",
+        caught_by=(f"{_TESTS}test_dead_letters_are_read_in_utc",),
+    ),
+    Mutant(
+        name="dead letters are read in the time zone of MySQL",
+        rule="docs/sinks.md, Looking at them, and sending them once more",
+        path="connectors/sql/letters.py",
+        before='    "mysql": "SET time_zone = \'+00:00\'",\n',
+        after="",
+        caught_by=(f"{_TESTS}test_dead_letters_are_read_in_utc",),
+    ),
+    Mutant(
         name="a swap of head in SQL does not compare the version",
         rule="R1",
         path=_HEAD,
