@@ -14,7 +14,7 @@ from connectors.kafka.sink.markers import Marker
 from connectors.kafka.sink.place import Place
 from connectors.log.ledger import Share
 from tests.twophase_values import INCARNATION, committable, scope
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.values import CommitOutcome
 from wal.local import LocalStorage
 
@@ -83,3 +83,18 @@ def test_what_is_applied_is_applied_once_and_only_with_the_decision(
     other = _Played(Marker(NUMBER, of=_digest(GROUP[:1])), tmp_path, monkeypatch)
     assert other.apply() == [CommitOutcome.LOST] * 2
     assert applied.producer.calls == other.producer.calls == []
+
+
+def test_h26_markers_are_read_anew_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that was restored from a copy refuses the producer; what was read of its topic is of another history."""
+    played = _Played(Marker(NUMBER - 1), tmp_path, monkeypatch)
+    markers = played.ledger._markers
+    markers._read["eos-markers/1"], markers._values[1, b"key"] = 7, b"{}"
+
+    def refused(_key: str, _partition: int, _record: dict[str, object]) -> None:
+        raise SinkUnavailableError("out of order")
+
+    monkeypatch.setattr(played.producer, "commit", refused)
+    with pytest.raises(SinkUnavailableError, match="out of order"):
+        played.apply()
+    assert (markers._read, markers._values) == ({}, {})

@@ -141,7 +141,9 @@ def _read(client: Client, starts: Mapping[str, int], ends: Mapping[str, int]) ->
                     yield message
                 if offset_of(message) >= ends[split] - 1:
                     under_way.discard(split)
-            elif split in under_way and _is_over(client, message, ends[split]):
+                continue
+            is_of_all = not split  # an event, which says that the client cannot go on
+            if (is_of_all or split in under_way) and _is_over(client, message, ends.get(split, 0)):
                 under_way.discard(split)
         waited_s = client.connection.read_timeout_s
         if under_way and monotonic() - progress_at > waited_s:

@@ -37,4 +37,13 @@ MUTANTS: Final = (
 """,
         caught_by=("tests/test_kafka_ledger.py::test_what_is_applied_is_applied_once_and_only_with_the_decision",),
     ),
+    Mutant(
+        name="markers of a broker that went back in time are remembered",
+        rule="H26",
+        path="connectors/kafka/sink/ledger.py",
+        before="""        self._markers.forget()
+""",
+        after="",
+        caught_by=("tests/test_kafka_ledger.py::test_h26_markers_are_read_anew_after_an_error",),
+    ),
 )
