@@ -8,6 +8,7 @@ has. The number may change at the first permit of a start, so
 - what is kept names the number that the sink has and the one that the start sets: with two of them a start has to wait;
 - a start keeps it before its first permit, and then checks that head is still its own (`Driver.check_owned`): a later
   start, which reads it after its claim, finds it, or this one is fenced;
+- a rescale, whose checkpoint without rows has a permit of its own, does the same before it claims;
 - the newest epoch counts, and not the last writer: a start that was held up keeps nothing over a newer one's.
 """
 
@@ -29,6 +30,7 @@ from connectors.known import must_wait
 from twophase.codec import check_format
 from twophase.driver import Driver
 from twophase.errors import HeadError, HeadFormatError
+from twophase.head_value import HeadValue
 from twophase.ids import sink_key
 from wal.durable import sync, sync_folder
 
@@ -120,6 +122,14 @@ class KnownSinks:
                     older.unlink(missing_ok=True)
         except OSError as error:
             raise HeadError(f"{path} cannot be written: {error.strerror}") from error
+
+    def foresee(self, head: HeadValue, sink: str, slots: frozenset[int]) -> None:
+        """Before a command that follows this head gives the sink one of these numbers of slots: from here on it may
+        have them. A start without the sink waits then, until one with the sink has found out. Raises HeadError."""
+        with suppress(HeadFormatError):  # damaged: each start needs the sink already
+            known = self.read(head.incarnation, sink)
+            if known is not None:
+                self.keep(head.incarnation, sink, KnownSink(head.epoch + 1, known.slots | slots, known.known))
 
     def _of(self, incarnation: str, sink: str) -> Iterator[tuple[int, Path]]:
         for path in self._paths(self.location / _FOLDER / incarnation, f"{sink_key(sink)}.*{_MARK}"):
