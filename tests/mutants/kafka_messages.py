@@ -130,14 +130,6 @@ MUTANTS: Final = (
         caught_by=(f"{_MESSAGE_TESTS}::test_what_kafka_would_refuse_is_a_bad_row",),
     ),
     Mutant(
-        name="microseconds of a message's time are cut off",
-        rule=_TOPICS,
-        path=_MESSAGES,
-        before='            (pc.not_equal(whole.cast(column.type), column), "a message\'s time has milliseconds, and no more decimals"),\n',
-        after="",
-        caught_by=(f"{_MESSAGE_TESTS}::test_what_kafka_would_refuse_is_a_bad_row",),
-    ),
-    Mutant(
         name="a message without a key for a compacted topic is met after the decision",
         rule=_TOPICS,
         path=_MESSAGES,
