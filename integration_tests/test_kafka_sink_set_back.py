@@ -1,0 +1,88 @@
+"""A Kafka sink whose broker goes back in time, under a live driver (H26).
+
+A real broker, whose folder is replaced by an earlier copy; the real driver, head and sink, without Spark.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+
+from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.markers import PARTITIONS
+from connectors.kafka.sink.sink import KafkaSink
+from connectors.log.place import LogPlace
+from integration_tests import topics
+from integration_tests.harness.drain import drain
+from integration_tests.services.copied import CopiedKafka
+from integration_tests.test_set_back import World
+from twophase.errors import IdentityError
+
+pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300), pytest.mark.xdist_group("copied-kafka")]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[CopiedKafka]:
+    """A broker of these tests alone."""
+    made = CopiedKafka()
+    made.up()
+    yield made
+    made.down()
+
+
+@dataclass
+class KafkaWorld(World):
+    """As World, into a topic."""
+
+    def __post_init__(self) -> None:
+        name = secrets.token_hex(6)
+        self.bootstrap = cast("Any", self.server).bootstrap
+        self.topic, self.markers = f"out-{name}", f"markers-{name}"
+        topics.create(self.bootstrap, self.topic, 1, {})
+        topics.create(self.bootstrap, self.markers, PARTITIONS, {"cleanup.policy": "compact"})
+        log = LogPlace(self.folder.with_name("log"), slots=1)
+        made = KafkaSink("warehouse", self.bootstrap, Layout(self.topic), log, markers=self.markers)
+        self.sink = made.open(pa.schema([("n", pa.int64())]))
+
+    def rows(self) -> Counter[int]:
+        """What a reader of committed messages sees."""
+        return Counter(record.json["n"] for record in drain(self.bootstrap, self.topic))
+
+    def fill_markers(self, count: int) -> None:
+        """What markers of other pipelines do: the topic grows past where it was."""
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for partition in range(PARTITIONS):
+            for _ in range(count):
+                producer.produce(self.markers, b"{}", b"another pipeline's", partition)
+        assert producer.flush(30) == 0
+
+
+@pytest.fixture
+def world(tmp_path: Path, kafka: CopiedKafka) -> KafkaWorld:
+    """A pipeline that has not begun."""
+    return KafkaWorld(tmp_path / "head", cast("Any", kafka))
+
+
+@pytest.mark.parametrize("others", [0, 40], ids=["alone", "beside other pipelines"])
+def test_h26_a_broker_goes_back_under_a_live_driver(world: KafkaWorld, others: int) -> None:
+    """The driver's producer is fenced or out of order; what it knew of the markers is not believed any more."""
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    world.server.copy()
+    world.checkpoint(driver, 1, 2, 3)
+    world.server.put_back()
+    world.fill_markers(others)
+    with pytest.raises(IdentityError, match=r"stands at checkpoint 0 and is asked to apply checkpoint 2"):
+        world.checkpoint(driver, 4)
+    assert world.rows() == Counter([0])
+    with pytest.raises(IdentityError, match=r"it counts checkpoints up to 0, head calls 1 committed; it lacks"):
+        world.start()
+    assert world.rows() == Counter([0])
