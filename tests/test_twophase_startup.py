@@ -99,7 +99,7 @@ def test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers() -
 def test_h29_rows_of_a_decision_that_head_lacks_are_found_after_the_claim(epoch: int, error: type[Exception]) -> None:
     """A driver that lives has committed them after the first look; or they are a successor's."""
     states = [FITTING, Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 8, 5)})]
-    reads = [Seen(9, HEAD), Seen(10, replace(HEAD, epoch=epoch, nonces=("run.1.1",)))]
+    reads = [Seen(9, HEAD), Seen(10, replace(HEAD, epoch=epoch, nonces=("run.1.1-drawn",)))]
     with pytest.raises(error, match=r"holds rows of checkpoint 5, the newest completed is 4|is at epoch 9"):
         run(reads, Inspect=lambda _: states.pop(0))
 

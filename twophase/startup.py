@@ -32,8 +32,10 @@ class Compared:
 
     newest: CheckpointRecord | None = None  # of the newest completed checkpoint
     found: Mapping[str, int] = field(default_factory=dict)  # by sink, what it counts now
+    known: Mapping[str, int] = field(default_factory=dict)
+    """By sink, what it had counted when head was read; -1 where no record tells. At-least-once counts none."""
     counted: Mapping[str, int] = field(default_factory=dict)
-    """By sink, the newest checkpoint that it counts once what is decided is committed. At-least-once counts none."""
+    """By sink, the newest checkpoint that it counts once what is decided is committed."""
     missing: tuple[CheckpointRecord, ...] = ()
     """What head calls committed, and a sink that went back in time lacks: with its part alone. It holds that prepared
     (H27), unless this is a repair, which writes again what is gone (H31)."""
@@ -77,7 +79,7 @@ def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
     if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
         yield from owned.swap(Committed(head.completed, retained), "committed")
     if newest is not None and (uncounted := _uncounted(head, newest)):
-        yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted)
+        yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted, compared.counted)
         owned.note_counted({name: newest.checkpoint_id for name in uncounted if name in compared.found})
     yield messages.Sweep(owned.head)
     yield messages.Tell(CommittedUpTo(owned.head.incarnation, owned.head.committed))
@@ -120,13 +122,14 @@ def claim_head(
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
         basis = seen or Seen(0, _newborn(pipeline, incarnation))
         owned = Ownership(session, basis.version, basis.head, claims, content=basis.content)
-        value = owned.stamped(Claim(tuple(sinks)).apply(owned.head))
+        value = yield from owned.stamped(Claim(tuple(sinks)).apply(owned.head))
         claims = owned.swaps
         if not (yield messages.Swap(owned.expected(), value, "claim")):
             landed: Seen | None = yield messages.ReadHead()
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
         owned.take(Seen(owned.version + 1, value))
+        owned.note_counted(compared.known)
         return owned, compared
     message = f"head of pipeline {pipeline} did not take or answer a claim in {_ROUNDS} rounds"
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
@@ -166,7 +169,8 @@ def _compare(
     behind = find_set_back(counted, inspected.sinks)
     missing = (yield from find_missing(head, counted, behind, repairs=repairs)) if behind else ()
     found = {name: sink.counted for name, sink in inspected.sinks.items() if sink.counted is not None}
-    return Compared(newest, found, counted_by(records, sinks, head.completed), missing)
+    known = {**dict.fromkeys(sinks, -1), **counted}
+    return Compared(newest, found, known, counted_by(records, sinks, head.completed), missing)
 
 
 def _check_nothing_beyond(owned: Ownership) -> Steps[None]:
@@ -201,11 +205,15 @@ def _newest_rows(records: Sequence[CheckpointRecord], head: HeadValue, sink: str
 
 
 def _commit_decided(owned: Ownership) -> Steps[None]:
-    """R3, first half: what is completed becomes visible, in order, before anything is aborted."""
+    """R3, first half: what is completed becomes visible, in order, before anything is aborted.
+
+    At-least-once the tasks have committed: such a checkpoint is among these only where a repair has died (H33).
+    """
     for ref in owned.head.records:
         if ref.checkpoint_id > owned.head.committed:
             record = yield from load(owned, ref)
-            yield from commit_and_count(owned, record)
+            if not record.direct:
+                yield from commit_and_count(owned, record)
 
 
 def _abort_leftovers(head: HeadValue) -> Steps[None]:
