@@ -325,7 +325,7 @@ def test_h31_what_head_keeps_no_record_of_is_not_repaired(world: World) -> None:
     assert world.rows() == Counter()
 
 
-def test_h33_at_least_once_checkpoints_do_not_hide_what_the_copy_lacks(world: World) -> None:
+def test_h34_at_least_once_checkpoints_do_not_hide_what_the_copy_lacks(world: World) -> None:
     """More of them than head keeps records of: the newest record before them stays."""
     world.checkpoint(world.start(), 0)
     world.server.copy()
@@ -342,7 +342,7 @@ def test_h33_at_least_once_checkpoints_do_not_hide_what_the_copy_lacks(world: Wo
 
 
 @pytest.mark.parametrize("direct", [False, True], ids=["exactly-once", "at-least-once"])
-def test_h33_what_the_copy_holds_prepared_is_committed_after_at_least_once_checkpoints(
+def test_h34_what_the_copy_holds_prepared_is_committed_after_at_least_once_checkpoints(
     tmp_path: Path, server: CopiedServer, *, direct: bool
 ) -> None:
     """What came at-least-once after the copy is gone, and is not promised; each row of before is there once."""
@@ -366,7 +366,7 @@ def test_h33_what_the_copy_holds_prepared_is_committed_after_at_least_once_check
         assert committer.prepared("i" * 20) == []
 
 
-def test_h33_a_repair_goes_on_over_at_least_once_checkpoints(world: World) -> None:
+def test_h34_a_repair_goes_on_over_at_least_once_checkpoints(world: World) -> None:
     """What came at-least-once since is gone, and is not promised: nothing tells which of its rows are there."""
     world.checkpoint(world.start(), 0)
     world.server.copy()
@@ -381,7 +381,7 @@ def test_h33_a_repair_goes_on_over_at_least_once_checkpoints(world: World) -> No
 
 
 @pytest.mark.parametrize("before", [(1, 2, 3), ()], ids=["rows", "no rows"])
-def test_h32_a_machine_is_restored_with_its_memory(world: World, before: tuple[int, ...]) -> None:
+def test_h33_a_machine_is_restored_with_its_memory(world: World, before: tuple[int, ...]) -> None:
     """Driver, head and log go back; the driver goes on without a start, and writes the checkpoint with other rows."""
     driver = world.start()
     world.checkpoint(driver, 0)
@@ -397,7 +397,7 @@ def test_h32_a_machine_is_restored_with_its_memory(world: World, before: tuple[i
     assert world.rows() == Counter([0, *before])
 
 
-def test_h32_a_machine_is_restored_with_its_memory_to_long_before(world: World) -> None:
+def test_h33_a_machine_is_restored_with_its_memory_to_long_before(world: World) -> None:
     """Further than head and the sink keep history."""
     driver = world.start()
     world.checkpoint(driver, 0)
@@ -415,7 +415,7 @@ def test_h32_a_machine_is_restored_with_its_memory_to_long_before(world: World) 
     assert world.rows() == Counter(range(8))
 
 
-def test_h32_the_memory_of_a_driver_alone_is_restored(world: World) -> None:
+def test_h33_the_memory_of_a_driver_alone_is_restored(world: World) -> None:
     """The driver is stopped, and the next start goes on: every row is there once."""
     driver = world.start()
     world.checkpoint(driver, 0)

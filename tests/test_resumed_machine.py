@@ -1,4 +1,4 @@
-"""A machine is restored from a snapshot with its memory (H32): the real driver, head in files, and SQLite with a log.
+"""A machine is restored from a snapshot with its memory (H33): the real driver, head in files, and SQLite with a log.
 
 `integration_tests/test_set_back.py` does it to servers.
 """
@@ -103,7 +103,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.mark.parametrize("before", [[1, 2, 3], []], ids=["rows", "no rows"])
-def test_h32_what_a_log_has_applied_is_not_taken_for_other_rows(world: World, before: list[int]) -> None:
+def test_h33_what_a_log_has_applied_is_not_taken_for_other_rows(world: World, before: list[int]) -> None:
     """Driver, head and log go back. Each later start says so, too."""
     driver = world.start()
     world.checkpoint(driver, 0)
@@ -117,7 +117,7 @@ def test_h32_what_a_log_has_applied_is_not_taken_for_other_rows(world: World, be
     assert world.rows() == [0, *before]
 
 
-def test_h32_a_log_is_further_than_its_history_tells(world: World) -> None:
+def test_h33_a_log_is_further_than_its_history_tells(world: World) -> None:
     driver = world.start()
     world.checkpoint(driver, 0)
 
@@ -133,7 +133,7 @@ def test_h32_a_log_is_further_than_its_history_tells(world: World) -> None:
     assert world.rows() == list(range(8))
 
 
-def test_h32_a_swap_of_the_same_driver_from_before_is_not_taken_for_its_own(world: World) -> None:
+def test_h33_a_swap_of_the_same_driver_from_before_is_not_taken_for_its_own(world: World) -> None:
     """The memory alone goes back: the next start goes on, and every row is there once."""
     driver = world.start()
     world.checkpoint(driver, 0)
@@ -144,7 +144,7 @@ def test_h32_a_swap_of_the_same_driver_from_before_is_not_taken_for_its_own(worl
     assert world.rows() == [0, 1, 2, 3, 6, 7]
 
 
-def test_h32_no_attempt_has_the_number_of_another_one() -> None:
+def test_h33_no_attempt_has_the_number_of_another_one() -> None:
     numbers = [fresh_attempt(attempt) for attempt in (7, 7, 8, 2**31)]
     assert len({*numbers}) == 4
     assert max(numbers) < 2**63, "it is a BIGINT"

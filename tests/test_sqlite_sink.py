@@ -212,7 +212,7 @@ def test_the_history_tells_other_transactions_of_an_applied_checkpoint(world: Wo
     assert committer.commit(0, [applied]) == [ALREADY]
 
 
-def test_h32_a_log_says_what_it_has_not_of_the_newest_checkpoint(world: World) -> None:
+def test_h33_a_log_says_what_it_has_not_of_the_newest_checkpoint(world: World) -> None:
     """No task had rows of it the first time: no witness stands. A driver that was set back gives it rows."""
     committer, stranger = world.driver(), world.prepare(0, 1)
     run(committer, 0)

@@ -350,7 +350,7 @@ def test_a_sink_went_back_unless_a_newer_driver_pruned_the_witness(seen: Seen, s
         drive(commit_and_count(Ownership("me", 1, COMPLETED), DECISION), answers)
 
 
-def test_h33_a_count_goes_on_over_at_least_once_checkpoints() -> None:
+def test_h34_a_count_goes_on_over_at_least_once_checkpoints() -> None:
     owned = Ownership("me", 1, COMPLETED)
     number = DECISION.checkpoint_id
     owned.note_counted({"warehouse": number - 3})

@@ -171,7 +171,7 @@ def test_h31_a_repair_takes_back_that_checkpoints_are_committed() -> None:
 
 
 @pytest.mark.parametrize("retained", [1, 3])
-def test_h33_the_newest_record_that_sinks_have_counted_stays(retained: int) -> None:
+def test_h34_the_newest_record_that_sinks_have_counted_stays(retained: int) -> None:
     """However many at-least-once checkpoints follow it; until the next one that they count."""
     value = head()
     for number in range(20):

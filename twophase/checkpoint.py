@@ -237,7 +237,7 @@ def _belongs(prepared: Prepared, scope: Scope) -> bool:
         return False
     other = prepared.transaction.scope
     same = (other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)
-    return same and other.attempt <= scope.attempt  # a later try is of a driver that was not set back (H32)
+    return same and other.attempt <= scope.attempt  # a later try is of a driver that was not set back (H33)
 
 
 def _ranges(head: HeadValue, begin: Begin) -> dict[str, tuple[OffsetRange, ...]]:

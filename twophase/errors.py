@@ -196,7 +196,7 @@ class IdentityError(ConnectorError):
 class SetBackError(ConnectorError):
     """A sink went back in time while the pipeline ran: a backup was restored, or a replica that lagged took over (H26).
 
-    Or the driver did, with its memory: its machine was restored from a snapshot (H32). A restart compares the sink with
+    Or the driver did, with its memory: its machine was restored from a snapshot (H33). A restart compares the sink with
     head: it commits what is still prepared there, or says what is gone.
     """
 
@@ -215,7 +215,7 @@ class SetBackError(ConnectorError):
 
     @classmethod
     def of_driver(cls, sink: str, checkpoint_id: int) -> SetBackError:
-        """Return the error of a driver that is to write a checkpoint which the sink already has (H32)."""
+        """Return the error of a driver that is to write a checkpoint which the sink already has (H33)."""
         message = f"sink {sink} already has checkpoint {checkpoint_id}, which this driver is only about to write"
         remedy = (
             "was the driver's machine restored from a snapshot with its memory? Nothing was written. The next start "

@@ -26,7 +26,7 @@ def fresh_attempt(spark_attempt: int) -> int:
     """Return the number of one attempt to run a task: Spark's, and random bits behind it. Fits into a BIGINT.
 
     `spark_attempt`: TaskContext.taskAttemptId(): unique in a Spark application; attemptNumber() is not (H1). A machine
-    that is restored from a snapshot with its memory gives the same ones out again, but never the same bits (H32).
+    that is restored from a snapshot with its memory gives the same ones out again, but never the same bits (H33).
     """
     return spark_attempt << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
 

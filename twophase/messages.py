@@ -51,7 +51,7 @@ class Inspect:
 class Draw:
     """Answer: random text, of the operating system's at this moment.
 
-    A process that is resumed from a snapshot of its memory gives no nonce out a second time by it (H32).
+    A process that is resumed from a snapshot of its memory gives no nonce out a second time by it (H33).
     """
 
 
@@ -180,7 +180,7 @@ class Commit:
     committables: Mapping[str, tuple[Committable, ...]]
     repeated: int  # how often "retry later" was the answer so far: the driver waits, and gives up in the end
     tell_refusals: bool = False  # answer why a sink cannot commit, which a reset can give up, instead of raising
-    own: bool = False  # this driver has decided it: no sink may be past it (H32)
+    own: bool = False  # this driver has decided it: no sink may be past it (H33)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class CatchUp:
     epoch: int
     checkpoint_id: int
     sinks: tuple[str, ...]
-    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H33)
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H34)
 
 
 @dataclass(frozen=True, slots=True)

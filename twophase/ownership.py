@@ -51,7 +51,7 @@ class Ownership:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def stamped(self, head: HeadValue) -> Steps[HeadValue]:
-        """Return `head` with a nonce that was never used, not even by this driver before it was set back (H32)."""
+        """Return `head` with a nonce that was never used, not even by this driver before it was set back (H33)."""
         drawn: str = yield messages.Draw()
         with self._lock:
             self.swaps += 1

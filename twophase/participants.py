@@ -65,7 +65,7 @@ class Committer(Protocol):
         """Insert the permit of `scope`, while the claim row is this (incarnation, epoch); else FencedError (R5).
 
         `counted`: what the sink is known to have counted. Raises SetBackError where it counts less (H26), and where it
-        already has anything of this checkpoint (H32).
+        already has anything of this checkpoint (H33).
         """
 
     def commit(
@@ -77,7 +77,7 @@ class Committer(Protocol):
         counts checkpoints (a write-ahead log's slot) applies every one.
 
         `own`: this driver has decided the checkpoint after its start, and nothing after it. Raises SetBackError where a
-        sink that finds it applied is past it: the driver was set back with its memory (H32).
+        sink that finds it applied is past it: the driver was set back with its memory (H33).
         """
 
     def count(
@@ -127,7 +127,7 @@ class Committer(Protocol):
         this sink, once it is claimed. `counted`: what the sink is known to have counted.
 
         Raises FencedError if it is not this (incarnation, epoch)'s any more. Raises SetBackError where it counts less
-        than is known: a higher count would hide from every later start that the sink went back in time (H33).
+        than is known: a higher count would hide from every later start that the sink went back in time (H34).
         Idempotent.
         """
 

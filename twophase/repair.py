@@ -97,7 +97,7 @@ def _commit_prepared(owned: Ownership, ref: RecordRef, preparing: Sequence[str],
 def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:
     """Everything of a checkpoint, after all before it. The sinks are claimed.
 
-    Nothing of one whose tasks committed by themselves: no witness tells what of it is there (H33).
+    Nothing of one whose tasks committed by themselves: no witness tells what of it is there (H34).
     """
     record = yield from load(owned, ref)
     if record.direct:

@@ -207,7 +207,7 @@ def _newest_rows(records: Sequence[CheckpointRecord], head: HeadValue, sink: str
 def _commit_decided(owned: Ownership) -> Steps[None]:
     """R3, first half: what is completed becomes visible, in order, before anything is aborted.
 
-    At-least-once the tasks have committed: such a checkpoint is among these only where a repair has died (H33).
+    At-least-once the tasks have committed: such a checkpoint is among these only where a repair has died (H34).
     """
     for ref in owned.head.records:
         if ref.checkpoint_id > owned.head.committed:

@@ -165,7 +165,7 @@ class Committed:
 
     Invariant: the newest record that sinks have counted stays, however many at-least-once checkpoints follow it. From
     it a start knows what each sink had counted. Without it a start would not see that a sink went back in time, and its
-    claim would roll back what is decided (H33).
+    claim would roll back what is decided (H34).
     """
 
     checkpoint_id: int

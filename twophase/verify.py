@@ -150,7 +150,7 @@ def check_not_beyond(head: HeadValue, name: str, sink: SinkState) -> None:
             "head was set back"
         )
         raise IdentityError(message, remedy=_RESTORE)
-    if sink.counted is not None and sink.counted > head.completed:  # checkpoints without rows have no witness (H32)
+    if sink.counted is not None and sink.counted > head.completed:  # checkpoints without rows have no witness (H33)
         message = (
             f"sink {name} counts checkpoints up to {sink.counted}, the newest completed is {head.completed}: head was "
             "set back"

@@ -26,7 +26,7 @@ class Share:
     own: bool = False  # see Committer.commit
 
     def check_not_past(self, sink: str, applied: int) -> None:
-        """Raise SetBackError where the slot is past a checkpoint that this driver has only just decided (H32)."""
+        """Raise SetBackError where the slot is past a checkpoint that this driver has only just decided (H33)."""
         if self.own and applied > self.checkpoint_id:
             raise SetBackError.of_driver(sink, applied)
 

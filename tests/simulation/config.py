@@ -29,7 +29,7 @@ class Budget(NamedTuple):
     set_backs: int = 0  # sinks that are replaced by a copy of an earlier moment (H26)
     take_overs: int = 0  # of a sink, by another incarnation, which has a head of its own (H28)
     head_set_backs: int = 0  # of the register, by one swap each (H29)
-    snapshots: int = 0  # of the machine with its memory, each restored once (H32): see Config.resumes
+    snapshots: int = 0  # of the machine with its memory, each restored once (H33): see Config.resumes
     outages: int = 0  # of a sink, which end the epoch of a driver that asks it
 
 
@@ -53,7 +53,7 @@ class Config:
     behind: int = 0  # decided checkpoints that a driver leaves uncommitted while Spark writes the next one
     evicts: bool = False  # sinks roll back what is prepared under permits that they delete, as databases do
     slots: bool = (
-        False  # sinks apply a log in one slot for each task, which moves by one checkpoint with its rows (H32)
+        False  # sinks apply a log in one slot for each task, which moves by one checkpoint with its rows (H33)
     )
     logs: bool = False  # sinks apply a log: a transaction that applies it holds the claim, so a claim waits (H28)
     stateful: bool = False  # rows are known by their digest

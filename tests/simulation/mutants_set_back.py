@@ -126,15 +126,15 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
             ),
         ),
     ),
-    "at-least-once lets go of the record that a sink has counted (H33)": Mutant(
+    "at-least-once lets go of the record that a sink has counted (H34)": Mutant(
         THEN_AT_LEAST_ONCE, "rolled back, and decided", (Patch("transitions", " or r == counted)", ")"),)
     ),
-    "a count wants the at-least-once checkpoint before (H33)": Mutant(
+    "a count wants the at-least-once checkpoint before (H34)": Mutant(
         RESCALE_AFTER_AT_LEAST_ONCE,
         "ends as 'set back'",
         (Patch("commits", "checkpoint_id, committables, known)", "checkpoint_id, committables)"),),
     ),
-    "what is left of an aborted try is kept where at-least-once came after (H33)": Mutant(
+    "what is left of an aborted try is kept where at-least-once came after (H34)": Mutant(
         replace(THEN_AT_LEAST_ONCE, evicts=False),
         "a refused start has changed something",
         (Patch("set_back", "            if record is None and number > newest:\n", "            if False:\n"),),

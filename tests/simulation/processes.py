@@ -86,7 +86,7 @@ class Processes:
         return Process(process.make, number, resumed=process.resumed)
 
     def resume(self, process: Process) -> Process:
-        """The process as it goes on from a snapshot of its memory: what it draws from now on is new (H32)."""
+        """The process as it goes on from a snapshot of its memory: what it draws from now on is new (H33)."""
         key = (process.node, RESUMED)
         if key not in self._children:
             node = self._nodes[process.node]

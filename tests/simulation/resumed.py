@@ -1,4 +1,4 @@
-"""A machine is restored from a snapshot with its memory (H32): its driver goes on without a start, as if nothing were.
+"""A machine is restored from a snapshot with its memory (H33): its driver goes on without a start, as if nothing were.
 
 With the memory, head, Spark's folder and the log go back ("machine"), or nothing does ("memory"). The sinks stay.
 """

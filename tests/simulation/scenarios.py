@@ -40,24 +40,24 @@ TAKEN_OVER = replace(small(Budget(switches=1, commits=1, take_overs=1)), logs=Tr
 """Another incarnation takes over a sink with a log, perhaps while a transaction applies rows there (H28)."""
 
 THEN_AT_LEAST_ONCE = replace(small(Budget(set_backs=1)), evicts=True, direct=frozenset({1}))
-"""As many at-least-once checkpoints as are retained, then the sink goes back to before the one before (H33)."""
+"""As many at-least-once checkpoints as are retained, then the sink goes back to before the one before (H34)."""
 
 RESCALE_AFTER_AT_LEAST_ONCE = replace(
     small(Budget(set_backs=1), drivers=1), evicts=True, direct=frozenset({0}), rescales=1
 )
-"""The sink goes back to before it was told what no sink counts: at-least-once checkpoints (H33)."""
+"""The sink goes back to before it was told what no sink counts: at-least-once checkpoints (H34)."""
 
 RESUMED = replace(small(Budget(snapshots=1), drivers=1), evicts=True, resumes="machine")
-"""A machine is restored from a snapshot with its memory, at any moment to any moment before; the sink stays (H32)."""
+"""A machine is restored from a snapshot with its memory, at any moment to any moment before; the sink stays (H33)."""
 
 MEMORY = replace(RESUMED, checkpoints=1, tries=2, resumes="memory", budget=Budget(snapshots=1, failures=1))
-"""The driver's memory alone goes back; head and Spark's folder stay as well (H32)."""
+"""The driver's memory alone goes back; head and Spark's folder stay as well (H33)."""
 
 RESUMED_LOG = replace(RESUMED, checkpoints=3, evicts=False, slots=True)
-"""The same of a sink with a log, which goes back with the machine; further than records are retained (H32)."""
+"""The same of a sink with a log, which goes back with the machine; further than records are retained (H33)."""
 
 RESUMED_AFTER_A_RESCALE = replace(RESUMED, rescales=1)
-"""A checkpoint without rows, of which no witness tells (H32)."""
+"""A checkpoint without rows, of which no witness tells (H33)."""
 
 SCENARIOS: dict[str, tuple[Config, int]] = {
     # name: (what is covered, how many worlds there must be at least)

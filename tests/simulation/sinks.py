@@ -123,7 +123,7 @@ def count(
 
 
 def catch_up(sink: Sink, incarnation: str, checkpoint_id: int, counted: int, broken: str) -> tuple[Any, Sink]:
-    """Count what was written without counting. Not in a sink that went back in time (H33)."""
+    """Count what was written without counting. Not in a sink that went back in time (H34)."""
     found = sink.count(incarnation)
     if _is_behind(sink, incarnation, counted) and broken != "catching up does not compare the count":
         return SET_BACK, sink
@@ -131,7 +131,7 @@ def catch_up(sink: Sink, incarnation: str, checkpoint_id: int, counted: int, bro
 
 
 def is_permitted(sink: Sink, scope: Scope, config: Config, *, is_resumed: bool) -> bool:
-    """R5: whether a task may begin. A log has no permits: what is sealed too late nobody decides on, but H32."""
+    """R5: whether a task may begin. A log has no permits: what is sealed too late nobody decides on, but H33."""
     if not config.evicts:
         return str(scope) in sink.permits or is_resumed
     shown = any(text.startswith(str(scope)) for text in sink.witnesses)
@@ -140,7 +140,7 @@ def is_permitted(sink: Sink, scope: Scope, config: Config, *, is_resumed: bool) 
 
 def permit(sink: Sink, scope: Scope, counted: int, broken: str, *, is_first: bool, evicts: bool) -> tuple[Any, Sink]:
     """R5: insert a permit, while the claim row is its own, and the sink did not go back in time (H26), nor the driver
-    (H32). `is_first`: not of a repair."""
+    (H33). `is_first`: not of a repair."""
     if sink.claim != (scope.incarnation, scope.epoch) and broken != "permit without claim":
         return FENCED, sink
     if _is_behind(sink, scope.incarnation, counted) and broken != "a permit does not compare the count":

@@ -100,7 +100,7 @@ def hidden_by_catching_up(moves: Moves) -> World:
     return world
 
 
-def test_h33_catching_up_does_not_hide_that_a_sink_went_back() -> None:
+def test_h34_catching_up_does_not_hide_that_a_sink_went_back() -> None:
     config = replace(THEN_AT_LEAST_ONCE, drivers=3)
     assert hidden_by_catching_up(Moves(config)).processes[2].status == "set back"
     with pytest.raises(Violation, match="rolled back, and decided"):

@@ -82,7 +82,7 @@ def _already(store: Store, sink: str, share: Share, applied: int) -> list[Commit
     """The checkpoint is applied; with these very transactions, as far as the history still tells.
 
     Of the newest one it tells for certain: rows in the log that have no witness then are of a driver that was set back
-    with its memory (H32).
+    with its memory (H33).
     """
     is_newest = applied == share.checkpoint_id and any(segment_of(each) is not None for each in share.committables)
     if not is_newest and not tables.has_witness(store, share.incarnation, sink, share.checkpoint_id):

@@ -46,7 +46,7 @@ def lock_permit(server: Connected, scope: Scope, sink: str) -> bool:
     """Take the permit shared, inside the writer's transaction; False if it is gone (R5). Raises StatementError.
 
     It is gone as well where anything of the same run is committed: whoever asks then was set back with its memory, and
-    would write the run a second time (H32).
+    would write the run a second time (H33).
     """
     unless = f"NOT EXISTS (SELECT 1 FROM eos_witness WHERE {_KEY})"
     statement = f"SELECT 1 FROM eos_permit WHERE {_KEY} AND {unless} {server.for_share}"
@@ -78,7 +78,7 @@ def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope, counte
 
 
 def _check_next(server: Server, sink: str, scope: Scope, counted: int) -> None:
-    """Raise SetBackError where the sink counts less than is known (H26), or has anything of this checkpoint (H32)."""
+    """Raise SetBackError where the sink counts less than is known (H26), or has anything of this checkpoint (H33)."""
     key = scope.incarnation, sink_key(sink)
     shown = "EXISTS (SELECT 1 FROM eos_witness WHERE incarnation = %s AND sink = %s AND checkpoint_id = %s)"
     statement = f"SELECT checkpoint_id, {shown} FROM eos_slot WHERE incarnation = %s AND sink = %s"

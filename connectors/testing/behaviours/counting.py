@@ -52,7 +52,7 @@ class Counting:
             _commit_and_count(life, 2)
         assert _counted(life) == 0
 
-    def test_h33_a_count_moves_over_at_least_once_checkpoints(self, life: Life) -> None:
+    def test_h34_a_count_moves_over_at_least_once_checkpoints(self, life: Life) -> None:
         """From what the sink is known to have counted, and from nothing less."""
         life.checkpoint(0, rows(0, 2))
         with suppress(SetBackError):  # a log does nothing: it counts as it applies
@@ -61,7 +61,7 @@ class Counting:
         life.committer.count(life.incarnation, 3, [], known=0)
         assert _counted(life) in (0, 3)
 
-    def test_h33_catching_up_does_not_hide_that_a_sink_went_back(self, life: Life) -> None:
+    def test_h34_catching_up_does_not_hide_that_a_sink_went_back(self, life: Life) -> None:
         life.checkpoint(0, rows(0, 2))
         with pytest.raises(SetBackError, match=f"{life.name} went back in time: it counts checkpoints up to 0"):
             life.committer.catch_up(life.incarnation, life.epoch, 3, counted=1)
@@ -75,7 +75,7 @@ class Counting:
             life.committer.permit(Scope(life.incarnation, life.epoch, 2), counted=1)
         life.checkpoint(1, rows(2, 4))
 
-    def test_h32_a_checkpoint_that_a_sink_has_is_not_permitted_again(self, life: Life) -> None:
+    def test_h33_a_checkpoint_that_a_sink_has_is_not_permitted_again(self, life: Life) -> None:
         """A driver asks that was set back with its memory. What it writes must not come beside what is there."""
         life.checkpoint(0, rows(0, 2))
         life.decided[1] = [life.prepare(life.permit(1), *rows(2, 4))]
