@@ -1,6 +1,6 @@
 # The commands of this project; `make` alone lists them. Each one sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit matrix image demo chaos soak bench scale screenshots check format clean
+.PHONY: help setup test test-unit matrix mutants image demo chaos soak bench scale screenshots check format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -16,6 +16,10 @@ test-unit: ## run the tests that need no service, in under a minute
 
 matrix: ## kill a pipeline at every point, with every sink and variant (about 20 minutes; `test` takes a part of it)
 	@EOS_MATRIX_SEED=all scripts/test --no-lint integration_tests/test_matrix.py -n 2
+
+mutants: ## break the product line by line and see its tests fail (AT_ONCE=2 trials; SERVICES=native: also those on servers)
+	@scripts/setup
+	@$(if $(SERVICES),EOS_SERVICES=$(SERVICES)) .venv/bin/python -m tests.mutants --at-once $(or $(AT_ONCE),2) $(if $(SERVICES),--services)
 
 image: ## build the product's image, and kill it beside Kafka and MySQL in containers (about 5 minutes)
 	@scripts/test --kind docker --no-lint integration_tests/test_image.py --image

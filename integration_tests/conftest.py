@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +18,9 @@ from integration_tests import databases, topics
 from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.command_line import CommandLine
+from integration_tests.harness.fault_tests import fault_tests
 from integration_tests.harness.jobs import Jobs
+from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.rotation import seed_of_run
 from integration_tests.harness.turns import commits_since, read_passed, turn
@@ -64,21 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "alone: no other test may run beside it, since it stops a server, or takes its time"
-    )
-    config.addinivalue_line(
-        "markers", "any_server: the test is about Spark, Kafka or a command; one database server is enough for CI"
-    )
-    config.addinivalue_line(
-        "markers", "in_turns: the test starts Spark several times; CI takes a part of these (harness/turns.py)"
-    )
-    config.addinivalue_line(
-        "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"
-    )
-    config.addinivalue_line(
-        "markers", "image: the test builds the product's image, which takes minutes; only with --image (make image)"
-    )
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
 
 
@@ -92,6 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         fixtures = getattr(item, "fixturenames", ())
         if "killable" in fixtures:
             item.add_marker(pytest.mark.alone)
+        if getattr(item, "originalname", item.name) in fault_tests(item.path):
+            item.add_marker(pytest.mark.fault)
         if "cluster" in fixtures:  # there is one cluster for each process of pytest-xdist that asks
             item.add_marker(pytest.mark.xdist_group("cluster"))
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
@@ -101,13 +94,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out: set[str] = set()
     if not config.getoption("--image"):
         left_out |= {item.nodeid for item in items if item.get_closest_marker("image")}
+    _report(config).count_fault_tests(config, sum("fault" in item.keywords for item in items))
     seed = seed_of_run()
     if config.getoption("--in-turns") and seed is not None:
-        long = [item.nodeid for item in items if item.get_closest_marker("in_turns")]
-        passed = read_passed()
-        left_out |= set(long) - turn(long, passed, commits_since(passed), seed)
+        left_out |= _not_their_turn([item for item in items if item.nodeid not in left_out], seed)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+def _not_their_turn(items: Sequence[pytest.Item], seed: int) -> set[str]:
+    """Return the node ids of the long tests that this run leaves out."""
+    parts = {
+        item.nodeid: float(marker.kwargs.get("part", 1.0))
+        for item in items
+        if (marker := item.get_closest_marker("in_turns"))
+    }
+    recorded = read_passed()
+    passed = {
+        name: replace(each, duration_s=each.duration_s * parts[name])
+        for name, each in recorded.items()
+        if name in parts
+    }
+    faults = {item.nodeid for item in items if item.get_closest_marker("fault")}
+    always = len(faults - parts.keys())
+    wanted = math.ceil(len(faults) / 2) - always
+    return parts.keys() - turn(parts, passed, commits_since(passed), seed, faults & parts.keys(), wanted)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,9 @@ _NOT_RUN: Final = "NOT RUN"
 _RAN_ON: Final = "ran on"
 """Property of a test's report, which also crosses from a process of pytest-xdist to the one that tells it."""
 
+_IN_ALL: Final = "fault tests in all"
+"""What processes of pytest-xdist tell the one that reports, beside the reports of tests."""
+
 
 class Report:
     """Pytest plugin; the fixtures `services` and `postgres` tell it what was found."""
@@ -32,12 +35,25 @@ class Report:
         self._ran: Counter[tuple[str, str]] = Counter()  # by file, and what it ran on
         self._not_run: list[tuple[str, str]] = []
         self._not_applicable: list[tuple[str, str]] = []
+        self._fault_tests_ran: set[str] = set()
+        self._fault_tests_in_all = 0
         self._long_passed_s: defaultdict[str, float] = defaultdict(
             float
         )  # by node id: seconds of set-up, call, tear-down
         self._long_called: set[str] = set()  # a run that is cut off, or only sets tests up, reports no call
         self._long_failed: set[str] = set()
         self._revision = clean_revision() if seed_of_run() is None else ""  # what HEAD is when the tests begin
+
+    def count_fault_tests(self, config: pytest.Config, in_all: int) -> None:
+        """Note how many there are, those that this run leaves out included. Called once the tests are collected."""
+        self._fault_tests_in_all = in_all
+        if (output := getattr(config, "workeroutput", None)) is not None:
+            output[_IN_ALL] = in_all
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """Take over what a process of pytest-xdist has counted; all count the same."""
+        self._fault_tests_in_all = getattr(node, "workeroutput", {}).get(_IN_ALL, self._fault_tests_in_all)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -67,6 +83,8 @@ class Report:
         elif reason := _skipped(report):
             self._not_applicable.append((report.nodeid, reason.removeprefix(f"{self.NOT_APPLICABLE}: ")))
         elif report.when == "call":
+            if "fault" in report.keywords:
+                self._fault_tests_ran.add(report.nodeid)
             self._ran[report.nodeid.split("::")[0], str(dict(report.user_properties)[_RAN_ON])] += 1
 
     def pytest_report_header(self) -> str:
@@ -84,13 +102,14 @@ class Report:
             write_passed(passed, self._revision)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print both lists."""
+        """Print what ran, how many of the fault tests did, and what did not run."""
         if not (self._ran or self._not_run or self._not_applicable):
             return
         write = terminalreporter.write_line
         terminalreporter.section("what the tests ran on")
         for (group, servers), count in sorted(self._ran.items()):
             write(f"{group}: {count} on {servers}")
+        write(f"fault tests: {len(self._fault_tests_ran)} ran of {self._fault_tests_in_all}")
         for title, entries in ((_NOT_RUN, self._not_run), (self.NOT_APPLICABLE.upper(), self._not_applicable)):
             for name, reason in entries:
                 write(f"{title} {name}: {reason}")

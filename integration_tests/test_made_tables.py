@@ -18,9 +18,11 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
+from connectors import dead_letters
 from connectors.contracts import Sink
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
+from connectors.sql.letters import read_letters
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.sqlite.sink import SqliteSink
@@ -152,6 +154,23 @@ def test_every_value_comes_back_as_it_was(place: Place) -> None:
         assert [plain(row[at], kind) for row in found[:2]] == [plain(value, kind) for value in values], name
 
 
+def test_the_times_of_dead_letters_are_read_in_utc(place: Place) -> None:
+    """Whatever the server's zone: in another one the last moments of the year 9999 are none that Python knows."""
+    edges = [dt.datetime(1, 1, 1), _NOW, dt.datetime(9999, 12, 31, 23, 59, 59, 999999)]
+    times = [each.replace(tzinfo=dt.UTC) for each in edges]
+    letters = [
+        {"topic": "t", "partition": 0, "offset": offset, "timestamp": time, "error": "bad", "checkpoint_id": 0}
+        for offset, time in enumerate(times)
+    ]
+    sink = place.sink("letters").open(dead_letters.SCHEMA)
+    place.through(sink, pa.RecordBatch.from_pylist(letters, dead_letters.SCHEMA))
+    url = place.engine.url
+    where = Path(str(url.database)) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=False)
+    found = [dt.datetime.fromisoformat(str(each.timestamp)) for each in read_letters(where, "letters", {})]
+    assert [each if each.tzinfo else each.replace(tzinfo=dt.UTC) for each in found] == times
+    assert all(each.utcoffset() in (None, dt.timedelta(0)) for each in found)
+
+
 def plain(value: Any, kind: pa.DataType) -> object:
     """Alike for all servers: those without such a type have it as text, and one has moments without their zone."""
     if pa.types.is_nested(kind):
@@ -160,7 +179,7 @@ def plain(value: Any, kind: pa.DataType) -> object:
         return Decimal(str(value))
     if pa.types.is_timestamp(kind):
         moment = dt.datetime.fromisoformat(value.removesuffix("Z")) if isinstance(value, str) else value
-        return moment.replace(tzinfo=None)
+        return moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
     if pa.types.is_date(kind):
         return str(value)
     if pa.types.is_time(kind):

@@ -69,14 +69,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         own = {name: POINTS if name.endswith("two-phase") else LOG_POINTS for name in _CASES}
         seed = seed_of_run()
         chosen = own if seed is None else rotated(own, _EACH, seed)
-        cases = [pytest.param(name, chosen[name], id=name, marks=_marks(name)) for name in _CASES]
+        cases = [
+            pytest.param(name, chosen[name], id=name, marks=_marks(name, _EACH / len(own[name]))) for name in _CASES
+        ]
         metafunc.parametrize(("case", "stems"), cases)
 
 
-def _marks(case: str) -> list[pytest.MarkDecorator]:
+def _marks(case: str, part: float) -> list[pytest.MarkDecorator]:
     """A second server of MySQL's kind tells something new of the log alone: test_kill_matrix has two-phase commit."""
     marks = [] if case in {"mysql write-ahead-log", "mysql upsert"} else [pytest.mark.any_server]
-    return marks if case == "four sinks" else [*marks, pytest.mark.in_turns]
+    return marks if case == "four sinks" else [*marks, pytest.mark.in_turns(part=part)]
 
 
 @pytest.fixture

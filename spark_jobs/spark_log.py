@@ -16,7 +16,7 @@ from spark_jobs.cut_off import drop, newest_whole, numbers
 from spark_jobs.source_offset import SourceOffset
 from twophase.errors import IdentityError, PlanOverwrittenError, SpecError
 from twophase.values import SparkState
-from wal.durable import sync_all
+from wal.durable import sync_all, sync_ancestors
 
 STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting of Spark's that says into how many partitions state is divided. A query keeps that of its first run."""
@@ -145,8 +145,13 @@ class LocalSparkLog:
         sync_all([path for path in rests_on if path.exists()])
 
     def sync_query(self, incarnation: str) -> None:
-        """The same of the query's id, before head has it. Called once per incarnation."""
-        sync_all([self.folder(incarnation) / "metadata", self.folder(incarnation)])
+        """Make the query's id and the path of Spark's folder survive a power cut, before head has the id.
+
+        Called once per incarnation: nothing else syncs the folder's name.
+        """
+        folder = self.folder(incarnation)
+        sync_all([folder / "metadata", folder])
+        sync_ancestors(folder)
 
     def _plan(self, incarnation: str, checkpoint_id: int) -> Path:
         return self.folder(incarnation) / "offsets" / str(checkpoint_id)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import pytest
 
 from connectors.spec import load_spec
 from spark_jobs.cli import run_command_line
+from spark_jobs.known_sinks import KnownSink, KnownSinks
 from spark_jobs.presence import alone, present
 from spark_jobs.spark_log import LocalSparkLog
 from tests.test_golden_location import LOCATION, SPEC
+from tests.twophase_values import head
 from twophase.errors import IdentityError
 
 
@@ -136,3 +140,45 @@ def test_only_a_rescale_that_spark_has_not_committed_is_taken_back(spec: Path) -
     (_spark(spec) / "commits" / "3").unlink()
     log.drop_plan(life, 3)
     assert (log.state(life).newest_planned, log.state(life).rescaled_to) == (2, None)
+
+
+class _Gone:
+    """Spark, whose JVM has gone away."""
+
+    def stop(self) -> None:
+        """Nothing is left of it."""
+
+    @property
+    def _jsparkSession(self) -> object:  # noqa: N802 Spark's name
+        raise ConnectionError("no JVM")
+
+
+def test_a_sink_may_have_the_slots_of_the_spec_before_a_rescale_claims_it(
+    spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H32: its permit gives the sink as many. A start without the sink, of a spec with the number of before, would
+    write for slots that the sink has no more: some of its slots would stand still, and no start could follow."""
+    location, life = spec.parent / "checkpoints", _spark(spec).name
+    (_spark(spec) / "commits" / "2").write_text("v1\n{}")  # at rest
+    with closing(sqlite3.connect(spec.parent / "sink.db")) as database:
+        database.execute("CREATE TABLE records (id INTEGER)")
+    kept = KnownSinks(location)
+    kept.keep(life, "warehouse", KnownSink(1, frozenset({3}), "its columns"))
+    monkeypatch.setattr("spark_jobs.session.spark_session", lambda *_, **__: _Gone())
+    assert run_command_line(["rescale", str(spec), "--state-partitions", "4", "--yes"]) == 1
+    both = KnownSink(2, frozenset({1, 3}), "its columns")  # a sink of SQLite has one slot
+    assert kept.read(life, "warehouse") == both
+    assert not kept.finding(life, "warehouse").ok
+    kept.keep(life, "warehouse", KnownSink(1, frozenset({3}), "a start that was held up"))
+    assert kept.read(life, "warehouse") == both
+
+
+def test_of_a_sink_that_each_start_needs_a_rescale_keeps_nothing(tmp_path: Path) -> None:
+    kept, following = KnownSinks(tmp_path), head()
+    kept.foresee(following, "warehouse", frozenset({4}))
+    assert kept.read(following.incarnation, "warehouse") is None
+    kept.keep(following.incarnation, "warehouse", KnownSink(1, frozenset({2}), "x"))
+    (path,) = (tmp_path / "sinks" / following.incarnation).iterdir()
+    path.write_bytes(b"{}")
+    kept.foresee(following, "warehouse", frozenset({4}))
+    assert [path.read_bytes()] == [each.read_bytes() for each in path.parent.iterdir()]

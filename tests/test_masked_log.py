@@ -89,3 +89,20 @@ def test_of_a_command(spec: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     shown = capsys.readouterr().err
     _check(shown)
     assert " WARNING eos.backlog: sink s: " in shown
+
+
+def test_a_second_spec_leaves_the_secrets_of_the_first_masked(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`eos run a.yaml b.yaml` has one log for both."""
+    monkeypatch.setattr(output.out, "_secrets", frozenset())
+    output.out.load(spec)
+    monkeypatch.setenv("PASSWORD", "another-p4ss")
+    output.out.load(spec)
+    stream, root = StringIO(), logging.getLogger()
+    root.addHandler(handler := logging.StreamHandler(stream))
+    try:
+        _tell_in_a_thread()
+        logging.getLogger("eos.backlog").warning("and %s", "another-p4ss")
+    finally:
+        root.removeHandler(handler)
+    _check(stream.getvalue())
+    assert "and ***" in stream.getvalue()

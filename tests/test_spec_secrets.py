@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.spec import Url, guarantees, load_spec, mask
+from connectors.spec.secrets import MASK
+from spark_jobs.cli.output import Output
+from spark_jobs.page.effective import effective
+from spark_jobs.page.masked import masking
 from twophase.errors import SpecError
 
 PASSWORD = "s3cr'et-horse"
@@ -139,8 +146,67 @@ def test_short_secrets_are_masked_where_they_stand_and_not_in_every_word() -> No
     assert mask("eos at mysql+pymysql://eos:eos@h/d", frozenset({"eos"})) == "eos at mysql+pymysql://eos:***@h/d"
 
 
-@given(st.text(min_size=4, max_size=30).filter(lambda s: s.strip("*")))
-def test_a_secret_is_masked_however_it_is_quoted(secret: str) -> None:
-    secrets = frozenset({secret})
-    for form in (secret, repr(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
-        assert secret not in mask(form, secrets).replace("***", "")
+# How a message may quote a secret: as Python's `repr` does, in JSON's two ways, and in the three ways of a URL.
+_QUOTED: Final[dict[str, Callable[[str], str]]] = {
+    "as it is": str,
+    "Python": lambda secret: repr(secret)[1:-1],
+    "JSON": lambda secret: json.dumps(secret)[1:-1],
+    "JSON with all letters": lambda secret: json.dumps(secret, ensure_ascii=False)[1:-1],
+    "a part of a URL": lambda secret: quote(secret, safe=""),
+    "a path of a URL": quote,
+    "a form": quote_plus,
+}
+
+
+@pytest.mark.parametrize("quoted", _QUOTED.values(), ids=_QUOTED)
+@given(secret=st.text(st.characters(codec="utf-8", exclude_characters="¦"), min_size=4, max_size=30))
+@example(secret="p@ss/w:rd ü")
+@example(secret='it\'s "quoted" \\ here')
+def test_a_secret_is_masked_however_it_is_quoted(quoted: Callable[[str], str], secret: str) -> None:
+    shown = quoted(secret)
+    assert mask(f"¦{shown}¦ twice ¦{shown}¦", frozenset({secret})) == f"¦{MASK}¦ twice ¦{MASK}¦"
+
+
+def test_each_form_of_a_secret_is_another_text() -> None:
+    """Else the test above would show nothing for some of them."""
+    secret = 'p@ss/w:rd ü it\'s "quoted" \\ here'
+    assert len({quoted(secret) for quoted in _QUOTED.values()}) == len(_QUOTED)
+
+
+def test_of_a_secret_of_several_lines_each_line_is_masked() -> None:
+    """A key in PEM: a library tells the line that it cannot read."""
+    key = "-----BEGIN KEY-----\n  MIIEvQIBADANBg\nAb\n-----END KEY-----\n"
+    said = mask("cannot read 'MIIEvQIBADANBg' behind -----BEGIN KEY-----: Ab", frozenset({key}))
+    assert said == f"cannot read '{MASK}' behind {MASK}: Ab"
+
+
+def test_the_longer_one_of_two_secrets_is_masked_whole() -> None:
+    assert mask("horse-battery horse", frozenset({"horse", "horse-battery"})) == f"{MASK} {MASK}"
+
+
+@pytest.mark.parametrize("name", ["password", "PWD", "secret", "sasl_token"])
+def test_what_stands_behind_the_name_of_a_secret_is_masked_unknown(name: str) -> None:
+    assert mask(f"h:1/d?{name}=pw&x=1", frozenset()) == f"h:1/d?{name}={MASK}&x=1"
+
+
+def test_names_in_json_are_masked_as_values_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of sources, sinks and splits are keys there, and any of them may come from the environment."""
+    facts = {PASSWORD: [{f"{PASSWORD}/0": PASSWORD}]}
+    clean = {MASK: [{f"{MASK}/0": MASK}]}
+    command = Output()
+    monkeypatch.setattr(command, "_secrets", frozenset({PASSWORD}))
+    command.facts(facts)
+    assert json.loads(capsys.readouterr().out) == clean
+    page = masking(lambda text: mask(text, frozenset({PASSWORD})))
+    assert json.loads(bytes(page(facts).body)) == clean
+
+
+def test_the_page_shows_the_spec_with_every_name_and_value_masked(tmp_path: Path) -> None:
+    text = TEXT.replace("sasl.username:", f"'{FILED}': x, sasl.username:")
+    spec = load_spec(write(tmp_path, text), {"PASSWORD": PASSWORD})
+    shown = effective(spec)
+    assert_clean(shown)
+    assert f"'{MASK}': '{MASK}'" in shown
+    assert f"sasl.username: '{MASK}'" in shown

@@ -50,6 +50,7 @@ BROKEN = {
     "utf-16": ("a: 1\n".encode("utf-16"), 1, "not UTF-8"),
     "NUL": (b"a: 1\nb: \x00\n", 2, "U+0000 is not allowed"),
     "escape": (b"a: \x1b[31m\n", 1, "U+001B is not allowed"),
+    "half a character": (b'a: 1\nb: ["x\\ud83d"]\n', 2, "an escape of U+D800 to U+DFFF stands alone"),
     "too large": (b"a: " + b"x" * (1024 * 1024), 1, "larger than 1048576 bytes"),
     "ten megabytes of lines": (b"a: 1\n" * 2_000_000, 1, "larger than 1048576 bytes"),
     "too deep": (b"a: " + b"[" * 5000, 1, "nested deeper than 32 levels"),
@@ -110,6 +111,24 @@ def test_aliases_within_the_bounds_work(tmp_path: Path) -> None:
         "sinks: [{name: out, from: *name, connector: sqlite, path: x.db, table: *name, commit: write-ahead-log}]\n"
     )
     assert load_spec(path, {}).sources[0].topics == ["orders"]
+
+
+def test_a_spec_that_is_written_as_json_is_read_to_the_letter(tmp_path: Path) -> None:
+    """JSON writes a character beyond U+FFFF as two escapes."""
+    path = tmp_path / "spec.yaml"
+    sources = [
+        {"name": "s", "connector": "kafka", "bootstrap_servers": "a", "topics": ["t"], "format": {"type": "raw"}}
+    ]
+    sink = {"connector": "sqlite", "from": "s", "path": "x.db", "table": "t\u00fc😀", "commit": "write-ahead-log"}
+    spec = {
+        "pipeline": "😀\u00fc",
+        "checkpoint": {"location": "."},
+        "sources": sources,
+        "sinks": [{"name": "out", **sink}],
+    }
+    path.write_text(json.dumps(spec))
+    loaded = load_spec(path, {})
+    assert (loaded.pipeline, getattr(loaded.sinks[0], "table", None)) == ("😀ü", "tü😀")
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:

@@ -67,6 +67,16 @@ def test_those_that_have_waited_longest_come_first() -> None:
     assert NAMES[0] in turn(NAMES, lasting(BUDGET_S), waited, seed=1)
 
 
+def test_half_of_the_fault_tests_are_taken_whatever_time_that_needs() -> None:
+    faults = {name for name in NAMES if name[-1] in "01234"}
+    waited = {name: int(name[-1]) for name in NAMES}  # the tests 9 longest, of the fault tests those with 4
+    taken = turn(NAMES, lasting(BUDGET_S), waited, 1, faults, 10)
+    assert len(faults & taken) >= 10
+    assert {name for name in faults if name[-1] in "34"} <= taken
+    assert {name for name in NAMES if name[-1] == "9"} <= taken, "one of each file, as without faults"
+    assert turn(NAMES, lasting(BUDGET_S), waited, 1, faults, 0) == turn(NAMES, lasting(BUDGET_S), waited, 1)
+
+
 def test_those_that_have_waited_equally_long_take_turns_by_the_seed() -> None:
     few = lasting(BUDGET_S / 10)
     taken = [turn(NAMES, few, EQUAL, seed) for seed in range(50)]
@@ -116,26 +126,46 @@ def test_a_revision_is_clean_if_git_says_so_and_only_the_record_has_changed(
     assert clean_revision() == ""
 
 
-def test_only_tests_that_m_leaves_take_time(tmp_path: Path) -> None:
+def _collected(folder: Path, content: str, *arguments: str) -> list[str]:
+    """Return the node ids that a run of CI takes of one module with this content, by this project's hooks."""
     hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure"
-    (tmp_path / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
-    (tmp_path / "test_long.py").write_text(
+    (folder / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_long.py").write_text(content)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--in-turns", *arguments]
+    environment = {**os.environ, SEED: "1", "PYTHONPATH": str(Path(turns.__file__).parents[2]), "CI": ""}
+    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return [line for line in ended.stdout.splitlines() if line.startswith("test_long.py::")]
+
+
+def test_only_tests_that_m_leaves_take_time(tmp_path: Path) -> None:
+    content = (
         "import pytest\npytestmark = pytest.mark.in_turns\n"
         "@pytest.mark.any_server\n@pytest.mark.parametrize('number', range(200))\ndef test_a(number): ...\n"
         "@pytest.mark.parametrize('number', range(10))\ndef test_b(number): ...\n"
         "@pytest.mark.parametrize('kind', ['postgresql'])\ndef test_c(kind): ...\n"
     )
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-
-    def collected(*arguments: str) -> list[str]:
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--in-turns", *arguments]
-        environment = {**os.environ, SEED: "1", "PYTHONPATH": str(Path(turns.__file__).parents[2]), "CI": ""}
-        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        return [line for line in ended.stdout.splitlines() if line.startswith("test_long.py::")]
-
     # A test without a record counts for 60 s.
-    assert len(collected()) == BUDGET_S / 60
-    assert collected("-m", "not any_server") == [f"test_long.py::test_b[{number}]" for number in range(10)]
+    assert len(_collected(tmp_path, content)) == BUDGET_S / 60
+    found = _collected(tmp_path, content, "-m", "not any_server")
+    assert found == [f"test_long.py::test_b[{number}]" for number in range(10)]
+
+
+def test_a_run_takes_half_of_the_fault_tests(tmp_path: Path) -> None:
+    """200 are long and take 200 minutes; of the other 4 nobody is left out."""
+    long = "@pytest.mark.in_turns\n@pytest.mark.parametrize('number', range(100))\n"
+    taken = _collected(
+        tmp_path,
+        "import pytest\n"
+        "def stop_it(process): process.kill()\n"
+        "def look_at_it(process): process.wait()\n"
+        f"{long}def test_long(number): stop_it(number)\n"
+        f"{long}def test_look(number): look_at_it(number)\n"
+        "@pytest.mark.parametrize('number', range(4))\ndef test_short(number): stop_it(number)\n",
+    )
+    assert sum("test_short" in name for name in taken) == 4
+    assert sum("test_long" in name for name in taken) >= 104 / 2 - 4
+    assert 1 <= sum("test_look" in name for name in taken) < 10
 
 
 @pytest.mark.parametrize("reported", [["setup"], ["setup", "teardown"], ["setup", "call", "teardown"]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,6 @@ from wal.errors import (
     SegmentDamagedError,
     StorageError,
 )
-from wal.files import OsFiles
 from wal.filesystem import filesystem_of, is_network, refuse_network_filesystem
 from wal.local import LocalStorage
 from wal.storage import check_name
@@ -156,26 +154,8 @@ def test_without_a_list_of_mounts_nothing_is_refused(tmp_path: Path) -> None:
     refuse_network_filesystem(tmp_path, tmp_path / "absent")
 
 
-def test_a_folder_that_is_prepared_survives_whoever_made_it(tmp_path: Path) -> None:
-    class Recorded(OsFiles):
-        synced: ClassVar[list[Path]] = []
-
-        def sync_folder(self, path: Path) -> None:
-            self.synced.append(path)
-
-    root = tmp_path / "log"
-    (root / "life" / "sink").mkdir(parents=True)  # by somebody whom a kill kept from making it last
-    LocalStorage(root, Recorded()).prepare("life/sink")
-    assert {root / "life", root, tmp_path} <= set(Recorded.synced)
-
-
-def test_what_is_above_the_storage_need_not_be_readable(tmp_path: Path) -> None:
-    class Forbidding(OsFiles):
-        def sync_folder(self, path: Path) -> None:
-            if path == tmp_path:
-                raise PermissionError(13, "Permission denied", str(path))
-            super().sync_folder(path)
-
-    (tmp_path / "log").mkdir()
-    LocalStorage(tmp_path / "log", Forbidding()).prepare("life/sink")
-    assert (tmp_path / "log" / "life" / "sink").is_dir()
+def test_h21_a_log_on_a_network_filesystem_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wal.filesystem.filesystem_of", lambda *_: "nfs4")
+    with pytest.raises(NetworkFilesystemError, match="use a folder on a local disk"):
+        LocalStorage(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from twophase.errors import HeadFormatError
 from twophase.head import Versioned
 from twophase.local_shelf import LocalShelf, create, naming, sweep, unusable
 from wal.durable import sync_folder
-from wal.private import make_private
+from wal.private import make_durable, make_private
 
 _KEPT: Final = 16
 """How many old versions stay. A swap that comes later than that is refused (see `swap`)."""
@@ -32,8 +32,7 @@ class LocalHead:
         self._head = folder / "head"
         self._is_swept = False
         with naming(folder):
-            make_private(self._head)
-            sync_folder(folder.parent)
+            make_durable(self._head)
         self._records = self.shelf("records")
 
     def read(self) -> Versioned | None:

@@ -48,6 +48,26 @@ def sync_folders(folder: Path) -> None:
     sync(folder)
 
 
+def sync_ancestors(folder: Path) -> None:
+    """Make the name of a folder, and the names of the folders above it, survive a power cut.
+
+    Called where a path has to be found again after a power cut. A new folder may be below other new folders, and
+    another process may have created them without a sync. Ends at the mount point: a mount makes that name.
+
+    Raises OSError. A folder that this user can neither read nor write is skipped: this user created no name in it.
+    """
+    child = folder.resolve()
+    device = child.stat().st_dev
+    for parent in child.parents:
+        if parent.stat().st_dev != device:
+            return
+        try:
+            sync_folder(parent)
+        except PermissionError:
+            if os.access(parent, os.W_OK):
+                raise
+
+
 def _sync(path: Path, flags: int) -> None:
     descriptor = os.open(path, os.O_RDONLY | flags)
     try:

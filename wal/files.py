@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from wal.durable import sync_folder
-from wal.private import PRIVATE
+from wal.private import make_durable
 
 _BUFFER_BYTES: Final = 1024 * 1024
 
@@ -30,7 +30,7 @@ class Files(Protocol):
     """POSIX as far as it is needed here. Every call may raise OSError."""
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder and its parents, durably. Idempotent."""
+        """Create a folder and its parents. Its path survives a power cut, whoever created it. Idempotent."""
 
     def create(self, path: Path) -> File:
         """Create a file that must not exist."""
@@ -71,11 +71,7 @@ class OsFiles:
 
     def make_folder(self, path: Path) -> None:
         """See Files."""
-        if path.is_dir():
-            return
-        self.make_folder(path.parent)
-        path.mkdir(mode=PRIVATE, exist_ok=True)
-        self.sync_folder(path.parent)
+        make_durable(path)
 
     def create(self, path: Path) -> File:
         """See Files."""

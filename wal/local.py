@@ -6,7 +6,6 @@ import re
 import secrets
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -34,10 +33,6 @@ class LocalStorage:
         path = self._folder / check_name(folder)
         try:
             self._files.make_folder(path)
-            for level in path.parents[: len(Path(folder).parts)]:
-                self._files.sync_folder(level)
-            with suppress(PermissionError):  # whoever may not read it has not made the storage's own folder either
-                self._files.sync_folder(self._folder.parent)
         except OSError as error:
             raise _failed("make", path, error) from error
 
@@ -46,8 +41,11 @@ class LocalStorage:
         path = self._folder / check_name(name)
         partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
         try:
-            self._files.make_folder(path.parent)
-            return LocalWriter(self._files, partial, path)
+            try:
+                return LocalWriter(self._files, partial, path)
+            except FileNotFoundError:  # nobody has prepared the folder
+                self._files.make_folder(path.parent)
+                return LocalWriter(self._files, partial, path)
         except OSError as error:
             raise _failed("begin", path, error) from error
 

@@ -5,15 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from wal.durable import sync_ancestors
+
 PRIVATE: Final = 0o700
 
 
 def make_private(folder: Path) -> None:
     """Make a folder and those above it that are missing, for this user alone. What exists keeps its mode.
 
-    Whoever wants others to read there makes the folder beforehand. Raises OSError.
+    Whoever wants others to read there makes the folder beforehand. A power cut may take the folder: see `make_durable`.
+    Raises OSError.
     """
     if folder.is_dir():
         return
     make_private(folder.parent)
     folder.mkdir(mode=PRIVATE, exist_ok=True)
+
+
+def make_durable(folder: Path) -> None:
+    """Make a folder as `make_private` does, and make its path survive a power cut, whoever created it. Raises OSError.
+
+    The names in the folder are not synced.
+    """
+    make_private(folder)
+    sync_ancestors(folder)

@@ -27,6 +27,7 @@ _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"
 
 
@@ -169,11 +170,19 @@ class _Reader:
         return node.text
 
     def _scalar(self, event: Any, path: Path, line: int) -> Scalar:
-        text: str = event.value
+        text = self._whole(event.value, path, line)
         plain = event.style is None and event.tag is None
         if event.tag is not None and str(event.tag) not in {_TEXT_TAG, "!"}:
             self._refuse_tag(event, path, line)
         return Scalar(_resolve(text) if plain else text, text, line)
+
+    def _whole(self, text: str, path: Path, line: int) -> str:
+        """Return the text with the two escapes of one character joined, as JSON writes it ("\\ud83d\\ude00")."""
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16") if _HALF.search(text) else text
+        except UnicodeDecodeError:
+            found = "an escape of U+D800 to U+DFFF stands alone; it is half of a character"
+            raise Unreadable(Mistake(path_text(path), line, found)) from None
 
     def _refuse_tag(self, event: Any, path: Path, line: int) -> None:
         if event.tag is not None and str(event.tag) not in {"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "!"}:

@@ -13,8 +13,16 @@ from connectors.dead_letter_names import COLUMNS
 from connectors.letters import Letter
 from twophase.errors import SinkUnavailableError
 
-_LOCAL: Final = frozenset({"mysql", "mariadb"})
-"""What gives a TIMESTAMP in the session's time zone, and does not name it: letters are known by their time, too."""
+_IN_UTC: Final = {
+    "mysql": "SET time_zone = '+00:00'",
+    "mariadb": "SET time_zone = '+00:00'",
+    "postgresql": "SET timezone = 'UTC'",
+}
+"""By kind of server: the statement after which times are read in UTC.
+
+MySQL does not name the zone of a TIMESTAMP, and letters are known by their time, too. PostgreSQL names the zone, and
+gives a time near the years 1 or 9999 in another zone as one that Python does not know.
+"""
 
 
 def read_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> list[Letter]:
@@ -32,8 +40,8 @@ def read_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> li
     engine = create_engine(url, poolclass=NullPool, hide_parameters=True)
     try:
         with engine.connect() as connection:
-            if connection.dialect.name in _LOCAL:
-                connection.exec_driver_sql("SET time_zone = '+00:00'")
+            if connection.dialect.name in _IN_UTC:
+                connection.exec_driver_sql(_IN_UTC[connection.dialect.name])
             return [Letter.of(dict(zip(COLUMNS, row, strict=True))) for row in connection.execute(statement)]
     except SQLAlchemyError as error:
         reason = str(getattr(error, "orig", error)).splitlines()[0]

@@ -5,14 +5,16 @@ A long test starts Spark several times. All of them together take more than an h
 1. Of each file the test that has waited longest. A file is about one subject, so every subject is met by the very run
    that lands a change. Choosing by imports would not help: nearly every long test runs a whole pipeline, and so reaches
    nearly every module of the product.
-2. Then the tests that have waited longest, over all files, until the time is used up. At least one is taken, even if
-   rule 1 has used up the time.
-3. A tenth of the time goes to other tests in the order of the seed, whatever they have waited. At least one is taken.
+2. Then the fault tests (fault_tests.py) that have waited longest, until the run takes half of all fault tests, whatever
+   time that needs. Those that are not long always run, and count.
+3. Then the tests that have waited longest, over all files, until the time is used up. At least one is taken, even if
+   the rules before have used up the time.
+4. A tenth of the time goes to other tests in the order of the seed, whatever they have waited. At least one is taken.
 
 A test waits since the revision on which it last passed, counted in commits. `long_tests.json` holds these revisions and
 the tests' durations. A run of all long tests outside CI writes it (`EOS_MATRIX_SEED=all`), and whoever made that run
-commits it. CI cannot commit, so rules 1 and 2 prefer the same tests until then: first those without a record, then
-those with the oldest revision. Tests that have waited equally long are taken in the order of the seed. Rule 3 gives
+commits it. CI cannot commit, so rules 1 to 3 prefer the same tests until then: first those without a record, then
+those with the oldest revision. Tests that have waited equally long are taken in the order of the seed. Rule 4 gives
 every test a chance in every run, so that none is left out for ever.
 
 The choice is among the tests that `-m` and `-k` leave. Each of CI's runs of pytest has the whole time.
@@ -34,7 +36,7 @@ BUDGET_S: Final = 3_000.0
 """Durations of the tests that CI takes, added up. They were measured with three tests at a time on two cores, and so
 take about a third of this."""
 
-_BY_SEED_S: Final = BUDGET_S / 10  # of these, for rule 3
+_BY_SEED_S: Final = BUDGET_S / 10  # of these, for rule 4
 
 _UNKNOWN_S: Final = 60.0  # for a test that the record does not have
 _NEVER: Final = 1_000_000  # commits that a test has waited which has never passed, or on an unknown revision
@@ -48,16 +50,26 @@ class Passed:
     duration_s: float
 
 
-def turn(names: Collection[str], passed: Mapping[str, Passed], waited: Mapping[str, int], seed: int) -> set[str]:
-    """Return the tests that a run takes of these node ids, by the three rules above.
+def turn(
+    names: Collection[str],
+    passed: Mapping[str, Passed],
+    waited: Mapping[str, int],
+    seed: int,
+    faults: Collection[str] = (),
+    faults_wanted: int = 0,
+) -> set[str]:
+    """Return the tests that a run takes of these node ids, by the four rules above.
 
     `waited`: commits since the test last passed, by node id; one that is missing has never passed.
+    `faults`: those of the names that are fault tests, of which at least `faults_wanted` are taken.
     """
     by_seed = sorted(names)
     random.Random(seed).shuffle(by_seed)
     by_wait = sorted(by_seed, key=lambda name: -waited.get(name, _NEVER))
     first_of_files = {name.partition("::")[0]: name for name in reversed(by_wait)}
     taken = set(first_of_files.values())
+    missing = max(0, faults_wanted - len(taken.intersection(faults)))
+    taken |= set([name for name in by_wait if name in faults and name not in taken][:missing])
     left_s = BUDGET_S - sum(_duration_s(name, passed) for name in taken)
     left_s -= _take(taken, by_wait, left_s - _BY_SEED_S, passed)
     _take(taken, by_seed, max(left_s, _BY_SEED_S), passed)

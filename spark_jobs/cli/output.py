@@ -100,7 +100,7 @@ class Output:
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, dict):
-            return {key: self._masked(entry) for key, entry in value.items()}
+            return {self.mask(key): self._masked(entry) for key, entry in value.items()}
         if isinstance(value, (Path, os.PathLike)):
             return self.mask(value)
         if isinstance(value, Iterable):

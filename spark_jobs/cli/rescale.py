@@ -141,6 +141,7 @@ def _said(spec: Spec, plan: Plan) -> str:
 
 def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
     from spark_jobs.console import ConsoleListener  # Spark takes a second to import
+    from spark_jobs.known_sinks import KnownSinks
     from spark_jobs.rescaling import Rewriting, bring_to_rest
     from spark_jobs.session import spark_session
 
@@ -154,6 +155,9 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
             bring_to_rest(spec, spark, ConsoleListener(spec.pipeline, out.console()))
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
         with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+            head, known = _head(spec), KnownSinks(spec.checkpoint.location)
+            for name, committer in driver.committers.items():
+                known.foresee(head, name, committer.slots)
             return driver.rescale(state_partitions, Rewriting(spark, log, out.say))
     finally:
         spark.stop()

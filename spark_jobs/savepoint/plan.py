@@ -21,6 +21,7 @@ from connectors.spec.steps import TransformStep
 from twophase.codec import check_format
 from twophase.errors import HeadError
 from wal.durable import sync
+from wal.private import make_durable
 
 _log: Final = logging.getLogger("eos.savepoint")
 
@@ -89,10 +90,11 @@ def keep(location: Path, incarnation: str, plan: Plan) -> None:
     path = _path(location, incarnation)
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_durable(path.parent)
         partial.write_text(json.dumps({"format": FORMAT, **plan.to_json()}, ensure_ascii=False, indent=1))
         sync(partial)
         partial.replace(path)
+        sync(path.parent)
     except OSError as error:
         partial.unlink(missing_ok=True)
         message = f"{path} cannot be written: {error.strerror}"

@@ -17,7 +17,7 @@ from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.spark_files import state_ids
 from spark_jobs.source_offset import SourceOffset
-from wal.durable import sync, sync_folders
+from wal.durable import sync, sync_ancestors, sync_folders
 
 _STATE: Final = re.compile(r"state/(?P<operator>[0-9]+)/(?P<rest>.*)")
 _SCHEMAS: Final = "/_stateSchema/"
@@ -51,8 +51,7 @@ def write(
         else:
             _copy(source, target / path)
     sync_folders(target)
-    sync(target.parent)
-    sync(target.parent.parent)
+    sync_ancestors(target)
 
 
 def offsets(content: str, sources: Sequence[str]) -> str:

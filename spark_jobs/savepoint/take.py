@@ -32,7 +32,7 @@ from twophase import faults
 from twophase.codec import encode_head, encode_record
 from twophase.errors import SavepointError
 from wal.durable import sync, sync_folders
-from wal.private import make_private
+from wal.private import make_durable
 
 _log = logging.getLogger("eos.savepoint")
 
@@ -61,7 +61,7 @@ def take(spec: Spec, into: Path | None = None) -> Taken:
     """
     into = default_folder(spec) if into is None else into
     try:
-        make_private(into)
+        make_durable(into)
         sweep(into.glob(f"savepoint-*{PARTIAL}"))
         for attempt in range(_TRIES):
             point = newest(spec)
@@ -127,8 +127,8 @@ def _write(into: Path, point: Point, files: Mapping[str, Path]) -> Taken:
         sync_folders(partial)
         faults.point("savepoint-copied", point.number)
         _store(partial / manifests.NAME, manifests.encode(manifest))
-        sync(partial)
         (partial / LOCK).unlink()
+        sync(partial)  # after the unlink: a lock file that a power cut brings back is not part of the savepoint
         partial.rename(folder)
         sync(into)
     return Taken(folder, manifest)

@@ -18,6 +18,8 @@ from twophase.values import CommitOutcome
 FENCED = ("raise", "fenced")
 REFUSED = ("raise", "stopped")
 SET_BACK = ("raise", "set back")
+ABSENT = "away"
+"""What an inspection answers of a sink that does not answer, and that the start can do without (H32)."""
 AWAY = ("raise", "unavailable")
 """The sink does not answer: raised into the process, which may go on with another driver."""
 
@@ -155,6 +157,11 @@ def _has(sink: Sink, scope: Scope) -> bool:
     found, own = sink.count(scope.incarnation), (parse(text) for text in sink.witnesses)
     known = {(t.scope.incarnation, t.scope.checkpoint_id) for t in own if t is not None}
     return (found is not None and found >= scope.checkpoint_id) or (scope.incarnation, scope.checkpoint_id) in known
+
+
+def permit_away(sink: Sink, scope: Scope) -> tuple[Any, Sink]:
+    """H32: let writers into the log. Nothing is asked of the sink."""
+    return None, sink._replace(permits=sink.permits | {str(scope)})
 
 
 def revoke(sink: Sink, scope: Scope, broken: str, *, counted: bool, evicts: bool) -> tuple[Any, Sink]:

@@ -115,6 +115,8 @@ class World(NamedTuple):
     unclaimed: bool = False  # it has lost a claim
     crossed: str = ""  # what is wrong with a swap that came after that
     resumed: bool = False  # a process was set back with its memory (H33)
+    away: bool = False  # sink 0 does not answer; its log does
+    kept: str = ""  # the incarnation that has opened sink 0: it can be written to without being asked (H32)
     processes: tuple[Process, ...] = ()
     current: int = 0
     snapshot: World | None = None  # a whole earlier world, of which something may be restored (H33)

@@ -216,7 +216,8 @@ class KafkaLedger:
         return self._open[number]
 
     def _shut(self, number: int) -> None:
-        """What is open there is given up."""
+        """What is open there is given up. Markers are read anew: the broker may have gone back in time (H26)."""
+        self._markers.forget()
         if slot := self._open.pop(number, None):
             slot.producer.close()
 

@@ -95,6 +95,12 @@ class Markers:
         self._read: dict[str, int] = {}  # split -> everything below is in `_values`
         self._values: dict[tuple[int, bytes], bytes] = {}  # by partition and key; others may write there as well
 
+    def forget(self) -> None:
+        """Have the next call read the topic from its first record, as another process would."""
+        with self._lock:
+            self._read.clear()
+            self._values.clear()
+
     def claim(self, key: str) -> Claim | None:
         """None: nobody has ever claimed it."""
         found = self._find(CLAIMS, [key]).get(key)
@@ -148,7 +154,7 @@ class Markers:
             end = latest(admin, [split])[split]
             start = self._read[split] if split in self._read else earliest(admin, [split])[split]
         if end < start:
-            message = f"topic {self._topic} was made again: it says no longer how far the pipeline is"
+            message = f"topic {self._topic} was made again, or went back in time: it no longer says how far the sink is"
             raise IdentityError(message, remedy="see what the target topics hold; then `eos reset`")
         if end == start:
             return

@@ -1,0 +1,184 @@
+"""A spec's promises, what it refuses, and how it is read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_GUARANTEES: Final = "connectors/spec/guarantees.py"
+_MODE: Final = "connectors/spec/mode.py"
+_KAFKA_SINK: Final = "connectors/spec/kafka_sink.py"
+_STARTING: Final = "connectors/spec/starting.py"
+_SUBSTITUTION: Final = "connectors/spec/substitution.py"
+_READER: Final = "connectors/spec/yaml_reader.py"
+_MISTAKES: Final = "tests/test_spec_mistakes.py"
+_VALUES: Final = "tests/test_spec_values.py"
+_PROMISES: Final = "tests/test_spec_guarantees.py"
+_GUARANTEED: Final = "README.md, What is guaranteed, and what is not"
+_AT_LEAST_ONCE: Final = "docs/sinks.md, At-least-once"
+
+MUTANTS: Final = (
+    Mutant(
+        name="two-phase commit of a topic is taken",
+        rule=_GUARANTEED,
+        path=_KAFKA_SINK,
+        before='refuse({"two-phase": _NO_TWO_PHASE, "upsert": _NO_UPSERT})',
+        after='refuse({"upsert": _NO_UPSERT})',
+        caught_by=(f"{_MISTAKES}::test_a_mistake_of_a_kafka_sink",),
+    ),
+    Mutant(
+        name="a setting that breaks the transactions of a sink is taken",
+        rule="docs/sinks.md, Topics",
+        path=_KAFKA_SINK,
+        before='    "acks": _TRANSACTIONS_ARE_OURS,\n',
+        after="",
+        caught_by=(f"{_MISTAKES}::test_a_mistake_of_a_kafka_sink",),
+    ),
+    Mutant(
+        name="a sink has two topics",
+        rule="docs/sinks.md, Topics",
+        path=_KAFKA_SINK,
+        before="        if (self.topic is None) == (self.topic_column is None):\n",
+        after="        if self.topic is None and self.topic_column is None:\n",
+        caught_by=(f"{_MISTAKES}::test_a_mistake_of_a_kafka_sink",),
+    ),
+    Mutant(
+        name="a setting that moves the positions of a source is taken",
+        rule="R6",
+        path="connectors/spec/sources.py",
+        before='    "group.id": "write it as group_id",\n',
+        after="",
+        caught_by=(f"{_MISTAKES}::test_librdkafka_settings_that_the_framework_sets_are_refused",),
+    ),
+    Mutant(
+        name="at-least-once merges rows",
+        rule=_AT_LEAST_ONCE,
+        path=_MODE,
+        before='        if isinstance(sink, Section) and sink.get("commit") == "upsert":\n',
+        after='        if isinstance(sink, Section) and sink.get("commit") == "":\n',
+        caught_by=("tests/test_at_least_once.py::test_merging_is_refused_with_the_reason_and_what_else_can_be_had",),
+    ),
+    Mutant(
+        name="a moment without a zone is taken for UTC",
+        rule="docs/sources.md",
+        path=_STARTING,
+        before="""    if value.tzinfo is None:
+        raise wrong(f"'{value.isoformat()}' has no time zone", suggestion=f"{value.isoformat()}Z")
+""",
+        after="    value = value if value.tzinfo else value.replace(tzinfo=UTC)\n",
+        caught_by=(
+            f"{_MISTAKES}::test_a_mistake_names_line_and_path",
+            "tests/test_kafka_format.py::test_a_wrong_option_is_refused_by_name",
+        ),
+    ),
+    Mutant(
+        name="a moment is rounded to seconds",
+        rule="docs/sources.md",
+        path=_STARTING,
+        before="    return round((value - datetime.fromtimestamp(0, UTC)).total_seconds() * 1000)\n",
+        after="    return round((value - datetime.fromtimestamp(0, UTC)).total_seconds()) * 1000\n",
+        caught_by=(f"{_PROMISES}::test_a_moment_is_kept_to_the_millisecond",),
+    ),
+    Mutant(
+        name="an offset that is no whole number from 0 is taken",
+        rule="docs/sources.md",
+        path=_STARTING,
+        before="or isinstance(offset, bool) or offset < 0:\n",
+        after="or isinstance(offset, bool):\n",
+        caught_by=(f"{_PROMISES}::test_offsets_that_are_none_are_refused",),
+    ),
+    Mutant(
+        name="a promise of exactly-once is made for an at-least-once run",
+        rule=_GUARANTEED,
+        path=_GUARANTEES,
+        before="_direct(spec, entry, words) if spec.checkpoint.at_least_once else words\n",
+        after="words\n",
+        caught_by=("tests/test_at_least_once.py::test_what_validate_says",),
+    ),
+    Mutant(
+        name="that bad records are left out is not said",
+        rule=_GUARANTEED,
+        path=_GUARANTEES,
+        before='        if source.on_bad_record == "skip":\n',
+        after='        if source.on_bad_record == "":\n',
+        caught_by=(f"{_PROMISES}::test_what_takes_from_a_guarantee_is_said",),
+    ),
+    Mutant(
+        name="that aborted records are written is not said",
+        rule=_GUARANTEED,
+        path=_GUARANTEES,
+        before='        if source.isolation_level == "read_uncommitted":\n',
+        after='        if source.isolation_level == "":\n',
+        caught_by=(f"{_PROMISES}::test_what_takes_from_a_guarantee_is_said",),
+    ),
+    Mutant(
+        name="that lost records are left out is not said",
+        rule=_GUARANTEED,
+        path=_GUARANTEES,
+        before="        if not source.fail_on_data_loss:\n",
+        after="        if source.fail_on_data_loss:\n",
+        caught_by=(f"{_PROMISES}::test_what_takes_from_a_guarantee_is_said",),
+    ),
+    Mutant(
+        name="that Python steps must be deterministic is not said",
+        rule=_GUARANTEED,
+        path=_GUARANTEES,
+        before="    if any(isinstance(step, PythonStep) for step in spec.transforms):\n",
+        after="    if any(isinstance(step, type) for step in spec.transforms):\n",
+        caught_by=(f"{_PROMISES}::test_what_takes_from_a_guarantee_is_said",),
+    ),
+    Mutant(
+        name="that a topic needs readers of committed records is not said",
+        rule=_GUARANTEED,
+        path=_GUARANTEES,
+        before='            "a topic that exists, and readers with isolation.level=read_committed",\n',
+        after='            "a topic that exists",\n',
+        caught_by=(f"{_PROMISES}::test_each_sink_and_variant_says_what_it_needs",),
+    ),
+    Mutant(
+        name="that a topic may not be compacted at-least-once is not said",
+        rule=_AT_LEAST_ONCE,
+        path=_GUARANTEES,
+        before="    own = of_topic if isinstance(entry, KafkaSinkEntry) else of_table\n",
+        after="    own = of_table\n",
+        caught_by=(f"{_PROMISES}::test_each_sink_and_variant_says_what_it_needs",),
+    ),
+    Mutant(
+        name="a reference in what came from outside is resolved once more",
+        rule="docs/security.md, Secrets",
+        path=_SUBSTITUTION,
+        before="""            value = self._resolve(match)
+            pieces.append(value)
+""",
+        after="""            value = self._resolve(match)
+            value = self.apply(value) if value != match[0] else value
+            pieces.append(value)
+""",
+        caught_by=(f"{_VALUES}::test_a_value_that_came_in_is_not_resolved_again",),
+    ),
+    Mutant(
+        name="blanks at the end of a secret's file are not a part of it",
+        rule="docs/security.md, Secrets",
+        path=_SUBSTITUTION,
+        before='        return content.decode().removesuffix("\\n").removesuffix("\\r")\n',
+        after="        return content.decode().rstrip()\n",
+        caught_by=(f"{_VALUES}::test_only_one_newline_at_the_end_of_a_secret_file_goes",),
+    ),
+    Mutant(
+        name="of two equal keys of a spec the later one counts",
+        rule="README.md, A spec, explained",
+        path=_READER,
+        before="            if key in entries:\n",
+        after="            if key in entries and not key:\n",
+        caught_by=(f"{_MISTAKES}::test_a_mistake_names_line_and_path",),
+    ),
+    Mutant(
+        name="a number with a leading zero becomes another number",
+        rule="README.md, A spec, explained",
+        path=_READER,
+        before='_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")\n',
+        after='_INTEGER: Final = re.compile(r"-?([0-9]{1,18})")\n',
+        caught_by=(f"{_PROMISES}::test_a_number_that_text_could_not_be_made_from_again_stays_text",),
+    ),
+)
