@@ -7,7 +7,7 @@ connections are opened where they are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -70,6 +70,20 @@ class Source(Protocol):
 
         Raises SourceError if the service does not answer, OffsetOutOfRangeError if a topic is no longer the one of
         `known`: its offsets would name other records.
+        """
+
+    def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
+        """Return by split a witness of the last record of each range: text by which `check_witnesses` knows the record.
+
+        Called once per checkpoint that has records, in Spark's planner process. A range that ends in no record has
+        none. Raises SourceError if the service does not answer.
+        """
+
+    def check_witnesses(self, witnesses: Mapping[str, str]) -> None:
+        """Compare the records with their witnesses. A record that the service has deleted since is not judged.
+
+        Raises OffsetOutOfRangeError if there is another record: the log went back in time (H23). SourceError if the
+        service does not answer.
         """
 
     def lost(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
@@ -147,6 +161,12 @@ class DirectWriter(Protocol):
         Raises BadRowError, PrepareError, SinkUnavailableError; then only `abort` follows.
         """
 
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """Send rows as `write` does. A BadRowError leaves nothing of the batch, and the writer can go on.
+
+        Slower than `write`. Called where an earlier checkpoint, or an earlier try, has met a row that a sink refused.
+        """
+
     def commit(self) -> Committable:
         """Make everything written durable and visible, let go of the connection, and say how much it was.
 
@@ -158,12 +178,37 @@ class DirectWriter(Protocol):
         """See Writer."""
 
 
+class Unopened(Protocol):
+    """What becomes a sink once the schema of its rows is known."""
+
+    @property
+    def name(self) -> str:
+        """In the spec."""
+
+    def open(self, schema: pa.Schema) -> Sink:
+        """See Sink."""
+
+
 class Sink(Protocol):
     """A target and how it is committed. Configuration only: picklable, opens nothing by itself."""
 
     @property
     def name(self) -> str:
         """In the spec."""
+
+    @property
+    def known(self) -> str | None:
+        """Of an opened sink: what `open` has learned from the server, as text, for `open_as` in another process.
+
+        None: a start always asks the server. No secret is in it.
+        """
+
+    def open_as(self, schema: pa.Schema, known: str) -> Sink:
+        """As `open`, and asks no server: it is away, and this is what an earlier start has learned (H32).
+
+        Raises SinkUnavailableError where that does not do for these rows, or is of another target: the start has to
+        wait for the server.
+        """
 
     def open(self, schema: pa.Schema) -> Sink:
         """Compare the rows' schema with the target, on the driver, before each start of the query.

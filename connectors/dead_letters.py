@@ -51,6 +51,13 @@ def refused(sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | 
     return pa.record_batch(letter, schema=RECORD)
 
 
+def dated(found: pa.RecordBatch | pa.Table, checkpoint_id: int) -> pa.Table:
+    """Rows of RECORD as rows of SCHEMA."""
+    checkpoint = pa.repeat(pa.scalar(checkpoint_id, pa.int64()), found.num_rows)
+    parts = dict(zip(RECORD.names, found.columns, strict=True)) | {"checkpoint_id": checkpoint}
+    return pa.table([parts[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
 FIRST_US: Final = -62_135_596_800_000_000
 LAST_US: Final = 253_402_300_799_999_999
 """Of the years 1 to 9999, which are all that MySQL, MariaDB and Python know."""

@@ -37,7 +37,11 @@ def build_source(entry: KafkaEntry) -> Source:
 
 def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
     """The sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
-    return cast("Sink", _build(_SINKS[entry.connector], entry.arguments(spec.checkpoint, spec.several_topics)))
+    arguments = entry.arguments(spec.checkpoint, spec.several_topics)
+    if spec.dead_letter is not None and spec.refuses_into_letters(entry):
+        arguments["letters"] = build_sink(spec, spec.dead_letter)
+        arguments["most_letters"] = spec.checkpoint.max_dead_letters
+    return cast("Sink", _build(_SINKS[entry.connector], arguments))
 
 
 def open_head(spec: Spec) -> HeadStore:

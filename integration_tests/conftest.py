@@ -20,6 +20,7 @@ from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.fault_tests import fault_tests
 from integration_tests.harness.jobs import Jobs
+from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.rotation import seed_of_run
 from integration_tests.harness.turns import commits_since, read_passed, turn
@@ -67,26 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "alone: no other test may run beside it, since it stops a server, or takes its time"
-    )
-    config.addinivalue_line(
-        "markers", "any_server: the test is about Spark, Kafka or a command; one database server is enough for CI"
-    )
-    config.addinivalue_line(
-        "markers",
-        "in_turns(part=1): the test starts Spark several times; CI takes some of these (harness/turns.py), and of each "
-        "this part, where a seed chooses among its cases",
-    )
-    config.addinivalue_line(
-        "markers", "fault: the test kills, stops, cuts off or sets back; added by itself (harness/fault_tests.py)"
-    )
-    config.addinivalue_line(
-        "markers", "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others"
-    )
-    config.addinivalue_line(
-        "markers", "image: the test builds the product's image, which takes minutes; only with --image (make image)"
-    )
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
 
 

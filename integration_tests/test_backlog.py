@@ -6,14 +6,17 @@ import json
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 
 from connectors.testing.files import files_in
 from integration_tests.harness.jobs import EXAMPLES, FILES, ROWS, Jobs, write_files
-from integration_tests.harness.oracle import compare
+from integration_tests.harness.link import Link
+from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from integration_tests.harness.workload import Row
@@ -109,15 +112,119 @@ def test_the_next_checkpoint_is_written_while_sinks_commit_and_all_is_killed(bot
 
 
 def _await_rows(process: PipelineProcess, pipeline: Pipeline, count: int) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    while pipeline.table.count() < count:
-        assert time.monotonic() < deadline, process.output()[-2000:]
-        time.sleep(0.1)
+    _await(process, lambda: pipeline.table.count() >= count)
 
 
 def _await_text(process: PipelineProcess, text: str) -> None:
+    _await(process, lambda: text in process.output())
+
+
+class _FarArchive:
+    """The pipeline's own table, and one with the same rows, by a log and over a link that can be cut."""
+
+    def __init__(self, pipeline: Pipeline, link: Link) -> None:
+        self.pipeline = pipeline
+        self.link = link
+        self.archive = SinkTable(pipeline.table.url, "archive")
+        self.archive.execute("DROP TABLE IF EXISTS archive")
+        self.archive.execute("CREATE TABLE archive LIKE records")
+        url = sqlalchemy.make_url(pipeline.table.url).set(host="127.0.0.1", port=link.port)
+        pipeline.environment["ARCHIVE_URL"] = url.render_as_string(hide_password=False)
+        entry = {"name": "archive", "connector": "mysql", "from": "rows", "url": "${env:ARCHIVE_URL}"}
+        backlog = {"checkpoints": _BEHIND, "bytes": "1GiB"}
+        pipeline.spec["sinks"].append(
+            {**entry, "table": "archive", "commit": "write-ahead-log", "max_backlog": backlog}
+        )
+
+    def await_committed(self, process: PipelineProcess, checkpoint_id: int) -> None:
+        _await(process, lambda: self.pipeline.head.committed == checkpoint_id)
+
+    def assert_waits(self, process: PipelineProcess, *, completed: int, committed: int) -> None:
+        """So many checkpoints wait for the archive, and no further one is decided."""
+        _await_text(process, f"waiting for sink archive: {completed - committed} checkpoints")
+        head = self.pipeline.head
+        assert (head.completed, head.committed) == (completed, committed)
+        assert self.pipeline.table.count() == (completed + 1) * CHECKPOINT_RECORDS
+        assert self.archive.count() == (committed + 1) * CHECKPOINT_RECORDS
+
+    def assert_exact(self, at_least: int) -> None:
+        self.pipeline.assert_exact(at_least)
+        verdict = compare(self.pipeline.workload.expected, self.archive.rows())
+        assert verdict.exact, str(verdict)
+        assert verdict.in_sink >= at_least
+        assert self.pipeline.head.committed == self.pipeline.head.completed
+        assert files_in(self.pipeline.location / "log") == []
+
+
+@pytest.fixture
+def far(pipeline: Pipeline) -> Iterator[_FarArchive]:
+    url = sqlalchemy.make_url(pipeline.table.url)
+    assert url.host is not None
+    with Link(url.host, url.port or 3306) as link:
+        made = _FarArchive(pipeline, link)
+        try:
+            yield made
+        finally:
+            pipeline.close()
+            made.archive.execute("DROP TABLE archive")
+
+
+@pytest.mark.timeout(900)
+def test_a_pipeline_is_killed_and_started_again_while_a_sink_is_away(far: _FarArchive) -> None:
+    """H32: two starts go on without the sink, within its bound; a third one is killed while the sink joins it."""
+    pipeline = far.pipeline
+    pipeline.workload.produce(9 * CHECKPOINT_RECORDS)
+    process = pipeline.start(arm=["before-decide@2"])
+    process.await_point("before-decide@2")
+    far.await_committed(process, 1)
+    far.link.cut()
+    process.kill()
+    for _ in range(2):  # the second one finds as much waiting as may, and one more: what waited before counts
+        process = pipeline.start()
+        _await_text(process, "sink archive is away: the start has gone on without it, its rows wait in its log.")
+        far.assert_waits(process, completed=1 + _BEHIND + 1, committed=1)
+        process.kill()
+    assert far.link.disturbed > 0
+    process = pipeline.start(arm=["applying@4"])
+    _await_text(process, f"{_BEHIND + 1} checkpoints wait there")
+    far.link.restore()
+    process.await_point("applying@4")
+    assert far.archive.count() >= 4 * CHECKPOINT_RECORDS
+    process.kill()
+    assert compare(pipeline.workload.expected, far.archive.rows()).clean
+    pipeline.catch_up()
+    far.assert_exact(at_least=9 * CHECKPOINT_RECORDS)
+
+
+@pytest.mark.timeout(600)
+def test_a_sink_that_was_away_at_the_start_joins_a_running_pipeline(far: _FarArchive) -> None:
+    pipeline = far.pipeline
+    pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    far.assert_exact(at_least=2 * CHECKPOINT_RECORDS)
+    completed = pipeline.head.completed
+    far.link.cut()
+    pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
+    process = pipeline.start()
+    _await_text(process, "sink archive is away: the start has gone on without it")
+    _await_rows(process, pipeline, 4 * CHECKPOINT_RECORDS)
+    assert pipeline.head.committed == completed
+    assert far.archive.count() == 2 * CHECKPOINT_RECORDS
+    status = pipeline.command("status")
+    status.succeed()
+    assert "sink archive is away" in " ".join(status.output().split())
+    far.link.restore()
+    process.succeed()
+    assert "sink archive is back: it is claimed, and commits what waited for it" in process.output()
+    far.assert_exact(at_least=4 * CHECKPOINT_RECORDS)
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    far.assert_exact(at_least=5 * CHECKPOINT_RECORDS)
+
+
+def _await(process: PipelineProcess, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _WAIT_S
-    while text not in process.output():
+    while not condition():
         assert time.monotonic() < deadline, process.output()[-2000:]
         time.sleep(0.1)
 

@@ -160,7 +160,7 @@ def plain(value: Any, kind: pa.DataType) -> object:
         return Decimal(str(value))
     if pa.types.is_timestamp(kind):
         moment = dt.datetime.fromisoformat(value.removesuffix("Z")) if isinstance(value, str) else value
-        return moment.replace(tzinfo=None)
+        return moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
     if pa.types.is_date(kind):
         return str(value)
     if pa.types.is_time(kind):

@@ -17,6 +17,7 @@ from sqlalchemy.engine import make_url
 from connectors.contracts import Writer
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
+from connectors.sifting import Sieve, decoded
 from connectors.sql.mysql import writer as writer_module
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
@@ -25,7 +26,6 @@ from connectors.testing.rows import as_spark_has
 from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
-from spark_jobs.sifting import Sieve, decoded
 from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
-from connectors.contracts import Sink
+from connectors.contracts import DirectWriter, Sink, Writer
 from connectors.log.place import LogPlace
+from connectors.log.writer import LogWriter
+from connectors.sifting import Sieve, decoded
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError, not_connected
 from connectors.sql.postgres.sink import PostgresSink
@@ -23,7 +25,6 @@ from connectors.sql.statements import in_transaction
 from connectors.testing.life import new_incarnation
 from connectors.testing.rows import as_spark_has
 from integration_tests.services.postgres_native import Postgres
-from spark_jobs.sifting import Sieve, decoded
 from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer
@@ -169,3 +170,37 @@ def test_a_commit_that_the_server_turns_into_a_rollback_is_an_error(postgres_dat
         with pytest.raises(ServerError, match="rolled back instead of COMMIT"):
             _swallow_an_error(session)
         assert session.execute("SELECT * FROM t") == []
+
+
+def _write_all(writer: Writer | DirectWriter, rows: pa.RecordBatch, committer: Committer) -> None:
+    writer.write(rows)
+    if isinstance(writer, LogWriter):
+        committer.commit(0, [writer.prepare()])
+
+
+@pytest.mark.parametrize("variant", ["two-phase", "write-ahead-log", "at-least-once"])
+def test_rows_that_a_trigger_leaves_out_are_missed(postgres_database: str, tmp_path: Path, variant: str) -> None:
+    """The server gives no error: COPY's count of rows alone tells."""
+    with Session(postgres_database) as session:
+        session.execute("CREATE TABLE t (v BIGINT)")
+        session.execute(
+            "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql"
+            " AS 'BEGIN IF NEW.v = 2 THEN RETURN NULL; END IF; RETURN NEW; END'"
+        )
+        session.execute("CREATE TRIGGER skips BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION skip()")
+    log = LogPlace(tmp_path / "log") if variant == "write-ahead-log" else None
+    rows = pa.record_batch([pa.array([1, 2, 3], pa.int64())], names=["v"])
+    with committing(postgres_database, pa.int64(), log) as (sink, scope, committer):
+        transaction = TransactionId(scope, sink_key("s"), 0, 1)
+        writer = sink.direct_writer(transaction) if variant == "at-least-once" else sink.writer(transaction)
+        with pytest.raises(BadRowError, match="the server stored 2 of 3 rows and gave no reason"):
+            _write_all(writer, rows, committer)
+        writer.abort()
+        with Session(postgres_database) as session:
+            assert session.execute("SELECT COUNT(*) FROM t") == [(0,)]
+            session.execute("DROP TRIGGER skips ON t")
+        if variant == "write-ahead-log":  # the rows are decided, and wait
+            share = [each.committable for each in committer.prepared(scope.incarnation)]
+            assert committer.commit(0, [each for each in share if each is not None]) == [CommitOutcome.COMMITTED]
+            with Session(postgres_database) as session:
+                assert session.execute("SELECT v FROM t ORDER BY v") == [(1,), (2,), (3,)]

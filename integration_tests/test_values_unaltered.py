@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from connectors.sifting import Sieve, decoded
 from integration_tests.test_made_tables import PLACES, Place
 from integration_tests.test_made_tables import place as place
-from spark_jobs.sifting import Sieve, decoded
 from twophase.errors import TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
@@ -88,6 +88,14 @@ def _single(value: float) -> float:
     return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
+def _in_utc(moment: dt.datetime) -> dt.datetime:
+    return moment.astimezone(dt.UTC)
+
+
+def _without_zone(moment: dt.datetime) -> dt.datetime:
+    return moment.replace(tzinfo=None)
+
+
 SAME_JSON = [
     '{"b":1,"a":[1.50,12345678901234567890.5]}',
     "[]",
@@ -133,6 +141,10 @@ POSTGRES = [
     Case("TIME(3)", pa.time64("us"), [NOW.time()], [dt.time(1, 2, 3, 4)], "3 digits"),
     Case("TIMESTAMP(3)", pa.timestamp("us"), [NOW], [NOW.replace(microsecond=1)], "3 digits"),
     Case("TIMESTAMP(0)", pa.timestamp("us"), [NOW.replace(microsecond=0)], [NOW], "0 digits"),
+    # Without a zone they are in UTC, whatever the server's zone is.
+    Case("TIMESTAMPTZ", pa.timestamp("us"), [NOW], read="v AT TIME ZONE 'UTC'"),
+    Case("TIMESTAMPTZ", pa.timestamp("us", "UTC"), [NOW.replace(tzinfo=dt.UTC)], seen=_in_utc),
+    Case("TIMESTAMP", pa.timestamp("us", "UTC"), [NOW.replace(tzinfo=dt.UTC)], back=_without_zone),
     Case("BYTEA", pa.binary(), [b"", bytes(range(256))]),
     Case("MACADDR", pa.string(), ["08:00:2b:01:02:03"]),
     Case("CHAR(4)", pa.string(), ["ab"], back=lambda text: text.ljust(4)),

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connectors.dead_letters import RECORD
+from connectors.sifting import decoded
 from spark_jobs.history.model import Acknowledgement
-from spark_jobs.sifting import decoded
 from spark_jobs.stopwatch import Stopwatch
 from twophase.codec import decode_committable, encode_committable
 from twophase.ids import sink_key

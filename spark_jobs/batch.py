@@ -22,6 +22,7 @@ from spark_jobs.deadline import ended_after
 from spark_jobs.failures import TOKEN, translate
 from spark_jobs.history.model import Acknowledgement
 from spark_jobs.query import EndsHeld, job_group
+from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.tolerance import Tolerance
 from spark_jobs.tries import Tries
 from spark_jobs.writing import WriteTask
@@ -50,6 +51,7 @@ class SparkBatch:
     tolerance: Tolerance = field(default_factory=Tolerance)
     chain: Chain | None = None  # then the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
+    period: SiftingPeriod = field(default_factory=SiftingPeriod)
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
     _job_group: str = field(init=False)
     _cancelled: str = field(default="", init=False)  # why
@@ -60,7 +62,7 @@ class SparkBatch:
         self._job_group = job_group(self.frame)
         most = self.letters.most if self.letters is not None else None
         may_meet = any(branch.meeting is not None for branch in self.flow.branches)
-        self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.tolerance)
+        self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.tolerance, self.period)
 
     @property
     def ends_held(self) -> Sequence[int]:
@@ -91,7 +93,7 @@ class SparkBatch:
                     acknowledged = self._run(branch_jobs.writing(task), placed=tries.sieve is not None)
                 prepared = committables(acknowledged)
                 tasks = max((each.transaction.task for each in prepared), default=-1) + 1
-                put_aside = self._put_aside(scope, tasks, refused(acknowledged))
+                put_aside = self._put_aside(scope, tasks, refused(acknowledged), direct=direct)
         except _JOB_ERRORS as error:
             failed = tries.failed(self._reason(error), direct=direct)
             if failed.again:
@@ -99,6 +101,8 @@ class SparkBatch:
             return failed
         if isinstance(put_aside, ConnectorError):
             return Failed(put_aside)
+        if any(each.refused for each in prepared):
+            tries.refused()
         letters = committables(put_aside)
         names = [*self.flow.sinks, *([self.letters.sink.name] if self.letters is not None else [])]
         self.acknowledgements = (
@@ -150,14 +154,16 @@ class SparkBatch:
         (branch,) = self.flow.branches
         return chain.job(self.frame.sparkSession, self.ranges()[chain.source.name], task(branch)).toArrow()
 
-    def _put_aside(self, scope: Scope, first: int, letters: pa.Table) -> pa.Table | ConnectorError:
+    def _put_aside(self, scope: Scope, first: int, letters: pa.Table, *, direct: bool) -> pa.Table | ConnectorError:
         """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
         found = self.letters.found(self.frame, self.ranges(), letters) if self.letters is not None else None
         if found is None:
             return NOTHING
         faults.point("dead-letters", self.checkpoint_id)
         rows = found.rows(self.frame.sparkSession, self.checkpoint_id)
-        task = WriteTask(scope, (found.share,), 0, TOKEN, direct=False, first=first)
+        if direct and (surplus := found.surplus(self.checkpoint_id)) is not None:
+            return surplus  # after the job it would be too late: at-least-once its tasks commit
+        task = WriteTask(scope, (found.share,), 0, TOKEN, direct, first=first)
         acknowledged = branch_jobs.written(rows, found.share.sink.partition_by, task).toArrow()
         rows_written = sum(each.rows for each in committables(acknowledged))
         return found.mistake(self.checkpoint_id, rows_written) or acknowledged

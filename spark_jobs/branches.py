@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from connectors.contracts import Sink
+from connectors.contracts import Sink, Unopened
 from connectors.dead_letters import PLACE
 from connectors.spec import Spec
 from spark_jobs.columns import selected
@@ -111,7 +111,7 @@ class Flow:
 
 
 def branches_of(
-    rows: str, frame: DataFrame, sinks: Iterable[Sink], *, letters: bool = False, again: bool = False
+    rows: str, frame: DataFrame, sinks: Iterable[Unopened], *, letters: bool = False, again: bool = False
 ) -> list[Branch]:
     """Open the sinks of one frame's rows; those share tasks that want the rows in the same tasks, or in any.
 

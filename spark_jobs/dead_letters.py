@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.contracts import Sink, Source
-from connectors.dead_letters import RECORD, SCHEMA
+from connectors.dead_letters import RECORD, SCHEMA, dated
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.numbers import numbers, numbers_in
@@ -168,6 +168,13 @@ class Found:
         """What the sink gets of `rows`: all of it."""
         return Share(self.letters.sink, tuple(range(len(self.letters.sink.columns))))
 
+    def surplus(self, checkpoint_id: int) -> ConnectorError | None:
+        """Why the dead letters must not be written: there are too many, as far as the counts are exact; else None."""
+        counted = sum(each.aside for each in self.reads if each.is_exact)
+        if counted + self.refused.num_rows > self.letters.most:
+            return too_many(checkpoint_id, self.letters.most)
+        return None
+
     def mistake(self, checkpoint_id: int, written: int) -> ConnectorError | None:
         """Why so many dead letters cannot be those of the checkpoint; None if they are."""
         if written > self.letters.most:
@@ -200,14 +207,7 @@ class _ReadAgain:
                     rows += found.num_rows
                     if rows > self.most:
                         raise too_many(self.checkpoint_id, self.most, _example(found))
-                    yield from _dated(found, self.checkpoint_id).to_batches()
-
-
-def _dated(found: pa.RecordBatch | pa.Table, checkpoint_id: int) -> pa.Table:
-    """Rows of dead_letters.RECORD as those of SCHEMA."""
-    checkpoint = pa.repeat(pa.scalar(checkpoint_id, pa.int64()), found.num_rows)
-    parts = dict(zip(RECORD.names, found.columns, strict=True)) | {"checkpoint_id": checkpoint}
-    return pa.table([parts[name] for name in SCHEMA.names], schema=SCHEMA)
+                    yield from dated(found, self.checkpoint_id).to_batches()
 
 
 def _example(found: pa.RecordBatch) -> str:

@@ -20,7 +20,7 @@ from twophase.errors import ConnectorError
 from twophase.local_shelf import naming
 from twophase.reset import Begun
 
-_OF_LIVES: Final = ("spark", "plans")
+_OF_LIVES: Final = ("spark", "plans", "sinks")
 """Folders at the checkpoint location, whose parts are named by the life that they are of."""
 _LOG: Final = "log"
 _FILES: Final = (

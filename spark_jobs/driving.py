@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
@@ -27,6 +27,9 @@ from twophase.values import Positions
 
 _LETTERS: Final = string.ascii_lowercase + string.digits  # of an incarnation: about 100 bits
 
+NOTHING_KNOWN: Final[Mapping[str, Collection[str]]] = {}
+"""Each start needs every sink."""
+
 _FOUND: Final = 100  # records: a start reads them one by one
 
 
@@ -42,6 +45,7 @@ def driver_of(
     limits: Mapping[str, Limit] = NO_LIMITS,
     is_stopping: Callable[[], bool] = lambda: False,
     watcher: Watcher = nobody,
+    known: Mapping[str, Collection[str]] = NOTHING_KNOWN,
 ) -> Iterator[Driver]:
     """A driver for one epoch, or for a reset; not yet started. Its connections are closed at the end.
 
@@ -71,6 +75,7 @@ def driver_of(
             gates=gates,
             is_stopping=is_stopping,
             watcher=watcher,
+            known=known,
         )
         stack.callback(driver.close)  # before its committers
         yield driver

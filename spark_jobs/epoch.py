@@ -29,6 +29,7 @@ from spark_jobs.query import EndsHeld
 from spark_jobs.report import Listener
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.plan import Plan
+from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
 from spark_jobs.tolerance import Tolerance
@@ -60,6 +61,7 @@ class Epoch:
     tolerance: Tolerance
     plan: Plan
     withheld: Withheld
+    period: SiftingPeriod = field(default_factory=SiftingPeriod)
     failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
     query: StreamingQuery | None = None
     hit: int | None = None  # the checkpoint that the failure ended
@@ -146,6 +148,7 @@ class Epoch:
             self.tolerance,
             pipeline.chain,
             self._ends,
+            self.period,
         )
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():

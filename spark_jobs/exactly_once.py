@@ -19,6 +19,7 @@ from spark_jobs.columns import check_hashable
 from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.history.model import Ending, failure
 from spark_jobs.history.recorder import recorded
+from spark_jobs.known_sinks import KnownSinks, openings
 from spark_jobs.query import EndsHeld, Query, asked_to_stop, query_of, run_of
 from spark_jobs.report import Listeners, LogListener
 from spark_jobs.shipping import ship
@@ -93,15 +94,26 @@ class _Run:
             session = f"{run_id}.0"
             limits, stopping = limits_of(spec), self._is_stopping
             self._recorder = stack.enter_context(recorded(spec, run_id, self._ending))
-            listener, watcher = Listeners([LogListener(spec.pipeline), self._recorder]), self._recorder.news
+            listener = Listeners([LogListener(spec.pipeline), self._recorder])
+            known = KnownSinks(spec.checkpoint.location).incarnations(sinks)
             require_head(spec)
             driver = stack.enter_context(
-                driver_of(spec, sinks, log, session=session, limits=limits, is_stopping=stopping, watcher=watcher)
+                driver_of(
+                    spec,
+                    sinks,
+                    log,
+                    session=session,
+                    limits=limits,
+                    is_stopping=stopping,
+                    watcher=listener.news,
+                    known=known,
+                )
             )
             self._driver = driver
             tell_found(driver, listener)
             driver.start()  # before a sink is opened, which may change its table: nothing older is prepared then (R3)
-            self._flow = Flow(spec, tuple(branches_of("", frame, sinks)))
+            opening = openings(driver, sinks, spec.checkpoint.location)
+            self._flow = Flow(spec, tuple(branches_of("", frame, opening)))
             if self.query.stateful:
                 for branch in self._flow.branches:
                     check_hashable(branch.of(frame))

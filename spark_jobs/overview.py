@@ -41,6 +41,8 @@ INCIDENTS: Final[tuple[EventKind, ...]] = (
     "repair",
     "gap",
     "mended",
+    "away",
+    "joined",
 )
 """Kinds of events that are worth a line to whoever asks how a pipeline does."""
 

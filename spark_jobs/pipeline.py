@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from connectors.contracts import Sink, Source
+from connectors.contracts import Source, Unopened
 from connectors.dead_letters import SCHEMA
 from connectors.spec import PythonStep, Spec
 from spark_jobs.branches import Branch, Flow, branches_of
@@ -44,9 +44,9 @@ def build(
     spark: SparkSession,
     spec: Spec,
     sources: Sequence[Source],
-    sinks: Sequence[Sink],
+    sinks: Sequence[Unopened],
     began: Began,
-    dead_letter: Sink | None = None,
+    dead_letter: Unopened | None = None,
     *,
     turns: Turns = ALL_THERE,
 ) -> Pipeline:
@@ -83,16 +83,16 @@ def build(
     return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources))
 
 
-def _letters(spec: Spec, sources: Sequence[Source], sink: Sink | None) -> DeadLetters | None:
+def _letters(spec: Spec, sources: Sequence[Source], sink: Unopened | None) -> DeadLetters | None:
     if sink is None:
         return None
     return DeadLetters(sink.open(SCHEMA), sources, spec.checkpoint.max_dead_letters)
 
 
 def _branches(
-    spec: Spec, sinks: Sequence[Sink], frames: Mapping[str, DataFrame], *, letters: bool, again: bool
+    spec: Spec, sinks: Sequence[Unopened], frames: Mapping[str, DataFrame], *, letters: bool, again: bool
 ) -> Iterator[Branch]:
-    of_rows: dict[str, list[Sink]] = {}
+    of_rows: dict[str, list[Unopened]] = {}
     for entry, sink in zip(spec.sinks, sinks, strict=True):
         assert entry.from_ is not None  # a spec with sources says so
         of_rows.setdefault(entry.from_, []).append(sink)

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_jobs.history.model import Acknowledgement, Event, SplitLag
+from spark_jobs.history.model import Acknowledgement, Event, SplitLag, of_absence
 from spark_jobs.withheld import WithheldSplit
-from twophase.news import News
+from twophase.news import News, SinkAway, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
@@ -128,6 +128,12 @@ class LogListener(Listener):
     def state(self, text: str) -> None:
         """See Listener."""
         _log.info("pipeline=%s state=%s", self.pipeline, text)
+
+    def news(self, news: News) -> None:
+        """See Listener. Only what a person may have to do something about."""
+        if isinstance(news, SinkAway | SinkJoined):
+            event = of_absence(news, time.time())
+            _log.warning("pipeline=%s %s%s", self.pipeline, event.message, event.remedy and f"; {event.remedy}")
 
     def checkpoint(self, report: CheckpointReport) -> None:
         """See Listener."""

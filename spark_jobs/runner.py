@@ -22,6 +22,7 @@ from spark_jobs.epoch import Epoch
 from spark_jobs.failures import translate
 from spark_jobs.history.model import Ending, Event, failure
 from spark_jobs.kept_partitions import tell_kept_partitions
+from spark_jobs.known_sinks import KnownSinks, openings
 from spark_jobs.mending import mend
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.admission import Admission
@@ -33,6 +34,7 @@ from spark_jobs.report import Listener, Listeners
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.changes import check_in_place
 from spark_jobs.savepoint.query import plan_of
+from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.starting_points import commit_back, starting_points
 from spark_jobs.tolerance import Tolerance
@@ -57,6 +59,7 @@ class Lasting:
     on_demand: OnDemand
     withheld: Withheld
     until_readable: UntilReadable | None  # of a run until caught up
+    period: SiftingPeriod = field(default_factory=SiftingPeriod)
 
 
 @dataclass(slots=True)
@@ -132,6 +135,8 @@ class Runner:
                     else:
                         _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
+                if lasting.period.resumes(error):
+                    continue
                 now = time.time()
                 self.listener.happened(failure(error, now, self._hit))
                 if lasting.tolerance.forgives(error):
@@ -170,6 +175,7 @@ class Runner:
                 limits=limits_of(spec),
                 is_stopping=self.control.is_stopping,
                 watcher=self.listener.news,
+                known=KnownSinks(spec.checkpoint.location).incarnations(lasting.sinks),
             ) as driver,
             paced(spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
         ):
@@ -197,6 +203,7 @@ class Runner:
                 lasting.tolerance,
                 plan,
                 lasting.withheld,
+                lasting.period,
             )
             lasting.on_demand.follow(lambda: driver.owned, pacing.ask)
             try:
@@ -209,7 +216,8 @@ class Runner:
     def _build(self, lasting: Lasting, driver: Driver, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
         """Spark's query, not yet started. Raises SparkUnavailableError, SpecError, SourceError."""
         began = starting_points(driver, lasting.sources, log)
-        own, letters = lasting.sinks[: len(self.spec.sinks)], lasting.sinks[len(self.spec.sinks) :]
+        sinks = openings(driver, lasting.sinks, self.spec.checkpoint.location)
+        own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
         turns = pacing.turns(len(lasting.sources))
         try:
             pipeline = build(self.spark, self.spec, lasting.sources, own, began, *letters, turns=turns)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -24,9 +25,6 @@ from twophase.values import OffsetRange, Positions, StartingPoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-_NOTHING = StartingPoint()
 
 
 class _Share(InputPartition):
@@ -51,6 +49,9 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_bounded = False
         self._target: Horizon | None = None  # of a run until caught up: what there was before its first plan
         self._latest: Positions | None = None
+        self._known: Mapping[str, str] | None = (
+            None  # witnesses of the newest plan that this process has made or compared
+        )
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 Spark's name
         """Spark asks for this again after a crash in batch 0; head gives the same answer for ever (H3)."""
@@ -66,8 +67,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Blocks until a checkpoint is due: Spark can be told no better, and what it makes without new records (time has
         passed in the query) waits for its turn, too.
 
-        Raises OffsetOutOfRangeError for a split that ends before what was read: its next records would get offsets that
-        count as done, and be left out (H23).
+        Raises OffsetOutOfRangeError for a split that ends before what was read, or has other records there: records
+        would have offsets that count as done, and be left out (H23).
         """
         with carried(self._token):
             before = self._parsed(start)
@@ -80,6 +81,9 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = horizon if self._is_bounded else None
             self._latest = horizon.ends
             _check_not_shorter(known, horizon.ends)
+            if before.witnesses != self._known:  # of a plan that another process has made
+                self._check_witnesses(before, horizon.ends)
+                self._known = before.witnesses
             starts = {**horizon.discovered.positions, **known}
             admitted = admit(starts, horizon.ends, turn.max_records)
             # Also those that this plan takes nothing of: asked again later, they would begin behind what is deleted.
@@ -88,7 +92,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = {**before.ends, **{split: end for split, end in admitted.items() if split in known or split in new}}
             if ends == before.ends:
                 return start  # to the letter, or Spark would run a batch of nothing
-            return self._offset(ends, StartingPoint(new, self._not_stored(ends, horizon)))
+            began = StartingPoint(new, self._not_stored(ends, horizon))
+            return self._witnessed(before, SourceOffset(self._name, ends, began), starts).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 Spark's name
         """For the lag: what there was when the batch was planned."""
@@ -101,6 +106,9 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._check_same_topics(planned)
         # A split that this plan found begins where it says, though options that name its topic may have stored another.
         ranges = planned.ranges({**self._began.positions, **planned.began.positions, **before.ends})
+        if planned.witnesses != self._known:
+            with carried(self._token):
+                self._check_witnesses(planned, {each.split for each in ranges})
         return [_Share(each) for each in shares(ranges, self._source.split_above, self._source.join_below)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -130,8 +138,20 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._source.horizon(StartingPoint(planned.ends, identities))
             self._identities = identities
 
-    def _offset(self, ends: Positions, began: StartingPoint = _NOTHING) -> dict[str, Any]:
-        return SourceOffset(self._name, ends, began).to_json()
+    def _check_witnesses(self, plan: SourceOffset, splits: Container[str]) -> None:
+        """Compare the witnesses of these splits with the records of today (H23)."""
+        self._source.check_witnesses({split: each for split, each in plan.witnesses.items() if split in splits})
+
+    def _witnessed(self, before: SourceOffset, plan: SourceOffset, starts: Positions) -> SourceOffset:
+        """The plan with its witnesses. Of splits that go on, those of the plan before are compared first (H23)."""
+        moved = plan.ranges({**starts, **before.ends})
+        self._check_witnesses(before, {each.split for each in moved})
+        witnesses = {**before.witnesses, **self._source.witnesses(moved)}
+        self._known = witnesses
+        return replace(plan, witnesses=witnesses)
+
+    def _offset(self, ends: Positions) -> dict[str, Any]:
+        return SourceOffset(self._name, ends).to_json()
 
     def _parsed(self, offset: dict[str, Any]) -> SourceOffset:
         parsed = SourceOffset.from_json(offset)
@@ -152,8 +172,10 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _check_not_shorter(known: Positions, ends: Positions) -> None:
     for split, offset in known.items():
         if ends.get(split, offset) < offset:
-            message = f"{split} ends at {ends[split]}, and the pipeline has read it up to {offset}: it was made again"
-            raise OffsetOutOfRangeError(message, remedy="reset the pipeline to read what there is now")
+            message = f"{split} ends at {ends[split]}, and the pipeline has read it up to {offset}: "
+            message += "the topic was made again, or the log went back in time"
+            remedy = "`eos reset --to` begins anew with what there is now (docs/backup.md)"
+            raise OffsetOutOfRangeError(message, remedy=remedy)
 
 
 def format_name(source: Source | KafkaEntry) -> str:

@@ -1,5 +1,8 @@
 """What Spark stores for a source in `offsets/N`: its name, where the batch ends, and where splits begin that are new.
 
+A plan also has a witness of the last record of each split, by which a later process knows that the log is the same one
+(H23). A split that got no new record keeps the witness of the plan before.
+
 Spark knows sources by their order in the query, which a change of the query can change: the name tells.
 
 The starting point of a split that is discovered while the query runs is so made durable with the plan that names it,
@@ -16,8 +19,8 @@ from typing import Any, Final
 from twophase.codec import check_format
 from twophase.values import OffsetRange, Positions, StartingPoint
 
-FORMAT: Final = 1
-"""Of an offset. Format 1 carries no number, since Spark takes any other JSON for a new batch."""
+FORMAT: Final = 2
+"""Of an offset with witnesses. Format 1 has none, and carries no number: Spark takes any other JSON for a new batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class SourceOffset:
     source: str
     ends: Positions
     began: StartingPoint = field(default_factory=StartingPoint)  # of splits that no earlier batch names; ids: see above
+    witnesses: Mapping[str, str] = field(default_factory=dict)  # by split; without those that have none
 
     def ranges(self, positions: Positions) -> list[OffsetRange]:
         """What the batch reads if `positions` is how far the batches before it came; without empty ranges."""
@@ -45,17 +49,21 @@ class SourceOffset:
                 "positions": dict(self.began.positions),
                 "identities": dict(self.began.identities),
             }
+        if self.witnesses:
+            document |= {"format": FORMAT, "witnesses": dict(self.witnesses)}
         return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> SourceOffset:
         """The inverse. Raises HeadFormatError for another format, KeyError, TypeError or ValueError for no offset."""
-        check_format(document.get("format", 1), f"the offset of source {document['source']} in Spark's plan", FORMAT)
+        if document.get("format", 1) != 1:
+            check_format(document["format"], f"the offset of source {document['source']} in Spark's plan", FORMAT)
         began = document.get("began", {"positions": {}, "identities": {}})
         return cls(
             document["source"],
             dict(document["ends"]),
             StartingPoint(dict(began["positions"]), dict(began["identities"])),
+            dict(document.get("witnesses", {})),
         )
 
 

@@ -28,6 +28,7 @@ from connectors.spec import Spec
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.done_batch import DoneBatch
 from spark_jobs.driving import driver_of
+from spark_jobs.known_sinks import openings
 from spark_jobs.report import Listener
 from spark_jobs.sink_spec import digest_of, masked
 from spark_jobs.spark_log import JobSparkLog
@@ -159,7 +160,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             with driver_of(spec, sinks, log, session=self._session()) as driver:
                 driver.start()
                 driver.set_query(query_id)
-                sinks = [sink.open(schema) for sink in sinks]  # may change a table: nothing older is prepared now (R3)
+                opening = openings(driver, sinks, spec.checkpoint.location)
+                sinks = [sink.open(schema) for sink in opening]  # may change a table: nothing older is prepared (R3)
                 self._check(sinks)
                 number = log.state(driver.owned.incarnation).newest_planned
                 scope = driver.permit(number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.tolerance import Tolerance
 from twophase.errors import BadRowError, ConnectorError, RowLockedError
 from twophase.messages import Failed
@@ -22,10 +23,16 @@ class Tries:
     most_letters: int | None  # rows that may become dead letters; None: each that is refused is an error
     may_meet: bool  # rows that may be equal stand in different tasks (Branch.meeting)
     tolerance: Tolerance
+    period: SiftingPeriod = field(default_factory=SiftingPeriod)
     sieve: int | None = field(default=None, init=False)  # of this try, see WriteTask
     locked: RowLockedError | None = field(default=None, init=False)  # why this try only looks for equal rows
     _has_looked: bool = field(default=False, init=False)
     _tolerated: ConnectorError | None = field(default=None, init=False)  # why this try begins after a pause
+
+    def __post_init__(self) -> None:
+        """In a period of sifting, the first try is sifted."""
+        if self.period.covers(self.checkpoint_id):
+            self.sieve = self.most_letters
 
     def begin(self) -> Failed | None:
         """Before each try: blocks as long as it is to be put off. Returns why there is none: the pipeline stops."""
@@ -42,13 +49,23 @@ class Tries:
         """At-least-once (`direct`) nothing was aborted, so that only what no sink would take is left out in another."""
         self.locked = None
         if direct:
-            return Failed(reason, again=self._sifts(reason))
+            return Failed(reason, again=self._sifts(reason, direct=True))
         return Failed(reason, again=self._sifts(reason) or self._looks(reason) or self._tolerates(reason))
 
-    def _sifts(self, reason: ConnectorError) -> bool:
-        """Whether the next try puts aside the rows that sinks refuse."""
-        if not isinstance(reason, BadRowError) or self.most_letters is None or self.stateful or self.sieve is not None:
+    def refused(self) -> None:
+        """Rows of the try that came through were put aside."""
+        if self.period.covers(self.checkpoint_id):
+            self.period.refused(self.checkpoint_id)
+
+    def _sifts(self, reason: ConnectorError, *, direct: bool = False) -> bool:
+        """Whether the next try puts aside the rows that sinks refuse. With state, the next query does that."""
+        if not isinstance(reason, BadRowError) or self.most_letters is None or self.sieve is not None:
             return False
+        if self.stateful:
+            self.period.end_query(self.checkpoint_id, reason)
+            return False
+        if direct:
+            self.period.refused(self.checkpoint_id)
         self.sieve = self.most_letters
         told = "checkpoint %d is written again, without the rows that are refused: %s"
         _log.warning(told, self.checkpoint_id, reason.message)

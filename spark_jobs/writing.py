@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from connectors.contracts import DirectWriter, Sink, Writer
+from connectors.sifting import Sieve
 from spark_jobs.acknowledging import acknowledgement
 from spark_jobs.failures import carried
-from spark_jobs.sifting import Sieve
 from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.worker import settle
 from twophase.ids import Scope, TransactionId, sink_key
@@ -58,10 +58,13 @@ class WriteTask:
         with carried(self.token):
             shares, given, watch = self.shares, map(digest.take, batches), Stopwatch.of(len(self.shares))
             sieve = Sieve(self.sieve, self.places) if self.sieve is not None else None
-            if self.direct:
-                written = write_and_commit(self.scope, shares, given, watch)
-            else:
-                written = write_and_prepare(self.scope, shares, given, watch, self.first, sieve)
+            write = write_and_commit if self.direct else write_and_prepare
+            written: Sequence[Committable] = write(self.scope, shares, given, watch, self.first, sieve)
+        if sieve is not None:
+            written = [
+                replace(each, refused=sieve.refused[share.sink.name])
+                for share, each in zip(shares, written, strict=True)
+            ]
         yield acknowledgement(digest.on(self.shares, written), watch, sieve.encoded() if sieve is not None else None)
 
 
@@ -87,29 +90,28 @@ def write_and_prepare(
         with watch.writing(place):
             writers.append(writer_of(share.sink, _transaction(scope, share, first)))
 
-    def write(writer: Writer, share: Share, batch: pa.RecordBatch) -> None:
-        if sieve is None:
-            writer.write(share.of(batch))
-        else:
-            sieve.write(writer, share.sink.name, share.of(batch), sieve.place(batch))
-
-    with _written(shares, writers, batches, watch, write):
+    with _written(shares, writers, batches, watch, sieve):
         return [watch.preparing(place, writer.prepare) for place, writer in enumerate(writers)]
 
 
 def write_and_commit(
-    scope: Scope, shares: Sequence[Share], batches: Iterable[pa.RecordBatch], watch: Stopwatch
+    scope: Scope,
+    shares: Sequence[Share],
+    batches: Iterable[pa.RecordBatch],
+    watch: Stopwatch,
+    first: int = 0,
+    sieve: Sieve | None = None,
 ) -> list[Committable]:
     """At-least-once: the same, and committed there, one sink after another."""
     writers: list[DirectWriter] = []
     for place, share in enumerate(shares):
         with watch.writing(place):
-            writers.append(share.sink.direct_writer(_transaction(scope, share)))
-    with _written(shares, writers, batches, watch, lambda writer, share, batch: writer.write(share.of(batch))):
+            writers.append(share.sink.direct_writer(_transaction(scope, share, first)))
+    with _written(shares, writers, batches, watch, sieve):
         return [watch.preparing(place, writer.commit) for place, writer in enumerate(writers)]
 
 
-def _transaction(scope: Scope, share: Share, first: int = 0) -> TransactionId:
+def _transaction(scope: Scope, share: Share, first: int) -> TransactionId:
     """Of this attempt of this task."""
     context = TaskContext.get()
     assert context is not None
@@ -126,14 +128,17 @@ def _written(
     writers: Sequence[_W],
     batches: Iterable[pa.RecordBatch],
     watch: Stopwatch,
-    write: Callable[[_W, Share, pa.RecordBatch], None],
+    sieve: Sieve | None,
 ) -> Iterator[None]:
     """The block ends the writers, which have been given all rows. An error, there too, undoes what can be undone."""
     try:
         for batch in watch.reading(batches):
             for place, (share, writer) in enumerate(zip(shares, writers, strict=True)):
                 with watch.writing(place):
-                    write(writer, share, batch)
+                    if sieve is None:
+                        writer.write(share.of(batch))
+                    else:
+                        sieve.write(writer, share.sink.name, share.of(batch), sieve.place(batch))
         yield
     except BaseException:
         for writer in writers:

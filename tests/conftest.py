@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.rotation import seed_of_run
 from spark_jobs.cli.output import out
 from tests.object_store import bucket, hasty, s3_port, wire
@@ -15,7 +16,9 @@ settings.register_profile("eos", deadline=None)  # a busy machine is no failure
 settings.load_profile("eos")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in MARKERS:  # mutants name integration tests, which are then imported
+        config.addinivalue_line("markers", marker)
     seed_of_run()  # before processes of pytest-xdist begin: all of them choose the same tests
 
 

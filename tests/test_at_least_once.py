@@ -18,6 +18,7 @@ import pytest
 
 from connectors.log.place import LogPlace
 from connectors.registry import build_sink
+from connectors.sifting import Sieve
 from connectors.spec import SpecMistakesError, guarantees, load_spec, promise
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.files import files_in
@@ -76,6 +77,15 @@ def test_what_not_all_tasks_have_committed_is_not_noted(answer: object) -> None:
     with pytest.raises(PrepareError):
         note(RunWriters=lambda _: answer, Swap=lambda swap: seen.append(swap.point), PutRecord=seen.append)
     assert seen == []
+
+
+def test_a_try_that_leaves_refused_rows_out_follows_at_once() -> None:
+    """Nothing is aborted: nothing is prepared, and no swap is on its way."""
+    given: list[Any] = [Failed(BadRowError("too long"), again=True), Acknowledged({"warehouse": ()}, at=2.0)]
+    result, actions = note(RunWriters=lambda _: given.pop(0))
+    assert [type(each).__name__ for each in actions] == ["RunWriters", "RunWriters", "PutRecord", "Swap", "CommitBack"]
+    assert actions[0] == actions[1] == messages.RunWriters(scope(0), direct=True)
+    assert result.committables == {"warehouse": ()}
 
 
 def test_a_superseded_driver_is_told_so_when_it_notes() -> None:
@@ -229,9 +239,13 @@ def test_of_two_drivers_the_older_one_is_fenced(world: World) -> None:
         older.committers["s"].catch_up(newer.owned.incarnation, older.owned.epoch, 0)
 
 
+@pytest.mark.parametrize("letters", [False, True])
 @pytest.mark.parametrize("checkpoints", [1, 5])
-def test_the_mode_changes_and_nothing_is_lost_or_doubled(world: World, checkpoints: int) -> None:
+def test_the_mode_changes_and_nothing_is_lost_or_doubled(world: World, checkpoints: int, letters: bool) -> None:
     """`checkpoints` in each run: more than head keeps records of, too."""
+    if letters:
+        world.query("CREATE TABLE letters (n INTEGER)")
+        world.letters = replace(world.sink, name="letters", table="letters")
     number = 0
     for direct in (False, True, False, True, True, False):
         driver = world.driver(direct=direct)
@@ -340,6 +354,18 @@ def test_what_is_aborted_or_refused_leaves_nothing(world: World) -> None:
         refused.commit()
     refused.abort()
     assert world.query("SELECT n FROM t") == []
+
+
+def test_a_row_that_a_constraint_refuses_is_found_before_the_end_and_is_alone(world: World) -> None:
+    """The file is written at the task's end only. Sifted, each batch is tried before."""
+    world.query("CREATE TRIGGER no BEFORE INSERT ON t WHEN NEW.n % 10 = 7 BEGIN SELECT RAISE(ABORT, 'seven'); END")
+    writer, sieve = writer_of(world.sink), Sieve(10)
+    for numbers in (range(10), range(10, 20)):
+        sieve.write(writer, "s", batch(*numbers))
+    assert world.query("SELECT n FROM t") == []
+    assert writer.commit().rows == 18
+    assert [n for (n,) in world.query("SELECT n FROM t ORDER BY n")] == [n for n in range(20) if n % 10 != 7]
+    assert (sieve.refused, len(sieve.letters)) == ({"s": 2}, 2)
 
 
 @pytest.mark.parametrize("rows", [10, 1_000_000], ids=["when it is flushed", "at once"])

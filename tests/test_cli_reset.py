@@ -90,6 +90,9 @@ def test_what_is_given_up(spec: Path, capsys: pytest.CaptureFixture[str]) -> Non
     (abandoned,) = (each for each in given_up if each["checkpoint_id"] == 5)
     assert (abandoned["checkpoint_id"], abandoned["sinks"], abandoned["is_exact"]) == (5, ["out"], False)
     assert not list((state / "records").iterdir())
+    (told,) = History.at(state).events(kinds=["reset"])
+    assert f"{facts['incarnation']} begins at starting_offsets; given up: checkpoint 0 in out: " in told.message
+    assert "; given up: checkpoint 5 in out: " in told.message
 
 
 def test_what_is_given_up_is_told_to_people_too(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

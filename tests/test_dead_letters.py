@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
-from connectors.dead_letters import RECORD, SCHEMA, headers_of, headers_text, printable, refused
+from connectors.dead_letters import RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused
 from connectors.formats import parse_ddl
 from connectors.kafka.bad_records import letters
 from connectors.kafka.letters import _letters as in_topic
@@ -29,13 +29,13 @@ from connectors.kafka.sink.messages import Messages
 from connectors.kafka.sink.target import Facts, Topics
 from connectors.letters import Letter
 from connectors.registry import build_sink, build_source
+from connectors.sifting import Sieve, decoded
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.spec.mistakes import SpecMistakesError
 from spark_jobs.cli import run_command_line
-from spark_jobs.dead_letters import DeadLetters, Found, _dated, _Read, _ReadAgain, read_and_mark, with_mark
+from spark_jobs.dead_letters import DeadLetters, Found, _Read, _ReadAgain, read_and_mark, with_mark
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.kafka_format import source_of
-from spark_jobs.sifting import Sieve, decoded
 from tests.test_twophase_verify import HEAD, NEWEST, SINK, SPARK
 from twophase.errors import (
     BadRecordError,
@@ -100,11 +100,6 @@ def test_what_a_bad_record_does(tmp_path: Path, source: str, letter: str, behave
             "the sink 'out' writes there, too",
         ),
         (
-            SPEC.replace("location: state", "location: state, mode: at-least-once") % "" + TOPIC % "",
-            "dead_letter",
-            "not built yet: dead letters with at-least-once",
-        ),
-        (
             SPEC % "" + "dead_letter: {connector: sqlite, path: x.db, table: b, commit: upsert, key: [offset]}\n",
             "dead_letter.commit",
             "no key to be merged by",
@@ -132,6 +127,17 @@ def test_what_is_promised(tmp_path: Path) -> None:
     assert any("goes to dead_letter instead, exactly once" in limit for limit in own.limits)
     assert letter.promise.startswith("exactly-once")
     assert any("more than 1,000 dead letters in a checkpoint stop" in limit for limit in letter.limits)
+
+
+def test_what_is_promised_at_least_once(tmp_path: Path) -> None:
+    text = SPEC.replace("location: state", "location: state, mode: at-least-once") % "" + TOPIC % ""
+    own, letter = guarantees(load(tmp_path, text))
+    for words in (
+        "goes to dead_letter instead, at least once",
+        "a row that it refuses goes to dead_letter, at least once",
+    ):
+        assert any(words in limit for limit in own.limits)
+    assert letter.promise.startswith("at-least-once")
 
 
 def test_one_list_of_names() -> None:
@@ -208,7 +214,7 @@ def test_a_message_has_the_records_headers_and_its_own(tmp_path: Path) -> None:
     layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
     assert isinstance(layout, Layout)
     layout.check("dead_letter", SCHEMA)
-    rows = _dated(_letters(), 5).to_batches()[0].select(layout.columns(SCHEMA))
+    rows = dated(_letters(), 5).to_batches()[0].select(layout.columns(SCHEMA))
     facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
     messages = Messages(layout, SCHEMA, Topics(Connection("k:1", "g"), facts, "eos-markers")).convert(rows, 1)
     first, second = messages.to_pylist()
@@ -294,6 +300,16 @@ def test_which_counts_are_believed(marks: int, aside: int, written: int, wrong: 
         {},
     )
     assert type(found.mistake(7, written + REFUSED.num_rows)) is (wrong or type(None))
+
+
+@pytest.mark.parametrize(
+    ("marks", "aside", "wrong"),
+    [(2, 5, None), (2, 6, BadRecordError), (1, 6, None)],  # one more is a refused row; the last count is not exact
+)
+def test_too_many_are_known_before_they_are_written(marks: int, aside: int, wrong: type[Exception] | None) -> None:
+    read = _Read(cast(Any, None), [[each] for each in RANGES], marks, aside)
+    found = Found(DeadLetters(cast(Any, None), (), most=6), [read], REFUSED, {})
+    assert type(found.surplus(7)) is (wrong or type(None))
 
 
 def test_a_task_stops_at_too_many() -> None:
@@ -440,7 +456,7 @@ def test_a_header_of_the_record_is_not_taken_for_ours(tmp_path: Path, name: str)
     record = letters("orders", [_message(7, b"k", b"{", [(name, b"9")])], {0: "why"})
     facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
     messages = Messages(layout, SCHEMA, Topics(Connection("k:1", "g"), facts, "eos-markers"))
-    written = messages.convert(_dated(record, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
+    written = messages.convert(dated(record, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
     columns = {"value": written["value"], "_key": written["key"], "_headers": written["headers"]}
     (letter,) = in_topic(pa.RecordBatch.from_pydict(columns))
     assert (letter.headers, letter.sink, letter.source, letter.place) == ([(name, b"9")], None, "orders", "t/3/7")
@@ -455,9 +471,7 @@ def test_a_letter_in_a_topic_is_read_as_it_was_written(tmp_path: Path) -> None:
     rows = pa.Table.from_batches([first, second]).combine_chunks()
     facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
     topics = Topics(Connection("k:1", "g"), facts, "eos-markers")
-    written = Messages(layout, SCHEMA, topics).convert(
-        _dated(rows, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1
-    )
+    written = Messages(layout, SCHEMA, topics).convert(dated(rows, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
     columns = {"value": written["value"], "_key": written["key"], "_headers": written["headers"]}
     strange = pa.RecordBatch.from_pylist([{"value": b"", "_key": None, "_headers": None}])
     record, row = in_topic(pa.RecordBatch.from_pydict(columns))

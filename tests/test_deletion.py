@@ -10,12 +10,13 @@ import pytest
 
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
+from connectors.testing.files import files_in
 from spark_jobs.cli import run_command_line
-from spark_jobs.deletion import delete
+from spark_jobs.deletion import UncommittedError, delete
 from spark_jobs.driving import driver_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
-from tests.test_sqlite_sink_protocol import ROWS, Job, World
+from tests.test_sqlite_sink_protocol import ROWS, CrashError, Job, World, crashing
 from twophase.driver import Driver
 from twophase.errors import HeadError
 from twophase.head_value import HeadValue
@@ -63,6 +64,21 @@ def _write(path: Path) -> None:
 
 def _names(location: Path) -> set[str]:
     return {path.name for path in location.iterdir()}
+
+
+def test_what_is_decided_and_not_committed_keeps_all_that_tells_of_it(tmp_path: Path) -> None:
+    """The driver was killed between the decision and the commit: its rows wait in the log alone."""
+    world = World(tmp_path)
+    driver = world.driver(crashing(world, after=False))
+    driver.start()
+    with pytest.raises(CrashError):
+        world.run(driver, 0, Job(world))
+    (tmp_path / "p.yaml").write_text(_SET_BACK)
+    before = files_in(tmp_path)
+    with pytest.raises(UncommittedError, match="p: 1 checkpoints are decided and not committed in every sink"):
+        delete(load_spec(tmp_path / "p.yaml", {}))
+    assert files_in(tmp_path) == before
+    assert len(files_in(tmp_path / "log")) >= 2
 
 
 def test_it_leaves_a_small_head_alone(tmp_path: Path) -> None:

@@ -164,6 +164,9 @@ def test_decimals_are_exact_or_bad(cases: list[tuple[int, int, Decimal]]) -> Non
         ("DATE", "19000", False),
         ("BINARY", '"YQ"', False),
         ("BINARY", '"YQ=="', True),
+        ("BINARY", '"YWJj$$$$"', False),
+        ("BINARY", '"Y=Q="', False),
+        ("BINARY", '"YQ==YQ=="', False),
         ("ARRAY<INT>", "[1, 2.5]", False),
         ("STRUCT<a: INT NOT NULL>", "{}", False),
         ("STRUCT<a: INT NOT NULL>", "null", True),
@@ -248,6 +251,14 @@ def test_a_good_batch_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyarrow.json.read_json", lambda *a, **k: (calls.append(1), real(*a, **k))[1])
     assert BAD not in outcomes([b'{"i":%d}' % number for number in range(1_000)])
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("parts", [("YW", "Jj"), ("Y", "WJj"), ("YWJjZ", "GVm"), ("YQ=", "=")])
+def test_base64_of_two_values_that_is_whole_only_together(parts: tuple[str, str]) -> None:
+    """All of a column is decoded as one text."""
+    schema = parse_ddl("v BINARY")
+    batch: list[bytes | None] = [b'{"v": "%s"}' % part.encode() for part in ("YQ==", *parts)]
+    assert outcomes(batch, JsonFormat(schema)) == [{"v": b"a"}, BAD, BAD]
 
 
 def test_a_slice_of_a_column() -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Message
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from connectors.kafka.letters import Replay
@@ -18,6 +20,7 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.ledger import _digest
 from connectors.kafka.sink.markers import Claim, Marker, Markers, encode, partition_of_marker
 from connectors.kafka.sink.place import Names
+from connectors.kafka.witness import _witness
 from connectors.letters import Letter
 from connectors.log.segments import segment_name
 from connectors.owner import Owner
@@ -37,6 +40,7 @@ _ID = TransactionId(scope(7, epoch=2), sink_key("warehouse"), 3, 42)
 _LETTER = Letter(
     "orders", None, "t", 1, 23, "2026-01-02T03:04:05.678000+00:00", b"k", b"v", [("h", b"x")], "not JSON", 7
 )
+_RECORD = Message(offset=5, key=b"k", value=b"v", headers=[("h", b"v")], timestamp=(1, 1_700_000_000_000))
 _DIALECTS = {"mysql": mysql.dialect(), "postgresql": postgresql.dialect(), "sqlite": sqlite.dialect()}
 _TABLES = [*slots.LOG_TABLES, permits.PERMIT]
 
@@ -58,8 +62,26 @@ def test_names_and_keys() -> None:
         "dead letter": _LETTER.digest,
         "dead letter sent again": key,
         "dead letter sent again, partition": partition_of_marker(key),
+        "witness of a record": _witness(_RECORD),
     }
     assert found == json.loads((GOLDEN / "names.json").read_text())
+
+
+def test_a_witness_tells_records_apart() -> None:
+    """Also where their bytes are divided between key and value in another way, or are missing."""
+    others: list[dict[str, Any]] = [
+        {"key": b"", "value": b"kv"},
+        {"key": b"kv", "value": b""},
+        {"key": None, "value": b"kv"},
+        {"key": b"kv", "value": None},
+        {"key": b"k", "value": b"v"},
+        {"key": None, "value": None},
+        {"key": b"-", "value": None},
+        {"key": b"k", "value": b"v", "timestamp": (1, 1)},
+        {"key": b"k", "value": b"v", "offset": 6},
+    ]
+    found = [_witness(Message(**({"offset": 5, "timestamp": (1, 0)} | each))) for each in others]
+    assert len(set(found)) == len(others)
 
 
 def test_documents_carry_no_number_in_format_1_so_that_the_version_before_can_read_them() -> None:
@@ -99,8 +121,16 @@ def test_an_offset_of_another_format_is_refused() -> None:
     offset = SourceOffset("orders", {"t/0": 5}, StartingPoint({"t/0": 1}, {"t": "id"}))
     document = offset.to_json()
     assert SourceOffset.from_json({**document, "format": 1}) == SourceOffset.from_json(document) == offset
-    with pytest.raises(HeadFormatError, match=r"the offset of source orders in Spark's plan has format 2; .* reads"):
-        SourceOffset.from_json({**document, "format": 2})
+    with pytest.raises(HeadFormatError, match=r"the offset of source orders in Spark's plan has format 3; .* reads"):
+        SourceOffset.from_json({**document, "format": 3})
+
+
+def test_an_offset_with_witnesses_is_of_format_2() -> None:
+    began = StartingPoint({"t/0": 1}, {"t": "id"})
+    offset = SourceOffset("orders", {"t/0": 5}, began, {"t/0": "4:1700000000000:7ab7afa7af331519"})
+    stored = (GOLDEN / "offset-format-2.json").read_text().rstrip("\n")
+    assert json.dumps(offset.to_json()) == stored
+    assert SourceOffset.from_json(json.loads(stored)) == offset
 
 
 def test_a_plan_of_a_query_of_another_format_is_refused(tmp_path: Path) -> None:

@@ -19,16 +19,16 @@ from spark_jobs.history.model import Acknowledgement, Event, SplitLag, acknowled
 from spark_jobs.history.recorder import Recorder, recorded
 from spark_jobs.history.retention import Retention
 from spark_jobs.history.store import History
-from spark_jobs.report import CheckpointReport
+from spark_jobs.report import CheckpointReport, LogListener
 from spark_jobs.source_offset import SourceOffset
 from tests.test_cli_status import SPEC
 from tests.test_twophase_backlog import SlowSink
 from tests.test_twophase_effects import Batch, MemorySink, Setting, SparkFolder
 from tests.twophase_values import INCARNATION, record
 from twophase.backlog import Limit
-from twophase.errors import FencedError, PrepareError
+from twophase.errors import FencedError, PrepareError, SinkUnavailableError
 from twophase.ids import Scope
-from twophase.news import Aborted, CommittedUpTo, Decided, SinkCommitted
+from twophase.news import Aborted, CommittedUpTo, Decided, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import read_status
 from twophase.values import SparkState, StartingPoint
 
@@ -214,6 +214,29 @@ def test_what_was_never_written_down_head_still_knows(watched: Watched) -> None:
     found = watched.history.checkpoints()
     assert [(each.checkpoint_id, each.rows, each.session) for each in found] == [(2, 3, ""), (1, 3, ""), (0, 3, "")]
     assert all(each.is_committed and each.committed_at is None for each in found), "nobody saw when"
+
+
+def test_a_sink_that_is_away_is_an_event_until_it_joins(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    error = SinkUnavailableError("sink archive at db:3306 does not answer", remedy="start it")
+    news = [SinkAway("archive", (3, 4), error), SinkAway("archive", (3,), error), SinkJoined("archive")]
+    with watched.driver() as (_, checkpoints):
+        for each in news:
+            checkpoints.listener.news(each)
+            LogListener("orders").news(each)
+    joined, again, away = watched.history.events()
+    assert (joined.kind, again.kind, away.kind) == ("joined", "away", "away")
+    assert away.message == (
+        "sink archive is away: the start has gone on without it, its rows wait in its log. 2 checkpoints wait there. "
+        "sink archive at db:3306 does not answer"
+    )
+    assert "1 checkpoint waits there" in again.message
+    assert away.remedy.endswith("until its max_backlog. start it")
+    assert away.facts == {"sink": "archive", "waiting": 2}
+    assert [each.split(":")[0] for each in caplog.messages if "pipeline=orders sink archive is" in each] == [
+        "pipeline=orders sink archive is away",
+        "pipeline=orders sink archive is away",
+        "pipeline=orders sink archive is back",
+    ]
 
 
 def test_an_error_that_fences_is_told_apart() -> None:

@@ -71,6 +71,8 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return StartingPoint({split: 0 for split in splits(source) if split not in known.positions})
 
     monkeypatch.setattr(KafkaSource, "starting_point", starting_point)
+    monkeypatch.setattr(KafkaSource, "witnesses", lambda _source, _ranges: {})
+    monkeypatch.setattr(KafkaSource, "check_witnesses", lambda _source, _witnesses: None)
     monkeypatch.setattr(KafkaSource, "horizon", lambda source, _known: Horizon(splits(source), StartingPoint()))
     return ends
 

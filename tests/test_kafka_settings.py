@@ -9,8 +9,10 @@ import pytest
 
 from connectors.formats import RawFormat, format_of
 from connectors.kafka import KafkaSource
-from connectors.kafka.settings import REFUSED
+from connectors.kafka.settings import REFUSED, Connection
 from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.markers import PARTITIONS, partition_of_marker
+from connectors.kafka.sink.place import Names, Place
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.kafka.splits import parse_split, split_name
 from connectors.log.place import LogPlace
@@ -88,3 +90,61 @@ def test_columns() -> None:
 
 def test_splits() -> None:
     assert parse_split(split_name("a.b-c_1", 12)) == ("a.b-c_1", 12)
+
+
+def test_what_the_users_properties_cannot_take_from_a_producer() -> None:
+    """The spec refuses them by name; whoever builds a sink in code is overruled."""
+    wrong = {
+        "enable.idempotence": "false",
+        "transactional.id": "another",
+        "transaction.timeout.ms": "5",
+        "delivery.timeout.ms": "5",
+        "message.max.bytes": "1000",
+        "delivery.report.only.error": "false",
+        "allow.auto.create.topics": "true",
+        "partitioner": "random",
+        "bootstrap.servers": "elsewhere:1",
+    }
+    place = Place(Connection("h:1", "g", properties=tuple(wrong.items())), "t", transaction_timeout_s=30.0)
+    settings = place.transactional("eos.p.s.0", 50_000)
+    assert {name: settings[name] for name in wrong} == {
+        "enable.idempotence": True,
+        "transactional.id": "eos.p.s.0",
+        "transaction.timeout.ms": 30_000,
+        "delivery.timeout.ms": 30_000,
+        "message.max.bytes": 1_000_000_000,
+        "delivery.report.only.error": True,
+        "allow.auto.create.topics": False,
+        "partitioner": "murmur2_random",
+        "bootstrap.servers": "h:1",
+    }
+    assert place.transactional("x", 1)["socket.timeout.ms"] == 7_500, "so that a transaction outlives a dead connection"
+
+
+def test_what_the_users_properties_cannot_take_from_a_consumer() -> None:
+    wrong = {
+        "isolation.level": "read_uncommitted",
+        "enable.auto.commit": "true",
+        "enable.auto.offset.store": "true",
+        "enable.partition.eof": "false",
+        "auto.offset.reset": "latest",
+        "allow.auto.create.topics": "true",
+    }
+    settings = Connection("h:1", "g", properties=tuple(wrong.items())).consumer()
+    assert [settings[name] for name in wrong] == ["read_committed", False, False, True, "error", False]
+
+
+def test_a_transactional_id_is_the_same_in_every_life_and_a_marker_is_not() -> None:
+    """A new life ends the transaction of the one before (H28), and counts by itself."""
+    names = Names("p", "s")
+    assert (names.slot(1), names.claim) == ("eos.p.s.1", "eos.p.s.claim")
+    assert names.marker("a" * 20, 1) != names.marker("b" * 20, 1)
+    assert len({names.slot(0), names.slot(1), names.claim, Names("q", "s").slot(0), Names("p", "t").slot(0)}) == 5
+
+
+def test_a_key_stays_in_its_partition_for_good() -> None:
+    """What an earlier version wrote is looked for there. Claims are alone."""
+    keys = [f"eos.p.s.{'a' * 20}.{slot}" for slot in range(64)]
+    found = [partition_of_marker(key) for key in keys]
+    assert found[:8] == [7, 6, 6, 7, 5, 1, 6, 7]
+    assert {*found} == set(range(1, PARTITIONS))

@@ -108,6 +108,23 @@ def test_h16_the_newer_row_of_another_topic_is_not_taken_for_the_older_one(tmp_p
     assert "one partition of one topic" in caught.value.remedy
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_key_that_changes_in_one_record_goes_and_comes_again(tmp_path: Path, first: bool) -> None:
+    """A step makes two rows of it: the old key goes, and the row comes under the new key, which may be the same."""
+    make(tmp_path)
+    sink = SqliteSink("s", tmp_path / "t.db", "t", LogPlace(tmp_path / "log"), Upsert(("id",), "gone"))
+    opened = sink.open(schema := NAMELESS.append(pa.field("gone", pa.bool_())))
+    writer = opened.writer(TRANSACTION)
+    rows = [{"id": 1, "v": 0, "gone": True}, {"id": 1, "v": 9, "gone": False}]
+    for row in rows if first else rows[::-1]:
+        whole = pa.RecordBatch.from_pylist([{**row, "_partition": 0, "_offset": 5}], schema=schema)
+        writer.write(whole.select(list(opened.columns)))
+    ref = segment_of(writer.prepare())
+    assert ref is not None
+    (sealed,) = read_segment(opened.log.open(), ref)
+    assert (sealed.column("v").to_pylist(), sealed.column("__gone").to_pylist()) == ([9], [False])
+
+
 def test_a_row_without_a_topic_is_neither_old_nor_new(tmp_path: Path) -> None:
     sink = make(tmp_path).open(ROWS)
     with pytest.raises(BadRowError, match="row 2, column '_topic': NULL"):

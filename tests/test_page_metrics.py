@@ -14,10 +14,10 @@ from spark_jobs.page.metrics import Metrics, PipelineMetrics
 from spark_jobs.report import CheckpointReport
 from spark_jobs.withheld import WithheldSplit
 from tests.page_history import INCARNATION, RUN, spec_of
-from twophase.errors import PrepareError
+from twophase.errors import PrepareError, SinkUnavailableError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
-from twophase.news import Aborted, CommittedUpTo, Decided, SinkCommitted
+from twophase.news import Aborted, CommittedUpTo, Decided, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord, Committable, OffsetRange
 
@@ -85,6 +85,7 @@ def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: Pipelin
         "eos_rows_total{archive}",
         "eos_written_bytes_total{warehouse}",
         "eos_sink_backlog_checkpoints{dead_letter}",
+        "eos_sink_away{dead_letter}",
         "eos_withheld_records{orders}",
         "eos_withheld_seconds{orders}",
     }
@@ -134,6 +135,18 @@ def test_a_sink_that_is_behind(metrics: Metrics, told: PipelineMetrics) -> None:
     found = figures(metrics)
     assert found["eos_sink_backlog_checkpoints{archive}"] == 0
     assert found["eos_checkpoint_duration_seconds_count"] == found["eos_checkpoint_phase_seconds_count{wait}"] == 4
+
+
+def test_a_sink_that_was_away_at_the_start(metrics: Metrics, told: PipelineMetrics) -> None:
+    assert figures(metrics)["eos_sink_away{archive}"] == 0
+    told.news(SinkAway("archive", (3, 4), SinkUnavailableError("no route to its host")))
+    found = figures(metrics)
+    assert (found["eos_sink_away{archive}"], found["eos_sink_away{warehouse}"]) == (1, 0)
+    told.news(SinkJoined("archive"))
+    assert figures(metrics)["eos_sink_away{archive}"] == 0
+    told.news(SinkAway("archive", (), SinkUnavailableError("no route to its host")))
+    told.found(Status(HeadValue("orders", INCARNATION, 3, ("n",)), ()))
+    assert figures(metrics)["eos_sink_away{archive}"] == 0, "the start that follows says which is away"
 
 
 def test_what_a_driver_before_left_waits_and_counts_nothing(metrics: Metrics, told: PipelineMetrics) -> None:

@@ -34,7 +34,7 @@ def _tests() -> set[str]:
 
 def test_every_history_has_a_row() -> None:
     rows = _rows()
-    assert list(rows) == [f"H{number}" for number in range(1, 32)]
+    assert list(rows) == [f"H{number}" for number in range(1, 33)]
     assert {len(cells) for cells in rows.values()} == {4}
 
 
@@ -46,6 +46,16 @@ def test_what_its_row_names_exists(history: str) -> None:
         kind, _, rest = name.rpartition(": ")
         known = {"": _tests(), "mutant": set(MUTANTS), "tampering": set(TAMPERINGS)}[kind]
         assert rest in known, f"{history}: there is no {name}"
+
+
+def test_other_ways_back_are_answered_by_tests_that_exist() -> None:
+    section = (_PROJECT / "docs" / "protocol.md").read_text().partition("## Other ways back\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) >= 15
+    assert {len(cells) for cells in rows} == {3}
+    named = [name for _, _, tests in rows for name in re.findall(r"`([^`]*)`", tests)]
+    assert [name for name in named if name not in _tests()] == []
+    assert sum("`" not in tests for _, _, tests in rows) == 1
 
 
 def test_what_keeps_a_rule_outside_of_the_coordinator_exists() -> None:

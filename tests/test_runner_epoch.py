@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +16,10 @@ from pyspark.errors import PySparkException
 from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.epoch import Epoch
 from spark_jobs.report import Listener
+from spark_jobs.savepoint import plan as plans
+from spark_jobs.savepoint.plan import Operator, Plan
+from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.tolerance import Tolerance
 from twophase.errors import LostCommittableError, PrepareError, SparkUnavailableError
 
 
@@ -75,11 +81,48 @@ def test_a_stop_hides_nothing_that_a_thread_has_raised() -> None:
         _run(_Driver(LostCommittableError("gone")), PrepareError("cancelled"), stopping=True)
 
 
+def test_a_stop_hides_no_error_of_the_checkpoint_that_it_met() -> None:
+    with pytest.raises(LostCommittableError, match="of its batch"):
+        _run(_Driver(), LostCommittableError("of its batch"), stopping=True)
+
+
 def test_who_fails_waits_for_nobody() -> None:
     driver = _Driver()
     with pytest.raises(PrepareError):
         _run(driver, PrepareError("a task failed"), stopping=False)
     assert driver.drained == 0
+
+
+def _on_batch(epoch: Epoch, complete: Callable[[object], object]) -> None:
+    context = SimpleNamespace(getLocalProperty=str)
+    frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
+    epoch._checkpoints = cast(Any, SimpleNamespace(complete=complete))
+    epoch._on_batch(cast(Any, frame), 7)
+
+
+def _epoch(log: Any = None, plan: Any = None) -> Epoch:
+    """Under whose driver checkpoint 7 is the newest that is decided."""
+    spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0))
+    driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20))
+    pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chain=None)
+    pacing = SimpleNamespace(checkpoint=nullcontext, took=lambda *_: None)
+    rest: Any = (Listener(), driver, log, [], pipeline, pacing, None, Tolerance(), plan, None)
+    return _Started(cast(Any, spec), StopControl(), *rest)
+
+
+def test_the_steps_are_kept_with_the_first_batch_and_not_before(tmp_path: Path) -> None:
+    """Until then the state that there is was made by another query, whose steps a start compares with its own."""
+    plan = Plan(("orders",), (Operator("counted", "Aggregate", ": count(int)"),), {}, "")
+    epoch = _epoch(LocalSparkLog(tmp_path), plan)
+    found: list[Plan | None] = []
+
+    def complete(_batch: object) -> object:
+        found.append(plans.kept(tmp_path, "i" * 20))
+        return SimpleNamespace(replayed=False, records=1, duration_s=0.1)
+
+    for _ in range(2):
+        _on_batch(epoch, complete)
+    assert [each and each.operators for each in found] == [None, plan.operators]
 
 
 def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> None:
@@ -88,16 +131,8 @@ def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> 
     def ask(_batch: object) -> object:
         raise Py4JNetworkError("Answer from Java side is empty")
 
-    spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0))
-    driver = SimpleNamespace(owned=SimpleNamespace(completed=7))
-    pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chain=None)
-    pacing = SimpleNamespace(checkpoint=nullcontext)
-    context = SimpleNamespace(getLocalProperty=str)
-    frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
-    rest: Any = (Listener(), driver, None, [], pipeline, pacing, None, None, None, None)
-    epoch = _Started(cast(Any, spec), StopControl(), *rest)
-    epoch._checkpoints = cast(Any, SimpleNamespace(complete=ask))
+    epoch = _epoch()
     with pytest.raises(Py4JNetworkError):
-        epoch._on_batch(cast(Any, frame), 7)
+        _on_batch(epoch, ask)
     assert isinstance(epoch.failure, SparkUnavailableError)
     assert epoch.failure.message == "checkpoint 7 failed: Spark's JVM has ended"

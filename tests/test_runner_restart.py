@@ -12,12 +12,14 @@ import pytest
 
 from connectors.spec import load_spec
 from spark_jobs import runner
+from spark_jobs.history.model import Event
 from spark_jobs.plan import is_stateful
 from spark_jobs.report import Listener
 from spark_jobs.runner import Runner
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.starting_points import starting_points
 from twophase.errors import (
+    BadRowError,
     ConnectorError,
     IdentityError,
     LostCommittableError,
@@ -72,6 +74,34 @@ def test_a_checkpoint_that_a_stop_aborted_is_a_clean_end(
 def test_a_stop_hides_no_other_error(error: ConnectorError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(type(error)):
         _stopped_by(error, tmp_path, monkeypatch)
+
+
+def test_a_query_that_ended_for_a_refused_row_begins_again_and_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for each such error, whatever the restart strategy says; the same row once more ends the run."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(_SPEC + "restart: {strategy: none}")
+    events: list[Event] = []
+
+    class Heard(Listener):
+        def happened(self, event: Event) -> None:
+            events.append(event)
+
+    run, epochs = Runner(load_spec(path, {}), cast(Any, None), Heard()), list[int]()
+
+    def epoch(self: Runner, lasting: Any) -> None:
+        epochs.append(len(epochs))
+        error = BadRowError("too long")
+        if len(epochs) < 3:
+            lasting.period.end_query(7, error)
+        raise error
+
+    monkeypatch.setattr(runner.Runner, "_run_epoch", epoch)
+    with pytest.raises(BadRowError):
+        run.run()
+    assert epochs == [0, 1, 2]
+    assert len(events) == 1
 
 
 class _Source:

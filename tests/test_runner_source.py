@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, cast
@@ -33,6 +33,17 @@ class _Source:
         self.made_again: frozenset[str] = frozenset()
         self.asked = 0
         self.withheld: Mapping[str, int] = {}
+        self.log: Mapping[str, str] = {}  # by split: what a witness says of it now; without it there is none
+        self.compared: list[Mapping[str, str]] = []
+
+    def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
+        return {each.split: f"{each.end}:{self.log[each.split]}" for each in ranges if each.split in self.log}
+
+    def check_witnesses(self, witnesses: Mapping[str, str]) -> None:
+        self.compared += [witnesses] if witnesses else []
+        for split, witness in witnesses.items():
+            if witness.partition(":")[2] != self.log[split]:
+                raise OffsetOutOfRangeError(f"{split} went back in time")
 
     def horizon(self, known: StartingPoint) -> Horizon:
         self.asked += 1
@@ -80,6 +91,14 @@ def _translated() -> Iterator[None]:
         yield
     except CarriedError as error:
         raise translate(error, "planning") from error
+
+
+def test_h3_the_initial_offset_is_what_head_has_stored_and_not_asked_anew() -> None:
+    """Spark wants it again after a crash in its first batch; the oldest records may be deleted by then."""
+    source = _Source({"t/0": 9}, first={"t/0": 4})
+    initial = _reader(source, {"t/0": 2}).initialOffset()
+    assert SourceOffset.from_json(json.loads(json.dumps(initial))).ends == {"t/0": 2}
+    assert source.asked == 0
 
 
 def test_a_split_that_is_no_longer_asked_for_stays() -> None:
@@ -139,6 +158,60 @@ def test_the_id_of_a_topic_found_on_the_way_goes_from_plan_to_plan() -> None:
             _next(again, following)
 
 
+def test_h23_witnesses_go_from_plan_to_plan_and_are_compared_as_splits_go_on() -> None:
+    source = _Source({"t/0": 5, "t/1": 7})
+    source.log = {"t/0": "a", "t/1": "a"}
+    reader = _reader(source, {"t/0": 0, "t/1": 0})
+    first = _next(reader, reader.initialOffset())
+    assert (first["format"], first["witnesses"]) == (2, {"t/0": "5:a", "t/1": "7:a"})
+    assert source.compared == []
+    source.ends = {"t/0": 9, "t/1": 7}
+    second = _next(reader, first)
+    assert second["witnesses"] == {"t/0": "9:a", "t/1": "7:a"}
+    assert source.compared == [{"t/0": "5:a"}], "its own plan: only the split that goes on"
+    assert _next(reader, second) == second
+    again = _reader(source, {"t/0": 0, "t/1": 0})
+    assert _next(again, second) == second, "nothing came"
+    assert source.compared[1:] == [second["witnesses"]], "another process compares all of them, once"
+    source.ends = {"t/0": 9, "t/1": 8}
+    source.log = {"t/0": "a", "t/1": "another"}
+    for each in (reader, _reader(source, {"t/0": 0, "t/1": 0})):
+        with pytest.raises(OffsetOutOfRangeError, match="t/1 went back in time"):
+            _next(each, second)
+
+
+def test_h23_a_plan_that_is_run_again_is_of_the_log_that_it_names() -> None:
+    source = _Source({"t/0": 5})
+    source.log = {"t/0": "a"}
+    reader = _reader(source, {"t/0": 0})
+    start = reader.initialOffset()
+    planned = _next(reader, start)
+    assert _ranges(reader, start, planned) == _ranges(_reader(source, {"t/0": 0}), start, planned)
+    assert source.compared == [planned["witnesses"]], "who has made the plan compares nothing"
+    source.log = {"t/0": "another"}
+    with pytest.raises(OffsetOutOfRangeError, match="t/0 went back in time"):
+        _ranges(_reader(source, {"t/0": 0}), start, planned)
+
+
+def test_h23_the_witness_of_a_split_that_is_no_longer_read_stays_and_is_not_compared() -> None:
+    """Its topic may be deleted."""
+    start = {"source": "s", "ends": {"t/0": 5, "old/0": 7}, "format": 2, "witnesses": {"t/0": "5:a", "old/0": "7:a"}}
+    source = _Source({"t/0": 6})
+    source.log = {"t/0": "a"}
+    following = _next(_reader(source, {"t/0": 0}), start)
+    assert following["witnesses"] == {"t/0": "6:a", "old/0": "7:a"}
+    assert {split for compared in source.compared for split in compared} == {"t/0"}
+
+
+def test_h23_a_plan_of_before_there_were_witnesses_is_read_on() -> None:
+    source = _Source({"t/0": 6})
+    source.log = {"t/0": "a"}
+    earlier = {"source": "s", "ends": {"t/0": 5}}
+    following = _next(_reader(source, {"t/0": 0}), earlier)
+    assert following == {"source": "s", "ends": {"t/0": 6}, "format": 2, "witnesses": {"t/0": "6:a"}}
+    assert source.compared == []
+
+
 def test_a_plan_that_is_run_again_is_of_the_topics_that_it_names() -> None:
     source = _Source({"t/0": 5, "new/0": 9})
     reader = _reader(source, {"t/0": 0})
@@ -187,6 +260,18 @@ def test_a_new_split_without_records_is_looked_at_again() -> None:
     start = SourceOffset("s", {"t/0": 5}).to_json()
     reader = _reader(_Source({"t/0": 6, "t/1": 3}, first={"t/1": 3}), {"t/0": 0})
     assert _next(reader, start) == {"source": "s", "ends": {"t/0": 6}}
+
+
+def test_a_run_until_caught_up_ends_where_the_source_was_at_its_first_plan() -> None:
+    """Or it would never end while producers go on."""
+    source = _Source({"t/0": 9})
+    reader = _reader(source, {"t/0": 0})
+    reader.prepareForTriggerAvailableNow()
+    first = _next(reader, reader.initialOffset())
+    source.ends = {"t/0": 20}
+    assert SourceOffset.from_json(first).ends == {"t/0": 9}
+    assert _next(reader, first) == first
+    assert source.asked == 1
 
 
 def test_nothing_new_is_the_same_offset_to_the_letter() -> None:

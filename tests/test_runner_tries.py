@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.tolerance import Tolerance
 from spark_jobs.tries import Tries
 from twophase.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
@@ -11,8 +12,16 @@ from twophase.errors import BadRowError, ConnectorError, PrepareError, RowLocked
 BAD, LOCKED, LOST = BadRowError("too long"), RowLockedError("another task waits"), PrepareError("a worker is gone")
 
 
-def _tries(*, stateful: bool = False, letters: int | None = None, may_meet: bool = False, tolerable: int = 0) -> Tries:
-    return Tries(7, stateful, letters, may_meet, Tolerance(tolerable))
+def _tries(
+    checkpoint_id: int = 7,
+    *,
+    stateful: bool = False,
+    letters: int | None = None,
+    may_meet: bool = False,
+    tolerable: int = 0,
+    period: SiftingPeriod | None = None,
+) -> Tries:
+    return Tries(checkpoint_id, stateful, letters, may_meet, Tolerance(tolerable), period or SiftingPeriod())
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -24,10 +33,45 @@ def test_rows_that_are_refused_are_put_aside_once(direct: bool) -> None:
     assert not tries.failed(BAD, direct=direct).again
 
 
-@pytest.mark.parametrize("tries", [_tries(), _tries(letters=1000, stateful=True)])
-def test_a_row_that_is_refused_is_an_error_without_dead_letters_and_with_state(tries: Tries) -> None:
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_row_that_is_refused_is_an_error_without_dead_letters(stateful: bool) -> None:
+    tries = _tries(stateful=stateful)
     assert not tries.failed(BAD, direct=False).again
-    assert tries.sieve is None
+    assert (tries.sieve, tries.period.resumes(BAD)) == (None, False)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_with_state_the_next_query_sifts_its_first_try(direct: bool) -> None:
+    """A batch runs once in a query. A second refusal of the same checkpoint, which was sifted, is an error."""
+    period = SiftingPeriod()
+    assert not _tries(letters=1000, stateful=True, period=period).failed(BAD, direct=direct).again
+    assert not period.resumes(BadRowError("too long"))  # another error, though it reads the same
+    assert period.resumes(BAD)
+    assert not period.resumes(BAD)
+    tries = _tries(letters=1000, stateful=True, period=period)
+    assert tries.sieve == 1000
+    assert not tries.failed(BAD, direct=direct).again
+    assert not period.resumes(BAD)
+
+
+def test_after_a_refusal_at_least_once_the_checkpoints_of_a_period_are_sifted_at_once() -> None:
+    """A second try would repeat what tasks have committed. The period is counted from the newest refused row."""
+    period = SiftingPeriod()
+    assert _tries(letters=1000, period=period).failed(BAD, direct=True).again
+    assert [_tries(at, letters=1000, period=period).sieve for at in (7, 107, 108)] == [1000, 1000, None]
+    _tries(50, letters=1000, period=period).refused()
+    assert [_tries(at, letters=1000, period=period).sieve for at in (150, 151)] == [1000, None]
+    _tries(151, letters=1000, period=period).refused()
+    assert _tries(151, letters=1000, period=period).sieve is None
+    assert _tries(50, period=period).sieve is None
+
+
+def test_exactly_once_without_state_only_the_checkpoint_with_the_row_is_sifted() -> None:
+    period = SiftingPeriod()
+    tries = _tries(letters=1000, period=period)
+    assert tries.failed(BAD, direct=False).again
+    tries.refused()
+    assert _tries(8, letters=1000, period=period).sieve is None
 
 
 def test_equal_rows_are_looked_for_once() -> None:

@@ -33,12 +33,22 @@ def _alter(path: Path) -> None:
     path.write_bytes(content)
 
 
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte of state": (lambda f: _alter(f / "spark/state/0/1/SSTs/6.sst"), "does not match its hash"),
     "a file is cut short": (lambda f: (f / "head.json").write_bytes(b"{"), "1 bytes instead of"),
     "a file is missing": (lambda f: (f / "spark/commits/5").unlink(), "No such file"),
     "a file more": (lambda f: (f / "spark/state/0/1/7_x.zip").write_bytes(b"x"), "not part of the savepoint"),
     "a byte of the manifest": (lambda f: _alter(f / "manifest.json"), "damaged"),
+    "another number in the manifest": (
+        lambda f: _replace(f / "manifest.json", f'"checkpoint_id": {files.NEWEST}', '"checkpoint_id": 2'),
+        "its content does not match its checksum",
+    ),
     "half a manifest": (lambda f: (f / "manifest.json").write_text('{"kind": "eos'), "damaged"),
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "is no savepoint: it has no manifest.json"),
 }

@@ -138,6 +138,27 @@ def test_a_changelog_needs_what_it_was_written_upon(spark: Path) -> None:
     assert f"2_{unique}.changelog" not in found
 
 
+def test_what_spark_says_of_an_operator_later_on_is_left_out(spark: Path) -> None:
+    """Of `transformWithState` each start writes it anew, under the number of its first batch."""
+    for number in (NEWEST - 2, NEWEST + 1):
+        files._put(spark / "state" / "0" / "_metadata" / "v2" / str(number), "v2")
+    found = {path for path in spark_files.needed(spark, NEWEST) if "/v2/" in path}
+    assert found == {f"state/0/_metadata/v2/{NEWEST - 2}"}
+
+
+@pytest.mark.usefixtures("spark")
+def test_one_that_was_cut_short_is_not_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is copied, and the disk is full when the manifest would say so."""
+
+    def full(_: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(manifests, "encode", full)
+    with pytest.raises(SavepointError, match="No space left on device"):
+        taken_in(tmp_path)
+    assert [path.suffix for path in (tmp_path / "state" / "savepoints").iterdir()] == [".partial"]
+
+
 @pytest.mark.usefixtures("spark")
 def test_one_that_is_asked_for_while_a_run_ends_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run waits for the first one; the second one comes too late; whoever wants it to stop has what is wanted."""

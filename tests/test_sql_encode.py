@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import math
 from decimal import Decimal
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.fit import ColumnPlan, Form
 from twophase.errors import BadRowError
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+TEXT = st.text(st.sampled_from("\\\t\n\r\0'N") | st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 def bulk(*forms: Form, local: bool = True) -> Bulk:
@@ -134,6 +135,22 @@ def test_json_of_every_kind_of_leaf() -> None:
         "by_number": {"3": "x"},
         "empty": {},
     }
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_a_number_that_json_does_not_have_is_refused(number: float, kind: pa.DataType) -> None:
+    for array in (pa.array([1.0, number], kind), pa.array([[1.0], None, [None, number]], pa.list_(kind))):
+        with pytest.raises(pa.ArrowInvalid, match="NaN and infinity cannot be written"):
+            json_text(array)
+    assert json_text(pa.array([1.0, None], kind)).to_pylist() == ["1", None]
+
+
+def test_every_character_of_a_text_is_read_back() -> None:
+    characters = [chr(code) for code in (*range(0x300), 0x2028, 0xFEFF, 0x1F600)]
+    found = json_text(pa.array(characters)).to_pylist()
+    assert [json.loads(text) for text in found] == characters
+    assert json.loads(json_text(pa.array(["".join(characters)]))[0].as_py()) == "".join(characters)
 
 
 @given(values=st.lists(st.none() | st.binary(max_size=10), min_size=1, max_size=20), start=st.integers(0, 5))

@@ -37,6 +37,15 @@ def test_h29_a_swap_lands_only_on_the_value_it_names(tmp_path: Path) -> None:
     assert head.read() == Versioned(1, b"one")
 
 
+def test_a_swap_lands_only_on_the_version_it_names_though_the_value_is_back(tmp_path: Path) -> None:
+    head = head_in(tmp_path)
+    assert head.swap(None, b"one")
+    assert head.swap(Versioned(1, b"one"), b"two")
+    assert head.swap(Versioned(2, b"two"), b"one")
+    assert not head.swap(Versioned(1, b"one"), b"of a driver that slept")
+    assert head.read() == Versioned(3, b"one")
+
+
 def test_pipelines_do_not_see_each_other(tmp_path: Path) -> None:
     assert head_in(tmp_path, "orders").swap(None, b"value")
     head_in(tmp_path, "orders").put_record("r", b"content")

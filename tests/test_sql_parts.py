@@ -62,6 +62,18 @@ def test_h18_a_foreign_id_is_foreign(row: tuple[object, ...]) -> None:
     assert branch.literal.endswith(f",{row[0]}")
 
 
+def test_h18_an_id_of_ours_in_form_only_is_foreign() -> None:
+    """Another program may use the format, and bytes that are no text."""
+    branch = xa._branch((xa.FORMAT_ID, 3, 1, "0x00FF2780"))
+    assert branch.transaction is None
+    assert branch.literal == f"X'00ff27',X'80',{xa.FORMAT_ID}"
+
+
+def test_ids_are_listed_in_the_form_that_survives_any_bytes() -> None:
+    assert Dialect("9.7.0").recover == "XA RECOVER CONVERT XID"
+    assert Dialect("5.5.5-10.11.2-MariaDB").recover == "XA RECOVER FORMAT='SQL'"
+
+
 @pytest.mark.parametrize(
     ("greeting", "name", "version"),
     [

@@ -134,3 +134,35 @@ def test_pages_that_are_not_written_whole_are_a_warning() -> None:
     session = cast("PostgresSession", _Settings(fsync="off", full_page_writes="off"))
     found = {each.check: (each.ok, each.fatal) for each in of_postgres.durability(session)}
     assert found == {"fsync": (False, True), "full_page_writes": (False, False)}
+
+
+@pytest.mark.parametrize(
+    ("variables", "wrong"),
+    [
+        ({"innodb_flush_log_at_trx_commit": "1", "log_bin": "OFF"}, []),
+        ({"innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1"}, []),
+        ({"innodb_flush_log_at_trx_commit": "2", "log_bin": "OFF"}, ["innodb_flush_log_at_trx_commit"]),
+        ({"innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "0"}, ["sync_binlog"]),
+        ({}, ["innodb_flush_log_at_trx_commit"]),
+    ],
+)
+def test_r6_a_server_that_may_forget_what_it_has_acknowledged_is_refused(
+    variables: dict[str, str], wrong: list[str]
+) -> None:
+    session = cast("Session", _Answers("9.7.0", **variables))
+    assert [each.check for each in requirements.durability(session) if each.fatal and not each.ok] == wrong
+
+
+def test_a_server_that_takes_no_writes_is_refused() -> None:
+    for variables, ok in (
+        ({"read_only": "ON"}, False),
+        ({"innodb_read_only": "ON"}, False),
+        ({"read_only": "OFF"}, True),
+    ):
+        assert requirements.writable(cast("Session", _Answers("9.7.0", **variables))).ok == ok
+
+
+@pytest.mark.parametrize(("most", "ok"), [("0", False), ("100", True)])
+def test_a_postgresql_server_that_prepares_nothing_is_refused(most: str, ok: bool) -> None:
+    found = of_postgres.prepared_allowed(cast("PostgresSession", _Settings(max_prepared_transactions=most)))
+    assert (found.ok, found.fatal) == (ok, True)

@@ -320,6 +320,20 @@ def test_what_an_earlier_version_wrote_side_by_side_is_found_by_the_next_start(w
     assert (world.files, world.ids()) == ([], [10, 11])
 
 
+def test_what_others_wrote_side_by_side_stays(world: World) -> None:
+    """Another pipeline's, and another sink's of this one: earlier versions had no folders."""
+    of_pipeline = world.flat(world.prepare(0, 7, incarnation=OTHER))
+    sink = replace(world.sink, name="archive")
+    writer = sink.writer(TransactionId(Scope(ME, 1, 0), sink_key("archive"), 0, 9))
+    writer.write(rows(8))
+    of_sink = world.flat(writer.prepare())
+    others = sorted(each.data["segment"] for each in (of_pipeline, of_sink))
+    committer = world.driver()
+    assert run(committer, 0, world.prepare(0, 1)) == [COMMITTED]
+    assert world.driver(epoch=2).prepared(ME) == []
+    assert (world.files, world.ids()) == (others, [1])
+
+
 def test_segments_of_applied_checkpoints_are_garbage(world: World) -> None:
     """A crash between the local transaction and the removal; a sibling that lost; a zombie that still writes."""
     committer = world.driver()

@@ -6,6 +6,7 @@ moments are random, so each kind of them is counted: a run in which nothing was 
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 import time
@@ -15,9 +16,11 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
+from connectors.dead_letters import SCHEMA as LETTERS
 from connectors.log.committer import LogCommitter
 from connectors.log.ledger import Share
 from connectors.log.place import LogPlace
@@ -62,8 +65,8 @@ def separate_rows_from_witness() -> None:
     """Make the variant that the test has to catch: rows in one transaction, the slot in the next."""
     move, whole = slots.move_slot, apply_module.apply_share
 
-    def rows_alone(store: Store, storage: Storage, target: Target, share: Share) -> list[CommitOutcome]:
-        outcomes = whole(store, storage, target, share)
+    def rows_alone(store: Store, storage: Storage, target: Target, share: Share, letters: Any) -> list[CommitOutcome]:
+        outcomes = whole(store, storage, target, share, letters)
         time.sleep(0.2)  # a busy machine
         if CommitOutcome.COMMITTED in outcomes:
             with in_transaction(store):
@@ -81,13 +84,18 @@ class Run:
 
     folder: Path
     broken: bool = False
+    refuses: bool = False  # the table does not take three rows of each task, which are dead letters
     decided: Decided = field(default_factory=dict)
     moments: Counter[str] = field(default_factory=Counter)
     sink: SqliteSink = field(init=False)
 
     def __post_init__(self) -> None:
-        self.query("CREATE TABLE t (checkpoint INTEGER, n INTEGER, text TEXT)")
-        self.sink = SqliteSink("s", self.folder / "t.db", "t", LogPlace(self.folder / "log")).open(SCHEMA)
+        check = ", CHECK (n % 700 <> 7)" if self.refuses else ""
+        self.query(f"CREATE TABLE t (checkpoint INTEGER, n INTEGER, text TEXT{check})")
+        place, database = LogPlace(self.folder / "log"), self.folder / "t.db"
+        letters = SqliteSink("dead_letter", database, "letters", place, create=True)
+        letters.open(LETTERS)
+        self.sink = SqliteSink("s", database, "t", place, letters=letters, most_letters=100).open(SCHEMA)
         owner: LogCommitter = self.sink.committer("p")
         owner.inspect(INCARNATION, ())
         owner.claim(INCARNATION, 1)
@@ -151,6 +159,13 @@ class Run:
         rows = range(TASKS * ROWS_PER_TASK)
         expected = Counter((number, n, f"row {n}") for number in self.decided for n in rows)
         found = Counter(self.query("SELECT checkpoint, n, text FROM t"))
+        if self.refuses:
+            assert not any(n % 700 == 7 for _, n, _ in found)
+            for checkpoint_id, row in self.query("SELECT checkpoint_id, value FROM letters"):
+                letter = json.loads(str(row, "utf-8"))  # type: ignore[call-overload]
+                assert checkpoint_id == letter["checkpoint"]
+                assert letter["n"] % 700 == 7
+                found[tuple(letter.values())] += 1
         return (expected - found).total(), (found - expected).total()
 
 
@@ -171,6 +186,17 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     assert len(list(lives(run))) == KILLS
     assert run.verdict() == (0, 0), run.moments
     assert len(run.decided) == KILLS + 1
+    assert run.moments["in the middle of a transaction"] > 0, run.moments
+    assert run.moments["checkpoints applied"] > 0, run.moments
+    assert files_in(tmp_path / "log") == []
+
+
+def test_no_refused_row_is_lost_or_a_letter_twice(tmp_path: Path) -> None:
+    """Each checkpoint is applied twice, the second time between savepoints."""
+    run = Run(tmp_path, refuses=True)
+    assert len(list(lives(run))) == KILLS
+    assert run.verdict() == (0, 0), run.moments
+    assert run.query("SELECT count(*) FROM letters") == [((KILLS + 1) * 9,)]
     assert run.moments["in the middle of a transaction"] > 0, run.moments
     assert run.moments["checkpoints applied"] > 0, run.moments
     assert files_in(tmp_path / "log") == []

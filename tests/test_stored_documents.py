@@ -11,6 +11,7 @@ import pytest
 
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.markers import Markers
+from connectors.kafka.witness import check_witnesses
 from spark_jobs.kafka_begun import _decoded
 from spark_jobs.savepoint.manifest import decode
 from spark_jobs.savepoint.plan import kept
@@ -94,6 +95,14 @@ def test_a_damaged_request_is_answered_and_others_are_heard(tmp_path: Path, cont
     answer = channel.shelf.get(f"{REQUEST['id']}.answer.json")
     assert answer is not None
     assert not json.loads(answer)["ok"]
+
+
+@pytest.mark.parametrize(
+    "witness", ["", "5", "x:1:0123456789abcdef", "5:1:0123456789ABCDEF", "-1:1:0123456789abcdef", 7, None]
+)
+def test_a_damaged_witness_is_refused_before_anything_is_asked(witness: Any) -> None:
+    with pytest.raises(HeadFormatError, match="the witness of t/0 in Spark's plan is damaged"):
+        check_witnesses(Connection("nowhere:1", "nobody"), {"t/0": witness})
 
 
 def test_a_damaged_plan_is_no_obstacle(tmp_path: Path) -> None:

@@ -6,16 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.test_twophase_effects import BRIEF, MemorySink, Setting
-from twophase.backlog import Limit
+from tests.twophase_values import drive, head, record, ref
+from twophase.backlog import Backlog, Limit
 from twophase.driver import Driver
 from twophase.errors import FencedError, LostCommittableError, PrepareError, SinkUnavailableError
+from twophase.messages import Steps
+from twophase.ownership import Ownership
 from twophase.retry import Patience
 from twophase.values import CheckpointRecord, CommitOutcome, Committable
 
@@ -161,6 +164,15 @@ def test_who_stops_does_not_wait_for_ever_and_the_next_start_commits(behind: Beh
     assert sorted(set(behind.sink.committed)) == [0, 1]
 
 
+def test_who_stops_leaves_a_sink_that_is_away_to_the_next_start(behind: Behind) -> None:
+    driver = behind.driver(Limit(3))
+    behind.run(driver, 0).result(_WAIT_S)
+    behind.stopping = True
+    assert driver._backlog is not None
+    behind.threads.submit(driver._backlog.drain, lambda: behind.stopping, 0.1).result(_WAIT_S)
+    assert (driver.owned.completed, driver.owned.committed) == (0, -1)
+
+
 def test_an_aborted_checkpoint_touches_none_of_those_that_wait(behind: Behind) -> None:
     driver = behind.driver(Limit(3))
     behind.run(driver, 0).result(_WAIT_S)
@@ -168,6 +180,8 @@ def test_an_aborted_checkpoint_touches_none_of_those_that_wait(behind: Behind) -
     behind.setting.spark.planned = 1
     failing = behind.threads.submit(behind.setting.run, driver, 1, PrepareError("a task failed"))
     _until(lambda: driver.owned.aborted_checkpoint == 1)
+    time.sleep(0.2)
+    assert "revoke" not in behind.sink.calls, "a committer serves one thread at a time, and one of them commits"
     behind.sink.gate.set()
     with pytest.raises(PrepareError):
         failing.result(_WAIT_S)
@@ -241,3 +255,27 @@ def test_who_waits_for_room_is_let_go_at_the_end(behind: Behind) -> None:
     behind.sink.gate.set()
     closing.join(_WAIT_S)
     assert behind.driver(Limit(1)).owned.committed == 1
+
+
+def test_r9_head_calls_committed_only_what_every_sink_has_committed() -> None:
+    """Two sinks, of which one is held up while the other one commits everything."""
+    records = [record(number) for number in range(3)]
+    owned = Ownership("me.0", 1, head(completed=2, records=tuple(ref(number) for number in range(3))))
+    gate = threading.Event()
+
+    def carry_out(steps: Steps[None], sink: str) -> None:
+        assert sink != "slow" or gate.wait(_WAIT_S)
+        committed = {sink: [CommitOutcome.COMMITTED]}
+        drive(steps, {"Swap": lambda _: True, "Commit": lambda _: committed, "ListPrepared": lambda _: {}})
+
+    backlog = Backlog(owned, {"slow": Limit(5), "fast": Limit(5)}, carry_out, 10, threading.Event())
+    for each in records:
+        group = each.committables["warehouse"]
+        both = replace(each, committables={"slow": group, "fast": group})
+        backlog.add(both, lambda: False)
+    _until(lambda: owned.counted.get("fast") == 2)
+    assert (owned.head.committed, owned.counted.get("slow")) == (-1, None)
+    gate.set()
+    backlog.drain(lambda: False, _WAIT_S)
+    assert (owned.head.committed, owned.counted) == (2, {"slow": 2, "fast": 2})
+    backlog.close()

@@ -67,7 +67,7 @@ def test_the_order_of_r10() -> None:
     ]
     assert result.ranges == {"orders": (OffsetRange("orders/0", 4, 10),)}
     assert result.offsets_log == "v1 0"
-    assert messages.ListPrepared(START.incarnation, 0) in actions
+    assert messages.ListPrepared(START.incarnation, 0, ("warehouse",)) in actions
     assert actions[-1].positions == {"orders": {"orders/0": 10, "orders/1": 5}}
 
 
@@ -234,6 +234,12 @@ def test_r6_a_decision_names_the_method_of_its_tasks() -> None:
         acknowledged = Acknowledged({"warehouse": (OURS,)}, 2.0, digest_method=method)
         decided, _ = run(BEGIN, RunWriters=lambda _, each=acknowledged: each)
         assert (decided.digest_method, decided.written_by) == (method, installed_version())
+
+
+def test_r4_digests_of_tasks_add_up_modulo_2_to_the_64() -> None:
+    """As those that a replay computes do: a sum beyond that is no other rows."""
+    group = tuple(replace(committable(scope(0), task), digest=2**64 - 3) for task in range(2))
+    assert replace(record(0), committables={"warehouse": group}).digest == {"warehouse": (6, 2**64 - 6)}
 
 
 def test_a_replay_goes_on_with_what_was_not_finished() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.twophase_values import INCARNATION
+from tests.twophase_values import INCARNATION, record
 from twophase.codec import (
     decode_committable,
     decode_head,
@@ -187,7 +187,13 @@ transactions = st.builds(
     TransactionId, scopes, names.map(sink_key), st.integers(0, 2**24 - 1), st.integers(0, 2**64 - 1)
 )
 committables = st.builds(
-    Committable, transactions, numbers, numbers, st.integers(0, 2**64 - 1), st.dictionaries(names, names, max_size=3)
+    Committable,
+    transactions,
+    numbers,
+    numbers,
+    st.integers(0, 2**64 - 1),
+    st.dictionaries(names, names, max_size=3),
+    st.just(0) | numbers,
 )
 ranges = st.builds(OffsetRange, names, numbers, numbers)
 records = st.builds(
@@ -234,6 +240,17 @@ def test_a_record_comes_back_as_it_was(value: CheckpointRecord) -> None:
 @given(committables)
 def test_a_committable_comes_back_as_it_was(value: Committable) -> None:
     assert decode_committable(encode_committable(value)) == value
+
+
+def test_refused_rows_are_in_the_digest_of_a_record_and_not_in_its_rows() -> None:
+    """A replay cannot know which rows a sink refused: it is given all of them (R4)."""
+    plain = record(4, 0, 10)
+    (committable,) = plain.committables["warehouse"]
+    refused = replace(plain, committables={"warehouse": (replace(committable, refused=2, digest=7),)})
+    assert refused.rows == plain.rows == 3
+    assert refused.digest == {"warehouse": (5, 7)}
+    assert decode_record(encode_record(refused)) == refused
+    assert b"refused" not in encode_record(plain)
 
 
 @given(transactions)

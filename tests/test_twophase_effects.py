@@ -37,6 +37,7 @@ class MemorySink:
 
     name: str = "warehouse"
     permits_once: bool = False
+    slots: frozenset[int] = frozenset()
     claimed: tuple[str, int] | None = None
     waiting: set[TransactionId] = field(default_factory=set)
     visible: set[TransactionId] = field(default_factory=set)
@@ -66,6 +67,9 @@ class MemorySink:
 
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
         self._called("permit")
+
+    def permit_away(self, scope: Scope) -> None:
+        self._called("permit away")
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         self._called("commit")
@@ -161,6 +165,7 @@ def test_checkpoints_and_a_second_driver(setting: Setting) -> None:
     for number in range(3):
         setting.run(first, number)
     assert setting.sink.calls.count("commit") == 3
+    assert setting.sink.calls.count("permit") == 3, "the close of each checkpoint deletes its permit"
     assert len(setting.sink.visible) == 3
     assert set(first.durations_s) >= {"Swap decide", "Swap committed", "Commit", "RunWriters", "PutRecord"}
     second = setting.driver()

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, SinkUnavailableError
 from twophase.gather import at_once
 
 
@@ -36,6 +36,24 @@ def test_an_error_holds_up_nobody_and_the_worst_is_raised(caplog: pytest.LogCapt
     assert "sink a failed as well: away" in caplog.text
     with pytest.raises(SinkUnavailableError):
         at_once({"a": away, "c": lambda: done.append("c")})
+
+
+@pytest.mark.parametrize(
+    ("worst", "other"),
+    [
+        (FencedError, LostCommittableError),  # a newer driver prunes witnesses: what looks lost is not (H12)
+        (LostCommittableError, IdentityError),
+        (LostCommittableError, SinkUnavailableError),
+        (IdentityError, SinkUnavailableError),  # no restart cures it
+    ],
+)
+def test_of_two_errors_the_worse_one_is_raised(worst: type[ConnectorError], other: type[ConnectorError]) -> None:
+    def fail(kind: type[ConnectorError]) -> None:
+        raise kind("so it is")
+
+    for kinds in ((worst, other), (other, worst)):
+        with pytest.raises(worst):
+            at_once({name: lambda kind=kind: fail(kind) for name, kind in zip("ab", kinds, strict=True)})  # type: ignore[misc]
 
 
 def test_it_works_while_the_interpreter_ends() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import multiprocessing
 import os
 import resource
@@ -20,6 +21,7 @@ from tests.head_store_suite import HeadStoreSuite
 from twophase.errors import HeadError
 from twophase.head import HeadStore, Versioned
 from twophase.local_head import LocalHead
+from twophase.local_shelf import write_whole
 
 RACERS, SWAPS = 3, 40
 
@@ -280,3 +282,28 @@ def test_a_full_disk_is_an_error_of_head(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, before)
     assert store.read() == Versioned(1, b"one")
     assert store.swap(Versioned(1, b"one"), b"two")
+
+
+def test_a_disk_that_takes_a_part_of_a_file_has_not_written_it() -> None:
+    """It says so only the next time; a record cut off there would be synced and named."""
+
+    class Full(io.BytesIO):
+        def write(self, content: Any, /) -> int:
+            return super().write(content[: len(content) // 2])
+
+    with pytest.raises(OSError, match="No space left on device"):
+        write_whole(Full(), b"content")
+
+
+def test_a_version_that_is_cleaned_away_during_a_read_is_no_empty_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another driver swaps so often between the listing and the read."""
+    store, seen = LocalHead(tmp_path), None
+    for number in range(20):
+        assert store.swap(seen, str(number).encode())
+        seen = store.read()
+    versions, listed = LocalHead._versions, [[1]]
+    monkeypatch.setattr(LocalHead, "_versions", lambda self: listed.pop() if listed else versions(self))
+    assert store.read() == seen == Versioned(20, b"19")
+    assert listed == []

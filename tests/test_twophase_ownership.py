@@ -267,3 +267,17 @@ def test_h29_who_has_written_nothing_misses_nothing() -> None:
     owned = Ownership("command", 3, head())
     swap(register, owned)
     assert (owned.version, owned.head.query_id) == (24, "q")
+
+
+def test_a_thread_that_comes_late_does_not_put_an_older_head_back(owned: Ownership) -> None:
+    newer, older = Seen(5, head(completed=2)), Seen(4, head(completed=1))
+    owned.take(newer)
+    owned.take(older)
+    assert owned.held() == newer
+
+
+def test_h26_what_a_sink_is_known_to_count_never_goes_down(owned: Ownership) -> None:
+    """Threads say what each has done, in any order; by it a permit finds a sink that went back in time."""
+    for told in ({"a": 3}, {"a": 2, "b": 1}, {"b": 4}):
+        owned.note_counted(told)
+    assert owned.counted == {"a": 3, "b": 4}

@@ -1,14 +1,17 @@
-"""R2: what a start, and a rescale, make of a rescale that has begun; and the record of one."""
+"""R2: what a start makes of a rescale that has begun, which batches a rescale waits for, and the record of one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.twophase_values import head, record, ref
+from tests.twophase_values import drive, head, record, ref
 from twophase.codec import decode_record, encode_record
-from twophase.errors import IdentityError
+from twophase.errors import FencedError, IdentityError, PrepareError
+from twophase.messages import Failed, Inspected, Seen
+from twophase.rescale import rescale
 from twophase.values import CheckpointRecord, SinkState, SparkState
 from twophase.verify import verify
 
@@ -48,3 +51,49 @@ def test_the_record_of_a_rescale_says_so() -> None:
     done = replace(RESCALED, state_partitions=8)
     assert decode_record(encode_record(done)) == done
     assert b"state_partitions" not in encode_record(RESCALED)
+
+
+def _rescale(partitions: int, found: SparkState, **answers: Any) -> Any:
+    """A rescale of a pipeline whose checkpoint 0 is committed, and which has 4 state partitions."""
+    given = {
+        "ReadHead": lambda _: Seen(3, HEAD),
+        "Inspect": lambda _: Inspected(found, SINKS),
+        "LoadRecord": lambda _: record(0),
+        "Swap": lambda _: True,
+        "ListPrepared": lambda _: {"warehouse": ()},
+        "Rewrite": lambda _: pytest.fail("Spark was asked to divide the state"),
+        "DropPlan": lambda _: pytest.fail("a plan was taken back"),
+        **answers,
+    }
+    return drive(rescale("orders", ("warehouse",), "run.1", "n" * 20, 10, partitions), given)
+
+
+AT_REST = SparkState("q", 0, 0, {0: "v1 0"}, {0: 4})
+
+
+@pytest.mark.parametrize("busy", [spark(0, now=4), replace(AT_REST, newest_committed=-1)])
+def test_a_rescale_begins_only_where_no_batch_is_planned_or_to_be_run_again(busy: SparkState) -> None:
+    with pytest.raises(IdentityError, match=r"batch \d of pipeline orders has not ended"):
+        _rescale(8, busy)
+
+
+def test_a_rescale_that_failed_takes_back_nothing_of_a_driver_that_has_come_after_it() -> None:
+    heads = [Seen(3, HEAD), Seen(5, replace(HEAD, epoch=9))]
+    failed = Failed(PrepareError("Spark has failed"))
+    with pytest.raises(FencedError):
+        _rescale(8, AT_REST, ReadHead=lambda _: heads.pop(0), Rewrite=lambda _: failed)
+    dropped: list[Any] = []
+    heads = [Seen(3, HEAD), Seen(4, replace(HEAD, epoch=2, nonces=("a.1", "run.1.1")))]
+    with pytest.raises(PrepareError):
+        _rescale(8, AT_REST, ReadHead=lambda _: heads.pop(0), Rewrite=lambda _: failed, DropPlan=dropped.append)
+    assert [each.checkpoint_id for each in dropped] == [1]
+
+
+def test_a_rescale_that_has_begun_is_taken_back_by_the_number_of_before_alone() -> None:
+    dropped: list[Any] = []
+    done, _ = _rescale(4, spark(0, now=8), DropPlan=dropped.append)
+    assert ((done.before, done.now, done.record), [each.checkpoint_id for each in dropped]) == ((4, 4, None), [1])
+    with pytest.raises(IdentityError, match="a rescale to 8 state partitions has not ended"):
+        _rescale(16, spark(0, now=8))
+    with pytest.raises(IdentityError, match="a rescale to 8 state partitions has not ended"):
+        _rescale(4, spark(1, now=8))  # Spark has committed it: it can only be brought to its end

@@ -113,6 +113,13 @@ def test_a_reset_of_what_never_ran() -> None:
     assert (begun.head.incarnation, begun.ended) == ("n" * 20, None)
 
 
+def test_r1_of_two_that_write_the_first_head_one_is_fenced() -> None:
+    """The other driver was faster; what this one sent has not landed, and no sink is claimed by it."""
+    heads = [None, Seen(1, head(nonces=("other.1",)))]
+    with pytest.raises(FencedError, match="has started at the same moment"):
+        run(None, Swap=lambda _: False, ReadHead=lambda _: heads.pop(0), Claim=lambda _: pytest.fail("claimed"))
+
+
 BEGINS = {"orders": StartingPoint({"orders/0": 12}, {"orders": "id"})}
 
 

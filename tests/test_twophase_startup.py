@@ -71,6 +71,37 @@ def test_what_is_decided_is_committed_before_anything_is_aborted() -> None:
     assert (owned.head.epoch, owned.head.committed) == (8, 4)
 
 
+def _behind() -> dict[str, Any]:
+    """Answers where checkpoints 5 and 6 are decided, and 4 is the newest that is committed."""
+    records = {number: record(number, 0, 10) for number in (4, 5, 6)}
+    spark = SparkState("query", 6, 5, {6: "v1 6"})
+    return {
+        "seen": Seen(9, replace(HEAD, completed=6, records=tuple(map(ref, records)))),
+        "LoadRecord": lambda action: records[action.ref.checkpoint_id],
+        "Inspect": lambda _: Inspected(spark, FITTING.sinks),
+    }
+
+
+def test_r3_what_is_decided_is_committed_in_the_order_of_the_checkpoints() -> None:
+    """A sink counts one after the other (H26), and of two rows of one key the later one has to win (H16)."""
+    owned, actions = run(**_behind())
+    done = [each for each in actions if isinstance(each, messages.Commit | messages.Count)]
+    assert [(type(each).__name__, each.checkpoint_id) for each in done] == [
+        ("Commit", 5),
+        ("Count", 5),
+        ("Commit", 6),
+        ("Count", 6),
+    ]
+    assert owned.head.committed == 6
+
+
+def test_r2_rows_that_are_decided_and_not_committed_are_not_asked_for() -> None:
+    """They are not there yet: a start that missed them would refuse what it has to commit."""
+    _, actions = run(**_behind())
+    inspect = next(each for each in actions if isinstance(each, messages.Inspect))
+    assert inspect.expected == {"warehouse": (committable(scope(4)),)}
+
+
 def test_a_claim_names_the_sinks_of_its_own_spec() -> None:
     owned, _ = run(Seen(9, replace(HEAD, sinks=("gone", "warehouse"))))
     assert owned.head.sinks == ("warehouse",)
@@ -85,6 +116,15 @@ def test_transactions_of_a_newer_epoch_fence() -> None:
     newer = Prepared(TransactionId(scope(5, epoch=9), sink_key("warehouse"), 0, 1), "newer")
     with pytest.raises(FencedError, match="newer"):
         run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (newer,)})
+
+
+def test_h27_what_no_record_can_judge_is_not_rolled_back() -> None:
+    """A sink that went back in time holds it, of a checkpoint whose record head has let go of."""
+    old = Prepared(TransactionId(scope(1, epoch=3), sink_key("warehouse"), 0, 1), "old")
+    actions: list[Any] = []
+    with pytest.raises(IdentityError, match="holds old prepared, and head keeps no record of checkpoint 1"):
+        run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (old,)}, AbortPrepared=actions.append)
+    assert actions == []
 
 
 def test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers() -> None:
@@ -233,3 +273,22 @@ def test_a_restart_goes_on_only_while_nobody_else_has_claimed(nonce: str, epoch:
     else:
         with pytest.raises(FencedError, match="is at epoch 7, this driver is epoch 6"):
             run(seen, follows)
+
+
+@pytest.mark.parametrize(("counts", "known"), [(3, 4), (4, 4), (None, 3)])
+@pytest.mark.parametrize("direct", [True, False])
+def test_h26_a_start_knows_the_count_that_it_had_a_sink_catch_up_to(
+    counts: int | None, known: int, *, direct: bool
+) -> None:
+    """Its first permit compares that count: else nothing notices a sink that goes back right after the start.
+
+    The sink had no part in checkpoint 4: tasks committed there themselves, or the pipeline ran without the sink.
+    """
+    newest = replace(DECIDED, direct=True) if direct else replace(DECIDED, committables={})
+    owned, actions = run(
+        Seen(9, replace(HEAD, records=(ref(3), ref(4)))),
+        LoadRecord=lambda action: {3: record(3, 0, 5), 4: newest}[action.ref.checkpoint_id],
+        Inspect=lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 3, counted=counts)}),
+    )
+    assert messages.CatchUp(INCARNATION, 8, 4, ("warehouse",)) in actions
+    assert owned.counted == {"warehouse": known}

@@ -36,6 +36,7 @@ from wal.errors import (
     WalError,
 )
 from wal.object import ObjectStorage
+from wal.remote import PIECE_BYTES, RemoteFile
 from wal.segment import SegmentRef, SegmentWriter, read_segment, stat_segment
 
 Lay = Callable[..., Wire]
@@ -346,3 +347,13 @@ def test_options_that_cannot_be_right_are_refused_without_showing_them(bucket: B
     assert isinstance(caught.value, StorageRefusedError)
     for secret in (KEYS["access_key_id"], "perhaps", "only"):
         assert secret not in str(caught.value).removeprefix("cannot use")
+
+
+def test_an_object_that_comes_short_is_no_object_with_zeros() -> None:
+    """Its size was told first; then the connection gave fewer bytes, and said nothing of it."""
+    size = 10 * PIECE_BYTES
+    file = RemoteFile("bucket/name", size, b"x" * PIECE_BYTES, lambda *_: b"", lambda: iter([b"x" * (size // 2)]))
+    file.seek(size // 2 - 2)
+    assert file.read(2) == b"xx"
+    with pytest.raises(StorageError, match="came short of its"):
+        file.read(2)

@@ -150,6 +150,26 @@ def check_damage(place: Place, data: st.DataObject) -> None:
     assert caught.value.remedy
 
 
+def test_a_byte_of_a_value_is_damage(place: Place) -> None:
+    """Arrow would read it: only the sum tells."""
+    ref = place.ref(pa.table({"text": ["of one row", "of another"]}))
+    content = place.read(NAME)
+    assert content.count(b"of another") == 1
+    place.write(NAME, content.replace(b"of another", b"of Another"))
+    with pytest.raises(SegmentDamagedError, match="its content does not match its checksum"):
+        read_segment(place.storage, ref)
+
+
+def test_a_number_in_the_footer_is_damage(place: Place) -> None:
+    """It is believed by whoever has no reference, and finds the segment by its name alone."""
+    place.ref()
+    content = place.read(NAME)
+    assert content.count(b'"rows":3') == 1
+    place.write(NAME, content.replace(b'"rows":3', b'"rows":4'))
+    with pytest.raises(SegmentDamagedError, match="its footer does not match its checksum"):
+        stat_segment(place.storage, NAME)
+
+
 def test_bytes_between_rows_and_footer_are_damage(place: Place) -> None:
     """The checksum of the rows alone would still be right."""
     ref = place.ref()
@@ -166,8 +186,9 @@ def test_a_missing_segment_is_named(place: Place) -> None:
         stat_segment(place.storage, "gone")
 
 
-def test_another_whole_segment_is_not_taken_for_it(place: Place) -> None:
-    ref, other = place.ref(), place.ref(ROWS.slice(1), "two.segment")
+@pytest.mark.parametrize("table", [ROWS.slice(1), ROWS.take([2, 1, 0])])
+def test_another_whole_segment_is_not_taken_for_it(place: Place, table: pa.Table) -> None:
+    ref, other = place.ref(), place.ref(table, "two.segment")
     place.write(NAME, place.read(other.name))
     with pytest.raises(SegmentDamagedError, match="not the segment that was acknowledged"):
         read_segment(place.storage, ref)

@@ -152,3 +152,10 @@ def test_local_filesystems(kind: str) -> None:
 
 def test_without_a_list_of_mounts_nothing_is_refused(tmp_path: Path) -> None:
     refuse_network_filesystem(tmp_path, tmp_path / "absent")
+
+
+def test_h21_a_log_on_a_network_filesystem_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wal.filesystem.filesystem_of", lambda *_: "nfs4")
+    with pytest.raises(NetworkFilesystemError, match="use a folder on a local disk"):
+        LocalStorage(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -32,6 +32,11 @@ class Abandoned:
         return "; ".join(parts)
 
 
+def add_given_up(message: str, abandoned: Sequence[Abandoned]) -> str:
+    """Return the message with what the end of an incarnation gave up, for the history."""
+    return "; ".join([message, *(f"given up: {each}" for each in abandoned)])
+
+
 def enclosing_ranges(
     head: HeadValue, checkpoint_id: int, others: Sequence[CheckpointRecord]
 ) -> Mapping[str, tuple[OffsetRange, ...]]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from twophase.checkpoint import forget, say, show
-from twophase.errors import SinkUnavailableError
+from twophase.errors import PrepareError, SinkUnavailableError
+from twophase.joining import join, settle
 from twophase.messages import Steps
 from twophase.ownership import Ownership
 from twophase.values import CheckpointRecord
@@ -52,13 +53,15 @@ CarryOut = Callable[[Steps[None], str], None]
 class _Follower(threading.Thread):
     """Commits in one sink."""
 
-    def __init__(self, backlog: Backlog, sink: str, limit: Limit) -> None:
+    def __init__(self, backlog: Backlog, sink: str, limit: Limit, *, away: bool) -> None:
         super().__init__(name=f"eos-commit-{sink}", daemon=True)
         self.sink = sink
         self.limit = limit
         self.waiting: deque[CheckpointRecord] = deque()  # the first is being committed
         self.waiting_bytes = 0  # that these have prepared there
         self.pruned = 0  # its witnesses below this checkpoint are gone
+        self.is_away = away  # it was not claimed by the start: that comes first (H32)
+        self.older: int | None = None  # the newest checkpoint that was decided before this epoch; None: is settled
         self._backlog = backlog
 
     @property
@@ -79,9 +82,10 @@ class _Follower(threading.Thread):
         return sum(each.bytes for each in record.committables.get(self.sink, ()))
 
     def run(self) -> None:
-        while (record := self._backlog.next_of(self)) is not None:
+        while True:
             try:
-                self._backlog.commit(self, record)
+                if not self._step():
+                    return
             except SinkUnavailableError as error:
                 if self._backlog.is_closed:
                     return
@@ -94,6 +98,19 @@ class _Follower(threading.Thread):
                 self._backlog.fail(self.sink, error)
                 return
 
+    def _step(self) -> bool:
+        """Whether there is more to do."""
+        if self.is_away:
+            self._backlog.join(self)
+            return True
+        if self.older is not None and (not self.waiting or self.waiting[0].checkpoint_id > self.older):
+            self._backlog.settle(self)
+            return True
+        record = self._backlog.next_of(self)
+        if record is not None:
+            self._backlog.commit(self, record)
+        return record is not None
+
 
 class Backlog:
     """Of one epoch. Used by the thread that decides checkpoints; its own threads commit them."""
@@ -102,7 +119,7 @@ class Backlog:
         self, owned: Ownership, limits: Mapping[str, Limit], carry_out: CarryOut, retained: int, over: threading.Event
     ) -> None:
         """`limits`: by sink, of all sinks. `carry_out` is called from several threads at once. `over`: set by `close`;
-        it ends every wait for a sink that is away."""
+        it ends every wait for a sink that is away. What waits for sinks that were away at the start counts (H32)."""
         self._owned = owned
         self._carry_out = carry_out
         self._retained = retained
@@ -111,7 +128,14 @@ class Backlog:
         self._over = over
         self._error: BaseException | None = None
         self._records: dict[int, CheckpointRecord] = {}  # that head does not call committed
-        self._followers = [_Follower(self, sink, limit) for sink, limit in limits.items()]
+        self._followers = [_Follower(self, sink, limit, away=sink in owned.away) for sink, limit in limits.items()]
+        for record in owned.waiting:
+            self._records[record.checkpoint_id] = record
+        for each in self._followers:
+            if each.is_away:
+                each.older = owned.head.completed
+                for record in owned.waiting:
+                    each.add(record)
         for each in self._followers:
             each.start()
 
@@ -125,6 +149,18 @@ class Backlog:
         """Nobody waits for its threads any more: what is left, the next start commits."""
         return self._over.is_set()
 
+    def admit(self, is_stopping: Callable[[], bool]) -> None:
+        """Before a checkpoint is written: block until no sink is further behind than it may be.
+
+        Only the first one of an epoch finds a sink so: what waited before the start counts (H32). Raises what a thread
+        has raised, and PrepareError where the pipeline stops meanwhile.
+        """
+        self._wait(self._is_in_time, is_stopping)
+        if not self._is_in_time():
+            behind = ", ".join(each.sink for each in self._followers if not each.is_in_time)
+            message = f"stopped before the next checkpoint was written: as much waits for sink {behind} as may"
+            raise PrepareError(message, remedy="nothing is lost: the next start goes on")
+
     def add(self, record: CheckpointRecord, is_stopping: Callable[[], bool]) -> None:
         """A decided checkpoint. Blocks until no sink is further behind than it may be, or the pipeline stops.
 
@@ -135,7 +171,10 @@ class Backlog:
             for each in self._followers:
                 each.add(record)
             self._changed.notify_all()
-        self._wait(lambda: all(each.is_in_time for each in self._followers), is_stopping)
+        self._wait(self._is_in_time, is_stopping)
+
+    def _is_in_time(self) -> bool:
+        return all(each.is_in_time for each in self._followers)
 
     def drain(self, is_stopping: Callable[[], bool], stop_s: float) -> None:
         """Block until everything is committed; while the pipeline stops, for no longer than `stop_s`.
@@ -172,6 +211,17 @@ class Backlog:
         with self._changed:
             self._changed.wait_for(lambda: self._over.is_set() or follower.waiting)
             return None if self._over.is_set() else follower.waiting[0]
+
+    def join(self, follower: _Follower) -> None:
+        """For its thread: compare and claim its sink, which was away at the start (H32)."""
+        self._carry_out(join(self._owned, follower.sink), follower.sink)
+        follower.is_away = False
+        _log.info("sink %s is back: it commits %d checkpoints that waited", follower.sink, len(follower.waiting))
+
+    def settle(self, follower: _Follower) -> None:
+        """For its thread, once everything is committed that older epochs have decided: roll back the rest of theirs."""
+        self._carry_out(settle(self._owned, follower.sink), follower.sink)
+        follower.older = None
 
     def commit(self, follower: _Follower, record: CheckpointRecord) -> None:
         """For its thread: commit and close at its sink; the last sink to do so says it in head."""

@@ -49,12 +49,12 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
         return (yield from _replay(owned, begin))
     ranges = _ranges(owned.head, begin)
     if not begin.permitted:
-        yield messages.Permit(scope, owned.counted)
+        yield messages.Permit(scope, owned.counted, owned.absent)
     answer: Acknowledged | Failed = yield messages.RunWriters(scope)
     while isinstance(answer, Failed) and answer.again:
         yield from _abort(owned, scope, answer.error)
         scope = replace(scope, attempt=owned.head.next_attempt(scope.checkpoint_id))
-        yield messages.Permit(scope, owned.counted)
+        yield messages.Permit(scope, owned.counted, owned.absent)
         answer = yield messages.RunWriters(scope)
     error = answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)
     if error is not None:
@@ -76,11 +76,14 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
 
     Whatever ends this before the swap, Spark runs the batch again, and rows that were committed come twice. None is
     missing: every task has acknowledged before head says so. There is nothing to abort, for nothing is prepared and no
-    decision is on its way.
+    decision is on its way. So a further try needs no swap before it: what the tasks of the last one have committed, or
+    still commit, comes twice.
     """
     scope, ranges = _scope(owned.head, begin.checkpoint_id), _ranges(owned.head, begin)
     assert scope is not None  # it is new
     answer: Acknowledged | Failed = yield messages.RunWriters(scope, direct=True)
+    while isinstance(answer, Failed) and answer.again:
+        answer = yield messages.RunWriters(scope, direct=True)
     if isinstance(answer, Failed):
         raise answer.error
     if error := mistake(scope, sinks, answer.committables):
@@ -139,7 +142,7 @@ def show(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
     """R7 and R9, in the sinks whose committables the record has: commit, count and close."""
     yield from commit_and_count(owned, record)
     owned.note_counted(dict.fromkeys(record.committables, record.checkpoint_id))
-    yield from close(owned.head, record.scope, record, counted=True)
+    yield from close(owned.head, record.scope, record, counted=True, sinks=tuple(record.committables))
 
 
 def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None]:
@@ -210,21 +213,26 @@ def _check_same(record: CheckpointRecord, found: Sequence[Mapping[str, tuple[int
 def _abort(owned: Ownership, scope: Scope, error: ConnectorError) -> Steps[None]:
     """R8: first a swap that defeats any decision still on the wire, and only then rollbacks."""
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
-    yield from close(owned.head, scope)
+    yield from close(owned.head, scope, sinks=owned.present)
     yield messages.Tell(Aborted(scope, error))
 
 
 def close(
-    head: HeadValue, scope: Scope, decided: CheckpointRecord | None = None, *, counted: bool = False
+    head: HeadValue,
+    scope: Scope,
+    decided: CheckpointRecord | None = None,
+    *,
+    counted: bool = False,
+    sinks: tuple[str, ...] | None = None,
 ) -> Steps[None]:
     """R9: end every open or prepared transaction of this epoch and checkpoint that was not committed.
 
     The permits go first: when they are deleted nobody prepares any more, so that the listing after it is complete.
     `decided`: what was committed before. A sink that lists it as prepared went back in time meanwhile (H27):
-    SetBackError, and the next start commits it.
+    SetBackError, and the next start commits it. `sinks`: only these; None: every sink.
     """
-    yield messages.Revoke(scope, counted)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
+    yield messages.Revoke(scope, counted, sinks)
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
     rest = {sink: tuple(p for p in group if _belongs(p, scope)) for sink, group in listed.items()}
     for sink, group in decided.committables.items() if decided is not None else ():
         if {each.transaction for each in group} & {each.transaction for each in rest.get(sink, ())}:

@@ -161,6 +161,7 @@ def committable_to_json(committable: Committable) -> dict[str, Any]:
         "bytes": committable.bytes,
         "digest": committable.digest,
         "data": dict(committable.data),
+        **({"refused": committable.refused} if committable.refused else {}),
     }
 
 
@@ -169,7 +170,14 @@ def committable_from_json(document: Mapping[str, Any]) -> Committable:
     transaction = TransactionId.parse(document["transaction"])
     if transaction is None:
         raise ValueError(document["transaction"])
-    return Committable(transaction, document["rows"], document["bytes"], document["digest"], dict(document["data"]))
+    return Committable(
+        transaction,
+        document["rows"],
+        document["bytes"],
+        document["digest"],
+        dict(document["data"]),
+        document.get("refused", 0),
+    )
 
 
 class _Reading:

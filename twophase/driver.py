@@ -59,6 +59,9 @@ class Driver:
     is_stopping: Callable[[], bool] = lambda: False  # nobody waits then for a sink that is behind
     watcher: Watcher = nobody
     late: Collection[str] = ()  # sinks that may join a pipeline that has run: see verify
+    known: Mapping[str, Collection[str]] = field(
+        default_factory=dict
+    )  # sinks that may be away at a start: see startup.start
     durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by action: see _name
     _owned: Ownership | None = None
     _backlog: Backlog | None = None
@@ -88,13 +91,30 @@ class Driver:
         return Held.of(self.seen)
 
     def start(self) -> HeadValue:
-        """R1-R3. Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError."""
+        """R1-R3. A sink of `known` that does not answer is `away` then: it joins while the driver runs (H32).
+
+        Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError."""
         sinks = tuple(self.committers)
-        steps = start(self.pipeline, sinks, self.session, self.incarnation, self.retained, self.follows, self.late)
-        self._owned = self._carry_out(steps)
+        names = self.pipeline, sinks, self.session, self.incarnation
+        known = {name: incarnations for name, incarnations in self.known.items() if self._may_be_away(name)}
+        self._owned = self._carry_out(start(*names, self.retained, self.follows, self.late, known))
         if any(limit.checkpoints for limit in self.limits.values()) and not self.direct:
             self._backlog = Backlog(self._owned, self.limits, self._carry_out_behind, self.retained, self._over)
         return self.owned
+
+    @property
+    def away(self) -> frozenset[str]:
+        """The sinks that were away at the start, and have not joined yet."""
+        return frozenset(self._ownership.away)
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """The sinks that were away at the start, also those that have joined since."""
+        return self._ownership.absent
+
+    def _may_be_away(self, sink: str) -> bool:
+        limit = self.limits.get(sink)
+        return limit is not None and limit.outlasts_outages and bool(self.committers[sink].slots) and not self.direct
 
     def take_up(self, held: Held) -> HeadValue:
         """Go on where another process has started this epoch, and left this head; instead of `start`.
@@ -186,6 +206,8 @@ class Driver:
             return self._carry_out(run_checkpoint(owned, begin, sinks, self.retained, direct=self.direct), batch)
         self.check()
         known = owned.head.completed
+        if begin.checkpoint_id > known:
+            self._backlog.admit(self.is_stopping)
         record = self._carry_out(decide(owned, begin, sinks), batch)
         if record.checkpoint_id > known:
             self._backlog.add(record, self.is_stopping)

@@ -9,9 +9,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from twophase import faults, messages
 from twophase.codec import decode_record, encode_head
@@ -36,11 +36,14 @@ from twophase.news import SinkCommitted, Watcher, nobody
 from twophase.participants import Committer, Prepared
 from twophase.retry import Patience
 from twophase.status import read_seen
-from twophase.values import CheckpointRecord, CommitOutcome, Committable, SparkState
+from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState
 
 _log = logging.getLogger("eos.protocol")
 
 T = TypeVar("T")
+
+_AWAY_AFTER_S: Final = 10.0
+"""How long a start asks a sink that does not answer before it goes on without it, where it may."""
 
 
 class SparkLog(Protocol):
@@ -132,15 +135,19 @@ class Effects:
                 return self._commit(action)
             case messages.ListPrepared():
                 incarnation, number = action.incarnation, action.checkpoint_id
-                return self._at_each("list what is prepared", lambda sink: sink.prepared(incarnation, number))
+                return self._at_each(
+                    "list what is prepared", lambda sink: sink.prepared(incarnation, number), action.sinks
+                )
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, action.content)
             case messages.Claim():
-                self._at_each("claim", partial(_claim, action))
+                self._at_each("claim", partial(_claim, action), action.sinks)
             case messages.Permit():
                 self._permit(action)
             case messages.Revoke():
-                self._at_each("revoke permits", lambda sink: sink.revoke(action.scope, counted=action.counted))
+                self._at_each(
+                    "revoke permits", lambda sink: sink.revoke(action.scope, counted=action.counted), action.sinks
+                )
             case messages.Count():
                 incarnation, number, groups = action.incarnation, action.checkpoint_id, action.committables
                 counts = {n: partial(self.committers[n].count, incarnation, number, each) for n, each in groups.items()}
@@ -165,8 +172,16 @@ class Effects:
                 self.watcher(action.news)
         return None
 
-    def _at_each(self, what: str, call: Callable[[Committer], T]) -> dict[str, T]:
-        return self._at({name: partial(call, committer) for name, committer in self.committers.items()}, what)
+    def _at_each(self, what: str, call: Callable[[Committer], T], sinks: tuple[str, ...] | None = None) -> dict[str, T]:
+        """At each sink of these; None: at every sink."""
+        return self._at(
+            {
+                name: partial(call, committer)
+                for name, committer in self.committers.items()
+                if sinks is None or name in sinks
+            },
+            what,
+        )
 
     def _at(self, calls: Mapping[str, Callable[[], T]], what: str) -> dict[str, T]:
         """Each call at the sink of its name, again where that is away."""
@@ -186,6 +201,10 @@ class Effects:
     def _permit(self, action: messages.Permit) -> None:
         """Where a sink commits an earlier checkpoint at this moment, over a connection of its own (`gates`)."""
         asked = [name for name, sink in self.committers.items() if not (sink.permits_once and name in self.permitted)]
+        for name in action.away & {*asked}:
+            self.committers[name].permit_away(action.scope)  # not in turn: the thread that joins may wait for long
+            self.permitted.add(name)
+        asked = [name for name in asked if name not in action.away]
         calls: dict[str, Callable[[], None]] = {
             name: partial(
                 self.gates.get(name, self.committers[name]).permit,
@@ -221,10 +240,30 @@ class Effects:
         return landed
 
     def _inspect(self, action: messages.Inspect) -> Inspected:
-        sinks = self._at_each(
-            "inspect", lambda sink: sink.inspect(action.incarnation, action.expected.get(sink.name, ()))
+        brief = replace(self.patience, deadline_s=min(self.patience.deadline_s, _AWAY_AFTER_S))
+        wanted = {n: each for n, each in self.committers.items() if action.sinks is None or n in action.sinks}
+        found = self.gather(
+            {
+                name: partial(self._look_at, name, call, brief if name in action.may_be_away else None)
+                for name, call in self._in_turn(
+                    {n: partial(c.inspect, action.incarnation, action.expected.get(n, ())) for n, c in wanted.items()}
+                ).items()
+            }
         )
-        return Inspected(self.spark.state(action.incarnation), sinks)
+        sinks = {name: each for name, each in found.items() if not isinstance(each, ConnectorError)}
+        away = {name: each for name, each in found.items() if isinstance(each, ConnectorError)}
+        return Inspected(self.spark.state(action.incarnation), sinks, away)
+
+    def _look_at(
+        self, name: str, call: Callable[[], SinkState], brief: Patience | None
+    ) -> SinkState | SinkUnavailableError:
+        """`brief`: of a sink that may be away; the error is then the answer. Any other error is raised."""
+        try:
+            return (brief or self.patience).call(f"inspect at sink {name}", call)
+        except SinkUnavailableError as error:
+            if brief is None:
+                raise
+            return error
 
     def _commit(self, action: messages.Commit) -> Mapping[str, Sequence[CommitOutcome] | ConnectorError]:
         number, names = action.checkpoint_id, ", ".join(action.committables)

@@ -45,6 +45,8 @@ class Inspect:
 
     incarnation: str
     expected: Mapping[str, tuple[Committable, ...]]  # by sink: what must have a visible witness
+    may_be_away: frozenset[str] = frozenset()  # sinks without which a start may go on (H32)
+    sinks: tuple[str, ...] | None = None  # only these; None: every sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,14 @@ class LoadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Raise the claim row of every sink, and delete older permits (R3)."""
+    """Raise the claim rows, and delete older permits (R3)."""
 
     incarnation: str
     epoch: int
     take_over: bool = False  # from another incarnation, on purpose (a reset)
     begins: int = -1  # the count of a sink that has none yet: every checkpoint up to this one is committed everywhere
     counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
+    sinks: tuple[str, ...] | None = None  # only these; None: every sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class Permit:
 
     scope: Scope
     counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
+    away: frozenset[str] = frozenset()  # sinks that are not asked: only their log is prepared (H32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +189,11 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class ListPrepared:
-    """List what every sink holds prepared."""
+    """List what the sinks hold prepared."""
 
     incarnation: str
     checkpoint_id: int | None = None  # what is of this one is enough
+    sinks: tuple[str, ...] | None = None  # only these; None: every sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +209,7 @@ class Revoke:
 
     scope: Scope
     counted: bool = False  # the checkpoint is counted as committed; else the try was aborted
+    sinks: tuple[str, ...] | None = None  # only these; None: every sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +294,7 @@ class Inspected:
 
     spark: SparkState
     sinks: Mapping[str, SinkState]
+    away: Mapping[str, ConnectorError] = field(default_factory=dict)  # by sink that may be away, and is: the outage
 
 
 @dataclass(frozen=True, slots=True)

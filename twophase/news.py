@@ -43,7 +43,23 @@ class CommittedUpTo:
     checkpoint_id: int
 
 
-News = Decided | Aborted | SinkCommitted | CommittedUpTo
+@dataclass(frozen=True, slots=True)
+class SinkAway:
+    """A start has gone on without a sink: its rows wait in its log (H32)."""
+
+    sink: str
+    waiting: tuple[int, ...]  # checkpoints that are decided and not committed there
+    error: ConnectorError  # the outage
+
+
+@dataclass(frozen=True, slots=True)
+class SinkJoined:
+    """A sink that was away at the start has been claimed, and commits what waits for it."""
+
+    sink: str
+
+
+News = Decided | Aborted | SinkCommitted | CommittedUpTo | SinkAway | SinkJoined
 
 Watcher = Callable[[News], None]
 """Told from the thread in which it happens, some of them the driver's own. Must not block, and never raises."""

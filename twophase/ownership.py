@@ -48,6 +48,14 @@ class Ownership:
     """By sink, the newest checkpoint that this driver knows it has counted. Invariant: never goes down. A sink that
     counts less went back in time, and takes no further checkpoint (H26)."""
     content: bytes | None = None  # of `head`, see messages.Seen
+    away: Mapping[str, int] = field(default_factory=dict)
+    """Sinks that this driver has started without and that have not joined since, with what each counted for certain.
+
+    Invariant: none of them was claimed in this epoch, and none is asked anything except by its join (H32)."""
+    absent: frozenset[str] = frozenset()
+    """Sinks that were away at the start. Each keeps its slots in this epoch, also once it has joined: what waits there
+    was written for as many."""
+    waiting: tuple[CheckpointRecord, ...] = ()  # decided before this epoch, and not committed in the sinks of `away`
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def stamped(self, head: HeadValue) -> HeadValue:
@@ -68,6 +76,17 @@ class Ownership:
         with self._lock:
             known = {sink: max(number, self.counted.get(sink, -1)) for sink, number in counted.items()}
             self.counted = {**self.counted, **known}
+
+    @property
+    def present(self) -> tuple[str, ...] | None:
+        """The sinks that are claimed in this epoch; None: every sink."""
+        away = self.away
+        return tuple(name for name in self.head.sinks if name not in away) if away else None
+
+    def joined(self, sink: str) -> None:
+        """This sink is claimed now."""
+        with self._lock:
+            self.away = {name: count for name, count in self.away.items() if name != sink}
 
     def held(self) -> Seen:
         """Return the newest head that this driver has written or taken, of one moment."""

@@ -39,6 +39,13 @@ class Committer(Protocol):
         A sink that may be behind says so: it is then not asked for a permit while it commits an earlier checkpoint.
         """
 
+    @property
+    def slots(self) -> frozenset[int]:
+        """Into how many slots the sink may divide a checkpoint from here on (H32). Empty: rows do not wait in a log.
+
+        Once it is claimed: the number that the sink has, and the number that the first permit sets. Before: the latter.
+        """
+
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
         """Read claim row, highest witness and count of `incarnation`, and which of `expected` lack a visible witness.
 
@@ -65,6 +72,12 @@ class Committer(Protocol):
         """Insert the permit of `scope`, while the claim row is this (incarnation, epoch); else FencedError (R5).
 
         `counted`: what the sink is known to have counted. Raises SetBackError where it counts less (H26).
+        """
+
+    def permit_away(self, scope: Scope) -> None:
+        """Prepare the log for writers of `scope`, and ask the sink nothing. Called only where it has `slots` (H32).
+
+        The one call that another thread may make while a call of the sink is under way.
         """
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:

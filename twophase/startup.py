@@ -6,15 +6,21 @@ Pure; read top to bottom.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from twophase import messages
 from twophase.commits import commit_and_count
-from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
+from twophase.errors import (
+    ConnectorError,
+    FencedError,
+    HeadFormatError,
+    HeadUnknownError,
+    IdentityError,
+)
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
-from twophase.news import CommittedUpTo
+from twophase.news import CommittedUpTo, SinkAway
 from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced, head_set_back, load
 from twophase.participants import Prepared
 from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, read_counting_records
@@ -37,6 +43,8 @@ class Compared:
     missing: tuple[CheckpointRecord, ...] = ()
     """What head calls committed, and a sink that went back in time lacks: with its part alone. It holds that prepared
     (H27), unless this is a repair, which writes again what is gone (H31)."""
+    away: Mapping[str, ConnectorError] = field(default_factory=dict)  # sinks that do not answer, and need not (H32)
+    away_counted: Mapping[str, int] = field(default_factory=dict)  # what each of them has counted for certain
 
 
 def start(
@@ -47,6 +55,7 @@ def start(
     retained: int,
     follows: Seen | None = None,
     late: Collection[str] = (),
+    known: Mapping[str, Collection[str]] | None = None,
 ) -> Steps[Ownership]:
     """Take the pipeline over. Nothing older can decide or prepare afterwards, and nothing older is left prepared.
 
@@ -58,8 +67,10 @@ def start(
         retained: how many checkpoints keep their records.
         follows: head as the driver before this one of the same run held it last; None at the first start of a run.
         late: see verify.
+        known: by sink, the incarnations in which it can be written to without being asked: its rows wait in a log. If
+            the sink does not answer, the start goes on without it, and `joining` claims it later (H32).
     """
-    owned, compared = yield from claim_head(pipeline, sinks, session, incarnation, follows, late)
+    owned, compared = yield from claim_head(pipeline, sinks, session, incarnation, follows, late, known=known or {})
     yield from recover(owned, retained, compared)
     return owned
 
@@ -70,16 +81,19 @@ def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
         yield from commit_and_count(owned, record)
     yield from _commit_decided(owned)
     head, newest = owned.head, compared.newest
-    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+    claim = messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+    yield replace(claim, sinks=owned.present)
     owned.note_counted(compared.counted)
-    yield from _abort_leftovers(head)
-    yield from _check_nothing_beyond(owned)
-    if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
+    yield from abort_leftovers(head, owned.present)
+    yield from check_nothing_beyond(owned, owned.present)
+    if head.committed < head.completed and not owned.away:  # said last, as in R9: nothing of it is open
         yield from owned.swap(Committed(head.completed, retained), "committed")
     if newest is not None and (uncounted := _uncounted(head, newest)):
         yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted)
         owned.note_counted({name: newest.checkpoint_id for name in uncounted if name in compared.found})
     yield messages.Sweep(owned.head)
+    for name, error in compared.away.items():
+        yield messages.Tell(SinkAway(name, tuple(each.checkpoint_id for each in owned.waiting), error))
     yield messages.Tell(CommittedUpTo(owned.head.incarnation, owned.head.committed))
 
 
@@ -99,6 +113,7 @@ def claim_head(
     *,
     rescales: bool = False,
     repairs: bool = False,
+    known: Mapping[str, Collection[str]] | None = None,
 ) -> Steps[tuple[Ownership, Compared]]:
     """R1 and R2. Returns head as it is claimed, and what the comparison has found.
 
@@ -112,7 +127,8 @@ def claim_head(
         if follows is not None and seen is not None:
             _check_follows(follows, seen, session)
         try:
-            compared = yield from _compare(pipeline, sinks, head, incarnation, late, rescales=rescales, repairs=repairs)
+            kind = {"rescales": rescales, "repairs": repairs}
+            compared = yield from _compare(pipeline, sinks, head, incarnation, late, known or {}, **kind)
         except (IdentityError, HeadFormatError):
             again: Seen | None = yield messages.ReadHead()
             if again == seen:
@@ -127,6 +143,7 @@ def claim_head(
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
         owned.take(Seen(owned.version + 1, value))
+        owned.away, owned.absent = compared.away_counted, frozenset(compared.away_counted)
         return owned, compared
     message = f"head of pipeline {pipeline} did not take or answer a claim in {_ROUNDS} rounds"
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
@@ -151,6 +168,7 @@ def _compare(
     head: HeadValue | None,
     newborn: str,
     late: Collection[str],
+    known: Mapping[str, Collection[str]],
     *,
     rescales: bool,
     repairs: bool,
@@ -158,24 +176,39 @@ def _compare(
     records = (yield from read_counting_records(head, sinks)) if head else ()
     newest = records[0] if head and records and records[0].checkpoint_id == head.completed else None
     expected = {sink: _newest_rows(records, head, sink) if head else () for sink in sinks}
-    inspected: Inspected = yield messages.Inspect(head.incarnation if head else newborn, expected)
-    verify(pipeline, head, newest, inspected.spark, inspected.sinks, late, rescales=rescales)
+    absent = frozenset(name for name in sinks if _may_be_away(head, newest, name, known))
+    inspected: Inspected = yield messages.Inspect(head.incarnation if head else newborn, expected, absent)
+    away = inspected.away
+    verify(pipeline, head, newest, inspected.spark, inspected.sinks, late, rescales=rescales, away=away.keys())
     if head is None:
         return Compared()
     counted = counted_by(records, sinks, head.committed)
     behind = find_set_back(counted, inspected.sinks)
     missing = (yield from find_missing(head, counted, behind, repairs=repairs)) if behind else ()
     found = {name: sink.counted for name, sink in inspected.sinks.items() if sink.counted is not None}
-    return Compared(newest, found, counted_by(records, sinks, head.completed), missing)
+    will_count = counted_by(records, [name for name in sinks if name not in away], head.completed)
+    return Compared(newest, found, will_count, missing, away, {name: counted.get(name, -1) for name in away})
 
 
-def _check_nothing_beyond(owned: Ownership) -> Steps[None]:
+def _may_be_away(
+    head: HeadValue | None, newest: CheckpointRecord | None, sink: str, known: Mapping[str, Collection[str]]
+) -> bool:
+    """Whether a start may go on without this sink (H32).
+
+    The sink was claimed by this incarnation, and has to catch up with nothing that was written without its log.
+    """
+    if head is None or head.incarnation not in known.get(sink, ()) or sink not in head.sinks:
+        return False
+    return head.completed < 0 or (newest is not None and sink in newest.committables and not newest.direct)
+
+
+def check_nothing_beyond(owned: Ownership, sinks: tuple[str, ...] | None) -> Steps[None]:
     """Compare the sinks with head a second time, now that nothing older can become visible any more (H29).
 
     Where head was set back, a driver that lives may have committed a decision that head lacks, after the first look.
     Raises FencedError where the rows are a successor's.
     """
-    inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {})
+    inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {}, sinks=sinks)
     for name, sink in inspected.sinks.items():
         try:
             check_not_beyond(owned.head, name, sink)
@@ -201,19 +234,28 @@ def _newest_rows(records: Sequence[CheckpointRecord], head: HeadValue, sink: str
 
 
 def _commit_decided(owned: Ownership) -> Steps[None]:
-    """R3, first half: what is completed becomes visible, in order, before anything is aborted."""
+    """R3, first half: what is completed becomes visible, in order, before anything is aborted.
+
+    In a sink that is away it waits for `joining`.
+    """
     for ref in owned.head.records:
         if ref.checkpoint_id > owned.head.committed:
             record = yield from load(owned, ref)
-            yield from commit_and_count(owned, record)
+            present = {name: group for name, group in record.committables.items() if name not in owned.away}
+            yield from commit_and_count(owned, replace(record, committables=present))
+            if owned.away:
+                owned.waiting = (*owned.waiting, record)
 
 
-def _abort_leftovers(head: HeadValue) -> Steps[None]:
-    """R3, second half. The claim has seen to it that nobody older prepares any more, so that one listing is enough."""
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
+def abort_leftovers(head: HeadValue, sinks: tuple[str, ...] | None, *, runs: bool = False) -> Steps[None]:
+    """R3, second half. The claim has seen to it that nobody older prepares any more, so that one listing is enough.
+
+    `sinks`: only these; None: every sink. `runs`: this driver itself may have prepared something already.
+    """
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, sinks=sinks)
     epochs = [(p.transaction.scope.epoch, p) for group in listed.values() for p in group if p.transaction]
     newer = [p for epoch, p in epochs if epoch > head.epoch]
-    twins = [p for epoch, p in epochs if epoch == head.epoch]
+    twins = [p for epoch, p in epochs if epoch == head.epoch and not runs]
     if twins:  # this driver has prepared nothing yet (H29)
         message = (
             f"head of pipeline {head.pipeline} was set back: a sink holds {twins[0].description}, which another driver "

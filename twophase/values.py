@@ -52,6 +52,9 @@ class Committable:
     bytes: int = 0
     digest: int = 0  # order-free sum of row hashes, modulo 2**64, by the record's method; 0: stateless pipeline (R4)
     data: Mapping[str, str] = field(default_factory=dict)  # what only this kind of sink understands (a segment's name)
+    refused: int = 0
+    """Rows that the sink refused and `dead_letter` has. They are not in `rows`, and are in `digest`: a replay sees them
+    as it sees every row, and cannot know which ones a sink refused (R4)."""
 
 
 INSTEAD_OF: Final = "instead_of"
@@ -146,8 +149,8 @@ class CheckpointRecord:
 
     @property
     def digest(self) -> dict[str, tuple[int, int]]:
-        """By sink: row count and the sum of row hashes modulo 2**64 (R4)."""
+        """By sink: count and hashes' sum, modulo 2**64, of all rows that its tasks were given, refused or not (R4)."""
         return {
-            sink: (sum(c.rows for c in group), sum(c.digest for c in group) % 2**64)
+            sink: (sum(c.rows + c.refused for c in group), sum(c.digest for c in group) % 2**64)
             for sink, group in self.committables.items()
         }

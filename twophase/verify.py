@@ -26,6 +26,7 @@ def verify(
     late: Collection[str] = (),
     *,
     rescales: bool = False,
+    away: Collection[str] = (),
 ) -> None:
     """Compare the three stores.
 
@@ -40,6 +41,7 @@ def verify(
         sinks: by sink name, read with head's incarnation.
         late: sinks that miss nothing if they join a pipeline that has run, since what they take was never let pass.
         rescales: this is a rescale, which brings one that has died half way to its end.
+        away: sinks of the spec that are not among `sinks`, since they do not answer: `joining` compares them later.
     """
     if head is None:
         _check_unclaimed(pipeline, sinks)
@@ -50,9 +52,9 @@ def verify(
     _check_spark(head, newest, spark, rescales=rescales)
     if newest is not None and spark.newest_committed < newest.checkpoint_id:
         check_digest_method(newest)
-    _check_removed(head, spark, sinks)
+    _check_removed(head, spark, {*sinks, *away})
     for name, sink in sinks.items():
-        _check_sink(head, name, sink, joins=name in late and newest is not None and name not in newest.committables)
+        check_sink(head, name, sink, joins=name in late and newest is not None and name not in newest.committables)
 
 
 def check_digest_method(record: CheckpointRecord) -> None:
@@ -121,9 +123,9 @@ def may_be_under_way(head: HeadValue, spark: SparkState) -> bool:
     return spark.newest_planned != head.completed or head.query_id not in (None, spark.query_id)
 
 
-def _check_removed(head: HeadValue, spark: SparkState, sinks: Mapping[str, SinkState]) -> None:
+def _check_removed(head: HeadValue, spark: SparkState, sinks: Collection[str]) -> None:
     """Only a start that has the sink can commit or roll back there; nobody else would ever release its locks."""
-    gone = ", ".join(sorted(set(head.sinks) - sinks.keys()))
+    gone = ", ".join(sorted(set(head.sinks) - set(sinks)))
     if not gone:
         return
     if head.committed < head.completed:
@@ -162,7 +164,8 @@ def _cut_short(head: HeadValue) -> str:
     )
 
 
-def _check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool) -> None:
+def check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool = False) -> None:
+    """Raise IdentityError if a sink does not tell head's story. `joins`: it is new to the pipeline, and may be."""
     if sink.claim_incarnation not in (None, head.incarnation):
         message = (
             f"sink {name} is claimed by incarnation {sink.claim_incarnation}, this pipeline is {head.incarnation}: the "

@@ -21,6 +21,7 @@ from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.splits import parse_split
 from connectors.kafka.starting import StartingOffsets, check_named, resolve
 from connectors.kafka.topics import Topic, describe, matching_topics
+from connectors.kafka.witness import check_witnesses, witnesses_of
 from twophase import faults
 from twophase.errors import OffsetOutOfRangeError, SpecError
 from twophase.values import OffsetRange, Positions, StartingPoint
@@ -151,6 +152,14 @@ class KafkaSource:
             return self.topics
         known = filter(self.reads, identities)
         return sorted({*matching_topics(admin, self.topics_pattern), *known})
+
+    def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
+        """See Source. One round trip to the cluster; two where transactions end the ranges."""
+        return witnesses_of(self.connection, ranges)
+
+    def check_witnesses(self, witnesses: Mapping[str, str]) -> None:
+        """See Source. One round trip to the cluster."""
+        check_witnesses(self.connection, witnesses)
 
     def lost(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         """See Source. Asks the cluster once, and only where loss is allowed: else the task that meets it fails."""

@@ -39,6 +39,12 @@ class LogCommitter:
         self._storage = storage
         self._incarnation: str | None = None
         self._epoch: int | None = None  # None: not claimed yet
+        self._found: int | None = None  # slots that the sink had when it was claimed
+
+    @property
+    def slots(self) -> frozenset[int]:
+        """See Committer."""
+        return frozenset({self._ledger.slots} if self._found is None else {self._ledger.slots, self._found})
 
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
         """See Committer."""
@@ -62,7 +68,8 @@ class LogCommitter:
         self._ledger.prepare()
         self._ledger.claim(Owner(incarnation, epoch), take_over=take_over, begins=begins, counted=counted)
         self._incarnation, self._epoch = incarnation, epoch
-        applied = self._ledger.entries(incarnation, ()).applied
+        entries = self._ledger.entries(incarnation, ())
+        applied, self._found = entries.applied, len(entries.slots)
         if applied < counted >= 0:
             raise SetBackError.of(self.name, applied, counted)
         with _of_the_log():
@@ -74,6 +81,10 @@ class LogCommitter:
         """See Committer. Everything before this checkpoint is applied, since it is the first one of a start: the time
         for another number of slots."""
         self._ledger.share_out(scope)
+        self._prepare(scope)
+
+    def permit_away(self, scope: Scope) -> None:
+        """See Committer. The sink keeps its slots: a start without it writes for as many (`spark_jobs.known_sinks`)."""
         self._prepare(scope)
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:

@@ -50,8 +50,23 @@ def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
         limits = (*limits, f"more than {most:,} dead letters in a checkpoint stop the pipeline")
         return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), limits)
     if spec.dead_letter is not None:
-        limits = (*limits, "a row that it refuses before the decision goes to dead_letter, unless there is state")
+        limits = (*limits, _refused(spec))
+    if entry.commit != "two-phase" and not isinstance(entry, KafkaSinkEntry) and not spec.checkpoint.at_least_once:
+        limits = (*limits, _found_late(spec, entry))
     return Guarantee(spec.mask(entry.name), promise, visible, (*_of_table(entry), *needs), (*limits, *_of_source(spec)))
+
+
+def _refused(spec: Spec) -> str:
+    if spec.checkpoint.at_least_once:
+        return "a row that it refuses goes to dead_letter, at least once; other rows of its checkpoint may come twice"
+    return "a row that it refuses before the decision goes to dead_letter"
+
+
+def _found_late(spec: Spec, entry: SinkEntry) -> str:
+    found = "a row that a constraint of the table refuses is found after the checkpoint is decided"
+    if spec.refuses_into_letters(entry):
+        return f"{found}: it goes to dead_letter in the transaction that applies the other rows"
+    return f"{found}: the pipeline stops there until the table takes it"
 
 
 def _of_table(entry: SinkEntry) -> tuple[str, ...]:
@@ -156,11 +171,7 @@ def _server_log(spec: Spec) -> _Words:
     return _write_ahead_log(
         spec,
         "one slot's rows shortly after another's",
-        limits=(
-            "a row that a constraint of the table refuses is found after the checkpoint is decided: the pipeline stops "
-            "there until the table takes it",
-            "a reader may see one slot's rows of a checkpoint just before another's; with `slots: 1` all at once",
-        ),
+        limits=("a reader may see one slot's rows of a checkpoint just before another's; with `slots: 1` all at once",),
     )
 
 
@@ -231,7 +242,8 @@ def _of_source(spec: Spec) -> tuple[str, ...]:
         if source.on_bad_record == "skip":
             limits.append("on_bad_record: skip: a record that does not decode is counted and left out")
         if source.on_bad_record == "dead-letter":
-            limits.append(f"a record of {source.name} that does not decode goes to dead_letter instead, exactly once")
+            often = "at least once" if spec.checkpoint.at_least_once else "exactly once"
+            limits.append(f"a record of {source.name} that does not decode goes to dead_letter instead, {often}")
         if source.starting_offsets != "earliest":
             limits.append(f"starting_offsets: the very first start begins at {source.starts_from}, not before")
         if not source.fail_on_data_loss:

@@ -17,9 +17,6 @@ def check_mode(document: Document) -> None:
     checkpoint, sinks = document.root.get("checkpoint"), document.root.get("sinks")
     if not isinstance(checkpoint, Section) or checkpoint.get("mode") != "at-least-once":
         return
-    if document.root.get("dead_letter") is not None:
-        found = "not built yet: dead letters with at-least-once"
-        document.report(("dead_letter",), found, ("checkpoint.mode: exactly-once",))
     for index, sink in enumerate(sinks if isinstance(sinks, Items) else ()):
         if isinstance(sink, Section) and sink.get("commit") == "upsert":
             ways = ("checkpoint.mode: exactly-once", "a pipeline of its own for this sink", "a commit without a key")

@@ -116,6 +116,11 @@ class _ServerEntry(_KeyedEntry):
         """For people; the password is masked."""
         return f"{self.url}, table {self.table}"
 
+    @property
+    def database(self) -> object:
+        """Equal for two sinks that one connection can write to. Contains the password."""
+        return self.url.reveal()
+
     def servers(self, checkpoint: CheckpointSettings) -> list[str]:
         """Addresses that tasks connect to, as URLs. Contains the password."""
         del checkpoint
@@ -175,6 +180,11 @@ class SqliteEntry(_KeyedEntry):
     def where(self) -> str:
         """For people."""
         return f"{self.path}, table {self.table}"
+
+    @property
+    def database(self) -> object:
+        """See MySqlEntry."""
+        return self.path.resolve()
 
     def servers(self, checkpoint: CheckpointSettings) -> list[str]:
         """See MySqlEntry: a file has none."""

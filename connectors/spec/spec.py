@@ -11,6 +11,7 @@ from connectors.spec.dead_letter import DeadLetterEntry
 from connectors.spec.document import Document
 from connectors.spec.fields import Title
 from connectors.spec.flow import behind, trunk_of
+from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.model import Strict
 from connectors.spec.secrets import mask
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
@@ -73,6 +74,14 @@ class Spec(Strict):
     def outputs(self) -> list[SinkEntry]:
         """All sinks of a checkpoint: `sinks`, and `dead_letter` behind them."""
         return [*self.sinks, *([self.dead_letter] if self.dead_letter is not None else [])]
+
+    def refuses_into_letters(self, entry: SinkEntry) -> bool:
+        """Whether rows that this sink refuses when its log is applied go to `dead_letter`, in the same transaction."""
+        letter = self.dead_letter
+        if letter is None or entry is letter or isinstance(entry, KafkaSinkEntry) or isinstance(letter, KafkaSinkEntry):
+            return False
+        same = (entry.connector, entry.database) == (letter.connector, letter.database)
+        return same and entry.commit != "two-phase"
 
     @property
     def trunk(self) -> str | None:

@@ -10,7 +10,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -38,6 +38,8 @@ class Payload:
 
 
 S = TypeVar("S", bound=Session)
+
+_SAVEPOINT: Final = "eos_batch"
 
 
 class BulkWriter(ABC, Generic[S]):
@@ -79,6 +81,32 @@ class BulkWriter(ABC, Generic[S]):
             session = self._opened()
             for payload in self._encode(session, batch, self._rows + 1):
                 self._submit(payload)
+
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """See Writer and DirectWriter. Between savepoints, and the server has answered before it returns.
+
+        A connection that is lost has lost its savepoints, too, so that what an outage did is no fault of a row.
+        """
+        if batch.num_rows == 0:
+            return
+        doing = f"{self._where}, writing"
+        with translated(doing):
+            session = self._opened()
+            session.execute(f"SAVEPOINT {_SAVEPOINT}")
+        rows, size_bytes = self._rows, self._bytes
+        try:
+            self.write(batch)
+            with translated(doing), self._bad_rows_named():
+                self._sender.wait()
+        except BadRowError:
+            with translated(doing):
+                with contextlib.suppress(BadRowError):
+                    self._sender.wait()  # the part before: what is wrong with the server is not the row's fault
+                session.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            self._rows, self._bytes = rows, size_bytes
+            raise
+        with translated(doing):
+            session.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
     def _opened(self) -> S:
         """The connection, in its transaction. The first call connects."""

@@ -11,22 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 import pyarrow as pa
 
 from connectors.contracts import Finding, Writer
+from connectors.dead_letters import SCHEMA
+from connectors.known import decode_known, encode_known, must_wait
 from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
 from connectors.sql import checks
 from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
+from connectors.sql.log.refusing import LettersTable
 from connectors.sql.making import Maker
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.server import C, P, Server, T
 from connectors.sql.statements import LET_GO_S, translated
-from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
+from connectors.sql.wanted import ahead, maker_of, refusing_repeats, rows_of, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -51,6 +54,8 @@ class ServerSink(Server[C, T, P]):
         evolve: at a start, by columns of the rows that the table lacks.
         repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
         timeout_s: how long a checkpoint may take, and a task wait for its next rows.
+        letters: with a log, the sink of the dead letters, in the same database: it takes rows that the table refuses.
+        most_letters: rows of one slot's share that may be refused.
     """
 
     name: str
@@ -63,9 +68,15 @@ class ServerSink(Server[C, T, P]):
     evolve: bool = False
     repeats: bool = False
     timeout_s: float = LET_GO_S
+    letters: ServerSink[C, T, P] | None = field(default=None, repr=False)
+    most_letters: int = 0
     plans: tuple[P, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
+    learned: T | None = field(default=None, repr=False)  # the table as the server had it
+
+    _table_type: ClassVar[type]
+    """Of `learned`."""
 
     def open(self, schema: pa.Schema) -> Self:
         """See Sink. One connection, a few queries, and what the spec wants made. Raises TargetError,
@@ -75,6 +86,21 @@ class ServerSink(Server[C, T, P]):
             remedy = self._remedy_for_one_writer
             _log.warning("sink %s, table %s: %s; %s", self.name, self.table, opened.partitioning, remedy)
         return opened
+
+    @property
+    def known(self) -> str | None:
+        """See Sink. Only a sink with a log can be written to while its server is away."""
+        if self.log is None or self.repeats or self.learned is None:
+            return None
+        return encode_known(self._place, self._table_type, self.learned)
+
+    def open_as(self, schema: pa.Schema, known: str) -> Self:
+        """See Sink. The rows are compared with the table as it was."""
+        target: T = decode_known(self.name, self._place, self._table_type, known)
+        fit = self._fit(target, rows_of(self, schema))
+        if fit.complaints:
+            raise must_wait(self.name, f"the rows do not fit table {target}: " + "; ".join(fit.complaints))
+        return self._opened(schema, target, fit)
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink."""
@@ -106,9 +132,25 @@ class ServerSink(Server[C, T, P]):
     def committer(self, pipeline: str) -> Committer:
         """See Sink."""
         if self.log is not None:
-            target = LogTarget(self.name, self.table, self._where, self._store, self.log.slots)
+            target = LogTarget(
+                self.name,
+                self.table,
+                self._where,
+                self._store,
+                self.log.slots,
+                letters=self.letters.letters_table if self.letters is not None else None,
+                most_letters=self.most_letters,
+            )
             return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
         return self._two_phase_committer(pipeline)
+
+    def letters_table(self) -> LettersTable:
+        """Open this sink of dead letters, whose table exists. Changes nothing.
+
+        Raises TargetError, SinkUnavailableError.
+        """
+        opened = replace(self, create=False, evolve=False)._compared(SCHEMA)
+        return LettersTable(opened.table, opened._form(opened.plans), opened.columns)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink."""
@@ -155,10 +197,18 @@ class ServerSink(Server[C, T, P]):
         target, fit = seen
         if self.upsert is not None:
             self._rehearse(fit.plans, self.upsert)
+        return self._opened(schema, target, fit)
+
+    def _opened(self, schema: pa.Schema, target: T, fit: Fit[P]) -> Self:
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
         log, upsert = self.log and self.log.on_driver(), self.upsert and self.upsert.of(schema)
         spread = self._spread(target, kinds)
-        return replace(self, log=log, upsert=upsert, plans=fit.plans, partitioning=spread, target=target.quoted)
+        opened = replace(self, log=log, upsert=upsert, plans=fit.plans, partitioning=spread, target=target.quoted)
+        return replace(opened, learned=target)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._where}, table {self.table}"
 
     def _maker(self, session: C, schema: pa.Schema) -> Maker[T, P]:
         return maker_of(self, schema, self._types(session), partial(self._find, session), self._fit)

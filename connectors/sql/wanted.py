@@ -56,9 +56,7 @@ def maker_of(
 
     `find`: looks for the table as it is, each time. `fit`: compares rows with it.
     """
-    rows = row_columns(sink.name, schema, sink.renamed, sink.upsert)
-    if sink.upsert is not None:
-        check_upsert(sink.name, sink.upsert, schema)
+    rows = rows_of(sink, schema)
 
     def look() -> tuple[_Table, Fit[_Plan]] | None:
         table = find()
@@ -66,6 +64,14 @@ def maker_of(
 
     key = () if sink.upsert is None else sink.upsert.key
     return Maker(sink.name, sink.create, sink.evolve, types, sink.table, rows, key, look)
+
+
+def rows_of(sink: Wanted, schema: pa.Schema) -> tuple[RowColumn, ...]:
+    """Return the columns of the rows as the spec names them. Raises TargetError where that cannot be."""
+    rows = row_columns(sink.name, schema, sink.renamed, sink.upsert)
+    if sink.upsert is not None:
+        check_upsert(sink.name, sink.upsert, schema)
+    return rows
 
 
 def ahead(

@@ -55,6 +55,11 @@ class Link:
         del content
         return True
 
+    def returns(self, content: bytes) -> bool:
+        """Whether these bytes go on towards the client. False: their connection is cut instead."""
+        del content
+        return True
+
     @property
     def disturbed(self) -> int:
         """How many connections have been ended, refused, silenced or slowed since the last `restore`."""
@@ -133,7 +138,7 @@ class Link:
                 if self.bytes_per_s < math.inf:
                     self._disturbed.add(connection)
                     self._wait(len(content), there=asks)
-                if asks and not self.passes(content):
+                if not (self.passes(content) if asks else self.returns(content)):
                     break
                 target.sendall(content)
         except OSError:

@@ -1,4 +1,4 @@
-"""A database server whose data folder is copied and put back: a backup, or a replica that lagged and takes over.
+"""A server whose data folder is copied and put back: a backup, or a replica that lagged and takes over.
 
 The server is stopped for both, and its clients are cut off: a copy has prepared transactions, and no open ones.
 """
@@ -13,25 +13,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
+from integration_tests.services.kafka_native import KafkaNative
 from integration_tests.services.mariadb_native import MariadbNative
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.readiness import await_database
+from integration_tests.services.readiness import await_database, await_kafka
 from integration_tests.services.state import State, data_folder, free_port, tail
 
 
-class CopiedServer(ABC):
+class Copied(ABC):
     """Of one test run: `down` drops everything."""
-
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """SQLAlchemy's form, with the rights of a pipeline's user, without a database."""
-
-    @property
-    @abstractmethod
-    def admin_url(self) -> str:
-        """The same server with all rights."""
 
     @abstractmethod
     def up(self) -> None:
@@ -67,6 +58,20 @@ class CopiedServer(ABC):
         shutil.rmtree(self.data)
         _copy(self._copied, self.data)
         self.up()
+
+
+class CopiedServer(Copied):
+    """A database server."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """SQLAlchemy's form, with the rights of a pipeline's user, without a database."""
+
+    @property
+    @abstractmethod
+    def admin_url(self) -> str:
+        """The same server with all rights."""
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -144,6 +149,58 @@ class CopiedMariadb(CopiedServer):
 
     def down(self) -> None:
         """See CopiedServer."""
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._state.forget()
+
+
+class CopiedKafka(Copied):
+    """A broker that is its own controller: its copy has all topics, transactions and leader epochs."""
+
+    kind = "kafka-copied"
+
+    def __init__(self) -> None:
+        self._state = State(self.kind)
+        self._folder = data_folder() / self.kind
+        ports = self._state.load().get("ports") or [free_port(19393), free_port(19394)]
+        self._state.save({"ports": ports})
+        self._native = KafkaNative(self._state, self._folder, *ports)
+        self._process: ServerProcess | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where it listens."""
+        return self._native.bootstrap
+
+    @property
+    def data(self) -> Path:
+        """See Copied."""
+        return self._folder / "kafka"
+
+    def up(self) -> None:
+        """See Copied."""
+        if self._process is None:
+            self._folder.mkdir(exist_ok=True)
+            self._process = self._native.start()
+        process = self._process
+        await_kafka(self.bootstrap, lambda: None if process.running() else tail(self._native.log))
+
+    def kill(self) -> None:
+        """See Copied."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.await_reaped()
+        self._process = None
+
+    def replace(self) -> None:
+        """Have another, empty cluster at the same address."""
+        self.kill()
+        shutil.rmtree(self.data)
+        self.up()
+
+    def down(self) -> None:
+        """See Copied."""
         if self._process is not None:
             self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)

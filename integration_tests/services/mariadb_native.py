@@ -47,6 +47,7 @@ _SETTINGS = (
     "--binlog-expire-logs-seconds=7200",
     "--skip-name-resolve",
     "--bind-address=127.0.0.1",
+    "--default-time-zone=+05:45",  # a connection that does not set UTC shows at once
 )
 
 

@@ -26,6 +26,7 @@ _SETTINGS = (
     "listen_addresses=127.0.0.1",
     "shared_buffers=128MB",
     "log_min_messages=warning",
+    "timezone=Asia/Kathmandu",  # +05:45: a connection that does not set UTC shows at once
 )
 
 

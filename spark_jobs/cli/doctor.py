@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
 
@@ -16,7 +17,9 @@ from connectors.spec import Spec, exposures, promise
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.known_sinks import KnownSinks
 from spark_jobs.master import is_local
+from spark_jobs.stored_head import read_head
 from twophase.errors import ConnectorError
 from twophase.values import StartingPoint
 
@@ -86,11 +89,24 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     for entry in spec.sinks:
         for finding in build_sink(spec, entry).check(schemas.get(entry.name), tasks_at_once(spec)):
             yield f"sink {entry.name}", finding
+    yield from _absences(spec)
     if spec.dead_letter is not None:
         from connectors.dead_letters import SCHEMA  # loads pyarrow
 
         for finding in build_sink(spec, spec.dead_letter).check(SCHEMA, tasks_at_once(spec)):
             yield "dead letters", finding
+
+
+def _absences(spec: Spec) -> Iterator[tuple[str, Finding]]:
+    """Of a pipeline that has run: whether a start could go on without the sinks that may be away."""
+    may_be_away = [entry.name for entry in spec.outputs if entry.max_backlog is not None]
+    if not may_be_away or spec.checkpoint.at_least_once:
+        return
+    with suppress(ConnectorError):  # what is wrong with head, its own findings say
+        if (head := read_head(spec)) is not None:
+            kept = KnownSinks(spec.checkpoint.location)
+            for name in may_be_away:
+                yield f"sink {name}", kept.finding(head.incarnation, name)
 
 
 def _is_behind_steps(spec: Spec) -> bool:

@@ -23,6 +23,7 @@ from spark_jobs.history.recorder import tell
 from spark_jobs.new_start import parse, resolve
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
+from twophase.abandoned import add_given_up
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.values import StartingPoint
@@ -115,10 +116,9 @@ def _told(begun: Begun, to: str | None) -> Event:
     """For the history."""
     old = begun.before
     ended = f"life {old.incarnation} ended at checkpoint {old.completed}" if old is not None else "it never ran here"
-    given_up = "; ".join(f"given up: {each}" for each in begun.abandoned)
     message = f"reset, by {asker()}: {ended}, {begun.head.incarnation} begins at {to or 'starting_offsets'}"
     facts = {"ended": begun.ended, "incarnation": begun.head.incarnation, "to": to}
-    return Event(time.time(), "reset", "; ".join(filter(None, (message, given_up))), facts=facts)
+    return Event(time.time(), "reset", add_given_up(message, begun.abandoned), facts=facts)
 
 
 def _clear(spec: Spec, begun: Begun) -> Path | None:

@@ -11,12 +11,26 @@ from dataclasses import dataclass, field, fields
 from typing import Final, Literal
 
 from twophase.errors import ConnectorError, FencedError
+from twophase.news import SinkAway, SinkJoined
 from twophase.requests import Answer, Request
 from twophase.values import CheckpointRecord, OffsetRange
 
 Ending = Literal["stopped", "caught up", "failed"]
 
-EventKind = Literal["state", "failure", "restart", "fenced", "savepoint", "request", "reset", "repair", "gap", "mended"]
+EventKind = Literal[
+    "state",
+    "failure",
+    "restart",
+    "fenced",
+    "savepoint",
+    "request",
+    "reset",
+    "repair",
+    "gap",
+    "mended",
+    "away",
+    "joined",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +251,19 @@ def acknowledgements_of(record: CheckpointRecord) -> tuple[Acknowledgement, ...]
         for sink, group in record.committables.items()
         for each in group
     )
+
+
+def of_absence(news: SinkAway | SinkJoined, at: float) -> Event:
+    """The event of a start that has gone on without a sink, or of the sink's return (H32)."""
+    if isinstance(news, SinkJoined):
+        return Event(at, "joined", f"sink {news.sink} is back: it is claimed, and commits what waited for it")
+    count = len(news.waiting)
+    message = (
+        f"sink {news.sink} is away: the start has gone on without it, its rows wait in its log. {count} "
+        f"checkpoint{'s wait' if count != 1 else ' waits'} there. {news.error.message}"
+    )
+    remedy = f"bring the sink back: it joins by itself, and gets what waits, until its max_backlog. {news.error.remedy}"
+    return Event(at, "away", message, remedy=remedy.strip(), facts={"sink": news.sink, "waiting": count})
 
 
 def failure(error: BaseException, at: float, checkpoint_id: int | None = None) -> Event:

@@ -21,12 +21,13 @@ from spark_jobs.history.model import (
     SinkCommit,
     acknowledgements_of,
     failure,
+    of_absence,
     of_record,
 )
 from spark_jobs.history.phases import phases
 from spark_jobs.history.retention import Retention
 from spark_jobs.report import CheckpointReport, Listener
-from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
+from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 from twophase.version import installed_version
@@ -88,6 +89,8 @@ class Recorder(Listener):
             case SinkCommitted():
                 at = news.incarnation, news.checkpoint_id, news.sink
                 self._filing.add(entries.SinkCommitted(*at, now, news.commit_s))
+            case SinkAway() | SinkJoined():
+                self.happened(of_absence(news, now))
             case CommittedUpTo(incarnation, checkpoint_id) if checkpoint_id >= 0:
                 self._filing.add(entries.Committed(incarnation, checkpoint_id, now))
 

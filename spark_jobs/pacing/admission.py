@@ -14,7 +14,19 @@ _LEAST, _MOST = 100, 2**31 - 1
 _SHRINK, _GROW = 0.25, 2.0  # by how much the number may change from one checkpoint to the next
 _CLOSE: Final = 0.05  # a change by less is none
 _FULL: Final = 0.8  # of what it may take; a smaller checkpoint that is quick has taken all there was
-_PROBE: Final = 4  # by so much a probe is smaller than the others
+_PROBE: Final = 16
+"""By so much a probe is smaller than the others.
+
+The time of its records counts as overhead if it is slow by chance. A larger probe has more of that, and the error grows
+with the number of records. If noise makes durations up to `n` times longer or shorter, a checkpoint takes at most
+`n * m * target_s`, or `n * o * (1 + x)` if that is more. `o` is the overhead, probes are `q` times smaller, and
+
+    m = n / (1 - _CLOSE)**2
+    x = (2 * m * (n * q - 1 / n) / (q - 1) - 1) / (1 - 2 * m * (n - 1 / n) / (q - 1))
+
+because above `o * x` seconds of records the number falls, even if all probes are slow and all others are quick. For
+n = 1.25 and an overhead of 0.45 times the target, that is 2.1 times the target with q = 16, and 3.3 with q = 4.
+"""
 _PROBE_EVERY: Final = 50  # checkpoints
 _PROBE_OFTEN: Final = 8  # where little is known, or more hangs on it
 _OTHER_TIMES: Final = 2.0  # so many times too long: what probes have told was of other times
@@ -75,16 +87,21 @@ class AdaptiveAdmission:
     @property
     def _fitting(self) -> list[tuple[int, float]]:
         """The probes that are neither too large nor too small to tell something of the checkpoints of now."""
-        return [each for each in self._probed if 2 * each[0] <= self.records <= 2 * _PROBE * each[0]]
+        return [each for each in self._probed if self._fits(each[0])]
+
+    def _fits(self, records: int) -> bool:
+        return _PROBE * records <= 2 * self.records and self.records <= 2 * _PROBE * records
 
     def observe(self, records: int, duration_s: float) -> None:
         """See Admission."""
         if records <= 0 or duration_s <= 0:
             return  # time has passed in the query, and nothing came
         was_probe = self._is_probe_due
-        if 2 * records <= self.records:
-            self._probed, self._since = (*self._probed, (records, duration_s))[-_PROBES:], 0
-        else:
+        if self._fits(records):
+            self._probed = (*self._probed, (records, duration_s))[-_PROBES:]
+        if was_probe or self._fits(records):
+            self._since = 0
+        elif 2 * records > self.records:
             self._since += 1
         if was_probe:
             return

@@ -22,7 +22,7 @@ from spark_jobs.finishing import Finished, Finishing
 from spark_jobs.history.model import Event
 from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.withheld import WithheldSplit
-from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkCommitted
+from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
@@ -88,11 +88,13 @@ class PipelineMetrics(Listener):
         self._lock = threading.Lock()
         self._finishing = Finishing()
         self._waiting: dict[str, set[int]] = {entry.name: set() for entry in spec.outputs}
+        self.away = frozenset[str]()
         self.pipeline = spec.mask(spec.pipeline)
         self.lag: Levels = {}
         self.backlog: Levels = {}
         self.withheld_splits: tuple[WithheldSplit, ...] = ()
         self.sources = tuple(spec.mask(source.name) for source in spec.sources)
+        self.sinks = tuple(spec.mask(entry.name) for entry in spec.outputs)
         self._measure_backlog()
         facts = {"mode": spec.checkpoint.mode, "run": run_id, "version": version}
         metrics.info.labels(self.pipeline).info({name: spec.mask(value) for name, value in facts.items()})
@@ -120,6 +122,7 @@ class PipelineMetrics(Listener):
 
     def found(self, status: Status) -> None:
         """See Listener. What is decided and waits was counted by an earlier run."""
+        self.away = frozenset()  # the start that follows says which
         with self._lock:
             self._commit_up_to(status.head.committed)
             for record in status.checkpoints:
@@ -141,6 +144,10 @@ class PipelineMetrics(Listener):
                 case SinkCommitted():
                     self._waiting.setdefault(news.sink, set()).discard(news.checkpoint_id)
                     self._finishing.committed_in_sink(news.checkpoint_id, news.commit_s)
+                case SinkAway():
+                    self.away = self.away | {news.sink}
+                case SinkJoined():
+                    self.away = self.away - {news.sink}
                 case CommittedUpTo():
                     self._commit_up_to(news.checkpoint_id)
                     self._observe(self._finishing.committed(news.checkpoint_id, time.time()))
@@ -205,6 +212,11 @@ class PipelineMetrics(Listener):
             seconds[labels] = max(seconds.get(labels, 0.0), now - each.since)
         return dict(records), seconds
 
+    @property
+    def away_sinks(self) -> frozenset[str]:
+        """The sinks that were away at the start and have not joined, as they are shown."""
+        return frozenset(map(self._mask, self.away))
+
     def _measure_backlog(self) -> None:
         backlog: Counter[tuple[str, ...]] = Counter()
         for sink, numbers in self._waiting.items():
@@ -223,6 +235,8 @@ class _LevelCollector(Collector):
         lag = GaugeMetricFamily("eos_lag_records", "Offsets not read yet.", labels=("pipeline", "source", "split"))
         words = "Checkpoints that are decided, and not visible in this sink."
         backlog = GaugeMetricFamily("eos_sink_backlog_checkpoints", words, labels=("pipeline", "sink"))
+        words = "1 while the pipeline runs without this sink, which was away at its start; else 0."
+        away = GaugeMetricFamily("eos_sink_away", words, labels=("pipeline", "sink"))
         words = "Offsets that exist in the source and cannot be read yet."
         withheld = GaugeMetricFamily("eos_withheld_records", words, labels=("pipeline", "source"))
         words = "How long the oldest of them has been so."
@@ -237,7 +251,10 @@ class _LevelCollector(Collector):
                 lag.add_metric((pipeline, *labels), value)
             for labels, value in found.backlog.items():
                 backlog.add_metric((pipeline, *labels), value)
+            for sink in found.sinks:
+                away.add_metric((pipeline, sink), float(sink in found.away_sinks))
         yield lag
         yield backlog
+        yield away
         yield withheld
         yield age

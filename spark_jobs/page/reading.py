@@ -13,7 +13,7 @@ from spark_jobs.page.effective import effective
 
 router: Final = APIRouter(responses=ERRORS)
 
-_KINDS: Final = ("failure", "restart", "fenced", "reset", "repair", "gap", "mended")
+_KINDS: Final = ("failure", "restart", "fenced", "reset", "repair", "gap", "mended", "away", "joined")
 _WIDTHS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 604800)
 _LONGEST_S: Final = 366 * 86400.0
 _MOST_BUCKETS: Final = 500

@@ -32,6 +32,7 @@ from spark_jobs.savepoint.repeated import Repeated, is_of, repeated
 from spark_jobs.savepoint.spark_files import state_ids
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_history
+from twophase.abandoned import add_given_up
 from twophase.codec import decode_head
 from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
@@ -108,9 +109,8 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         for ended in _ended(begun) if not begun.abandoned else ():  # its plans tell the offsets of what is gone
             log.forget(ended)
     message = f"begun from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"
-    message += "".join(f"; given up: {each}" for each in begun.abandoned)
     facts = {"id": manifest.id, "folder": str(allowed.folder), "ended": begun.ended}
-    recorder.tell(spec, Event(time.time(), "savepoint", message, facts=facts))
+    recorder.tell(spec, Event(time.time(), "savepoint", add_given_up(message, begun.abandoned), facts=facts))
 
 
 def _ended(begun: Begun) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import head_set_back, lives, repair, rescale, set_back, take_over
+from tests.model import away, head_set_back, lives, refused, repair, rescale, set_back, take_over
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
@@ -17,6 +17,8 @@ RESCALE_STATES = 200_000
 SET_BACK_STATES = 50_000
 HEAD_SET_BACK_STATES = 15_000
 TAKE_OVER_STATES = 20_000
+AWAY_STATES = 350_000
+REFUSED_STATES = 150_000
 
 
 @pytest.mark.parametrize("name", HOLDS)
@@ -111,7 +113,32 @@ def test_a_broken_variant_of_a_head_that_goes_back_is_caught(broken: str) -> Non
     assert violation
 
 
+def test_the_protocol_holds_over_starts_while_a_sink_is_away() -> None:
+    states, violation, ends = away.explore()
+    assert not violation
+    assert states > AWAY_STATES
+    assert ends == set(away.ENDS)
+
+
+@pytest.mark.parametrize("broken", away.VARIANTS)
+def test_a_broken_variant_of_a_start_without_a_sink_is_caught(broken: str) -> None:
+    _, violation, _ = away.explore(broken)
+    assert violation
+
+
+def test_refused_rows_of_a_log_become_dead_letters_elsewhere() -> None:
+    states, violation = refused.explore()
+    assert not violation
+    assert states > REFUSED_STATES
+
+
+@pytest.mark.parametrize("broken", refused.VARIANTS)
+def test_a_broken_variant_of_dead_letters_elsewhere_is_caught(broken: str) -> None:
+    _, violation = refused.explore(broken)
+    assert violation
+
+
 def test_the_simulation_breaks_the_same_rules() -> None:
     smaller = {*lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS, *set_back.VARIANTS, *take_over.VARIANTS}
-    every = {*VARIANTS, *BEHIND, *smaller, *head_set_back.VARIANTS}
+    every = {*VARIANTS, *BEHIND, *smaller, *head_set_back.VARIANTS, *away.VARIANTS}
     assert every - set(MUTANTS) == set(NOT_OF_THE_COORDINATOR)

@@ -23,6 +23,31 @@ NOT_OF_THE_COORDINATOR = {
     "an epoch that another driver has claimed as well goes on (H29)": (
         "test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers"
     ),
+    # of the thread that a sink joins by, and of what a start keeps of a sink: the simulation joins between checkpoints
+    "a joining sink is not compared (H32)": (
+        "test_a_sink_that_went_back_in_time_is_not_claimed_by_the_driver_that_it_would_join"
+    ),
+    "a start without a sink takes any number of slots (H32)": (
+        "test_a_start_waits_for_a_sink_that_may_have_another_number_of_slots"
+    ),
+    "the slots that are kept are those of the start alone (H32)": (
+        "test_the_number_that_the_sink_has_is_kept_beside_that_of_the_start"
+    ),
+    "an older start keeps its slots over those of a newer one (H32)": "test_what_the_newest_epoch_has_kept_counts",
+    "who has kept its slots does not look at head again (H32)": (
+        "test_who_keeps_slots_is_fenced_by_a_start_that_may_not_know_of_them"
+    ),
+    "a sink that joins gets its slots as at a start (H32)": (
+        "test_a_sink_that_keeps_its_slots_is_asked_for_no_permit_by_the_epoch_that_it_joins"
+    ),
+    "what waited before the start is not counted (H32)": "test_what_waited_before_a_start_counts_for_the_bound",
+    "a joining sink is given the newest checkpoints first (H32)": (
+        "test_a_start_goes_on_without_a_sink_which_joins_and_gets_what_waits_in_order"
+    ),
+    "a join rolls back what its own epoch writes (H32)": (
+        "test_what_the_running_epoch_prepares_stays_when_a_sink_joins_and_older_leftovers_do_not"
+    ),
+    "a pipeline begins without a sink (H32)": "test_a_start_needs_a_sink_that_could_not_join",
     "two rescales at once": "test_it_is_refused_while_the_pipeline_runs_or_another_one_is_under_way",
 }
 """Variants, of all models, that no mutant of the coordinator can be, each with the test of what keeps that rule."""

@@ -9,7 +9,7 @@ from typing import Final
 from tests import mutants
 from tests.mutants.mutant import Mutant
 
-_FRAME: Final = {"__main__", "catalogue", "mutant", "run", "trial"}
+_FRAME: Final = {"__main__", "catalogue", "mutant", "run", "trial", "warm"}
 
 
 def _collected() -> tuple[Mutant, ...]:

@@ -17,7 +17,9 @@ from tests.mutants.trial import BaselineError, Trial, Verdict, Workshop, worksho
 
 
 def main(
-    wanted: Annotated[str, typer.Argument(help="text in a mutant's name, rule, path or tests", metavar="TEXT")] = "",
+    wanted: Annotated[
+        list[str] | None, typer.Argument(help="in a mutant's name, rule, path or tests; one is enough", metavar="TEXT")
+    ] = None,
     *,
     services: Annotated[bool, typer.Option("--services", help="also those whose tests need Kafka or a server")] = False,
     at_once: Annotated[int, typer.Option(min=1, help="trials at the same time")] = 1,
@@ -39,10 +41,10 @@ def main(
 
     python -m tests.mutants: all mutants whose tests need no service.
 
-    python -m tests.mutants commits: those with "commits" in their name, rule,
-    path or tests.
+    python -m tests.mutants H26 savepoint/: those with "H26" or "savepoint/" in
+    their name, rule, path or tests.
 
-    python -m tests.mutants commits --list: the same, with their places and
+    python -m tests.mutants wal/ --list: those of wal/, with their places and
     tests; nothing runs.
 
     EOS_SERVICES=native python -m tests.mutants --services: also those whose
@@ -51,11 +53,12 @@ def main(
     To add a mutant, write it into the module of its area, and run it by its
     name.
     """
-    mutants = chosen(wanted, services=services)
+    texts = wanted or [""]
+    mutants = chosen(texts, services=services)
     if not mutants:
-        left = len(chosen(wanted, services=True))
+        left = len(chosen(texts, services=True))
         why = f"{left} need services: add --services" if left else "--list prints all"
-        message = f"no mutant has {wanted!r} in its name, rule, path or tests ({why})"
+        message = f"no mutant has {' or '.join(map(repr, texts))} in its name, rule, path or tests ({why})"
         raise typer.BadParameter(message)
     if only_list:
         for mutant in mutants:
@@ -75,14 +78,17 @@ def main(
     raise typer.Exit(1 if alive else 0)
 
 
-def chosen(wanted: str, *, services: bool) -> list[Mutant]:
-    """Return the mutants with this text in their name, rule, path or tests. Those on services only on request."""
+def chosen(texts: Sequence[str], *, services: bool) -> list[Mutant]:
+    """Return the mutants with one of these in their name, rule, path or tests. Those on services only on request."""
     return [
         mutant
         for mutant in sorted(ALL, key=lambda each: (each.path, each.name))
-        if (services or not mutant.needs_services)
-        and any(wanted.lower() in each.lower() for each in (mutant.name, mutant.rule, mutant.path, *mutant.caught_by))
+        if (services or not mutant.needs_services) and any(_has(mutant, text.lower()) for text in texts)
     ]
+
+
+def _has(mutant: Mutant, text: str) -> bool:
+    return any(text in each.lower() for each in (mutant.name, mutant.rule, mutant.path, *mutant.caught_by))
 
 
 def place(mutant: Mutant) -> str:
@@ -103,10 +109,13 @@ def trials(mutants: Sequence[Mutant], copies: Sequence[Workshop]) -> Iterator[tu
         finally:
             free.put(copy)
 
-    with ThreadPoolExecutor(len(copies)) as pool:
+    pool = ThreadPoolExecutor(len(copies))
+    try:
         under_way = {pool.submit(attempt, mutant): mutant for mutant in mutants}
         for ended in as_completed(under_way):
             yield under_way[ended], ended.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C: what has not begun is not begun
 
 
 def _report(mutants: Sequence[Mutant], copies: Sequence[Workshop]) -> list[str]:

@@ -1,30 +1,63 @@
-"""The catalogue is what it says: each mutant changes one place, compiles, and names tests that exist."""
+"""The catalogue is what it says: each mutant breaks a promise at one place, compiles, and names tests that exist."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
-from functools import reduce
-from importlib import import_module
+from functools import cache
+from typing import Final
 
 import pytest
 
 from tests.mutants.catalogue import ALL
 from tests.mutants.mutant import PROJECT, Mutant
+from tests.simulation.mutants import MUTANTS as OF_THE_COORDINATOR
+
+_RULE: Final = re.compile(r"R(?:[1-9]|10)|H(?:[1-9]|[12][0-9]|3[01])|(?P<page>[\w/]+\.md)(?:, (?P<section>.+))?")
+"""A rule or a history of docs/protocol.md; or a page of the docs, and perhaps its section."""
+
+
+@cache
+def _program(path: str) -> str:
+    return ast.dump(ast.parse((PROJECT / path).read_text()))
 
 
 def test_names_are_unique() -> None:
     assert [name for name, times in Counter(each.name for each in ALL).items() if times > 1] == []
 
 
+def test_there_are_enough_to_show_something() -> None:
+    assert len(ALL) + len(OF_THE_COORDINATOR) >= 200
+
+
 @pytest.mark.parametrize("mutant", ALL, ids=lambda each: each.name)
-def test_a_mutant_is_another_program_and_names_tests_that_exist(mutant: Mutant) -> None:
+def test_a_mutant_breaks_a_promise_and_names_tests_that_exist(mutant: Mutant) -> None:
     source = (PROJECT / mutant.path).read_text()
     wrong = mutant.applied(source)
     compile(wrong, mutant.path, "exec")
-    assert ast.dump(ast.parse(wrong)) != ast.dump(ast.parse(source)), "it changes nothing but comments or spaces"
+    assert ast.dump(ast.parse(wrong)) != _program(mutant.path), "it changes nothing but comments or spaces"
+    rule = _RULE.fullmatch(mutant.rule)
+    assert rule is not None, mutant.rule
+    if rule["page"]:
+        page, section = (PROJECT / rule["page"]).read_text(), rule["section"]
+        assert section is None or f"# {section}\n" in page or f"**{section}" in page, section
     assert mutant.caught_by
     for test in mutant.caught_by:
         path, *names = test.partition("[")[0].split("::")
-        module = import_module(path.removesuffix(".py").replace("/", "."))
-        assert callable(reduce(getattr, names, module))
+        assert _defined(path) >= {*names[:-1]}, test
+        assert names[-1] in _defined(path) | _behaviours(), test
+
+
+@cache
+def _defined(path: str) -> set[str]:
+    """Names of classes and functions. Not imported: modules of integration tests need what their conftest declares."""
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    return {each.name for each in ast.walk(ast.parse((PROJECT / path).read_text())) if isinstance(each, kinds)}
+
+
+@cache
+def _behaviours() -> set[str]:
+    """Tests that a class of its own sink inherits."""
+    paths = [*(PROJECT / "connectors" / "testing").rglob("*.py"), PROJECT / "tests" / "head_store_suite.py"]
+    return {name for path in paths for name in _defined(str(path.relative_to(PROJECT)))}

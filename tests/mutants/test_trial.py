@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,6 +23,11 @@ def test_of_something_else():
 def test_that_fails():
     assert double(1) == 3
 
+def test_that_ends_the_process():
+    import os
+    if double(3) != 6:
+        os._exit(1)
+
 @pytest.fixture
 def six():
     assert double(3) == 6
@@ -32,12 +37,15 @@ def test_with_a_fixture_that_fails(six):
 """
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Workshop:
-    (tmp_path / "product.py").write_text(SOURCE)
-    (tmp_path / "test_product.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
-    return Workshop(tmp_path)
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "product.py").write_text(SOURCE)
+    (folder / "test_product.py").write_text(TESTS)
+    (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    made = Workshop(folder)
+    yield made
+    made.close()
 
 
 def mutant(test: str, after: str = "* 4") -> Mutant:
@@ -61,6 +69,7 @@ def test_tests_that_pass_let_it_survive(copy: Workshop) -> None:
         ("test_of_it", "* ("),  # the module cannot be imported
         ("test_that_is_not_there", "* 4"),
         ("test_with_a_fixture_that_fails", "* 4"),
+        ("test_that_ends_the_process", "* 4"),
     ],
 )
 def test_what_could_not_run_has_caught_nothing(copy: Workshop, test: str, after: str) -> None:

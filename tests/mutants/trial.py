@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Collection, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from tests.mutants import warm
 from tests.mutants.mutant import PROJECT, Mutant
 
 _TIMEOUT_S: Final = 900.0
 _TEST_TIMEOUT_S: Final = 120
+_OPTIONS: Final = (
+    *("-x", "-q", "-rfE", "-p", "no:cacheprovider", "--tb=short", f"--timeout={_TEST_TIMEOUT_S}"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # of libraries that are imported already, see warm
+)
 _LEFT_OUT: Final = re.compile(r"PYTEST_|EOS_MUTANTS$|PYTHONDONTWRITEBYTECODE$")
 """Variables of a run of pytest that starts this one."""
 _SHARED: Final = (".venv", ".services")
@@ -47,16 +55,17 @@ class BaselineError(Exception):
 
 @dataclass(slots=True)
 class Workshop:
-    """A copy of the project. Invariant: between two trials it has no mutant in it."""
+    """A copy of the project. For one thread. Invariant: between two trials it has no mutant in it."""
 
     folder: Path
     _writes: int = field(default=0, repr=False)
+    _server: subprocess.Popen[str] | None = field(default=None, repr=False)  # see warm
 
     def check(self, tests: Collection[str]) -> None:
         """Run these tests without a mutant. Raises BaselineError with the output of pytest unless all pass."""
-        ended = _pytest(self.folder, sorted(tests))
-        if ended.returncode != 0:
-            raise BaselineError(ended.stdout)
+        trial = self._tried(sorted(tests))
+        if trial.verdict is not Verdict.SURVIVED:
+            raise BaselineError(trial.output)
 
     def trial(self, mutant: Mutant) -> Trial:
         """Run the tests of a mutant with it applied. Raises ValueError where the mutant no longer fits its module."""
@@ -64,12 +73,17 @@ class Workshop:
         source = path.read_text()
         self._write(path, mutant.applied(source))
         try:
-            ended = _pytest(self.folder, mutant.caught_by)
-        except subprocess.TimeoutExpired as late:
-            return Trial(Verdict.NOT_RUN, str(late))
+            return self._tried(mutant.caught_by)
         finally:
             self._write(path, source)
-        return Trial(_verdict(ended), ended.stdout)
+
+    def close(self) -> None:
+        """End the process that runs the tests, and what these have started and left."""
+        if self._server is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._server.pid, signal.SIGKILL)
+            self._server.wait()
+            self._server = None
 
     def _write(self, path: Path, source: str) -> None:
         """Write a version of a module. Each has a time of its own, since compiled code is found by time and size."""
@@ -77,6 +91,27 @@ class Workshop:
         self._writes += 1
         time_s = path.stat().st_mtime + self._writes
         os.utime(path, (time_s, time_s))
+
+    def _tried(self, tests: Sequence[str]) -> Trial:
+        server = self._server = self._server or _started(self.folder)
+        assert server.stdin is not None
+        assert server.stdout is not None
+        with tempfile.NamedTemporaryFile(prefix="eos-mutant-", suffix=".log") as printed:
+            server.stdin.write(json.dumps([printed.name, *_OPTIONS, *tests]) + "\n")
+            server.stdin.flush()
+            late = threading.Timer(_TIMEOUT_S, os.killpg, (server.pid, signal.SIGKILL))
+            late.start()
+            try:
+                answer = server.stdout.readline().strip()
+            finally:
+                late.cancel()
+            output = Path(printed.name).read_text(errors="replace")
+        if not answer:
+            self.close()
+            return Trial(
+                Verdict.NOT_RUN, f"{output}\npytest was ended: it took longer than {_TIMEOUT_S:g} s, or crashed"
+            )
+        return Trial(_verdict(int(answer), output), output)
 
 
 @contextmanager
@@ -91,7 +126,11 @@ def workshop() -> Generator[Workshop]:
         for name in _SHARED:
             if (PROJECT / name).exists():
                 (folder / name).symlink_to((PROJECT / name).resolve())
-        yield Workshop(folder)
+        copy = Workshop(folder)
+        try:
+            yield copy
+        finally:
+            copy.close()
 
 
 def _files() -> list[str]:
@@ -99,25 +138,22 @@ def _files() -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.rstrip("\0").split("\0")
 
 
-def _pytest(folder: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider", "--tb=short", f"--timeout={_TEST_TIMEOUT_S}"]
+def _started(folder: Path) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if not _LEFT_OUT.match(name)}
     environment["PYTHONPATH"] = str(folder)
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *tests],
+    return subprocess.Popen(
+        [sys.executable, "-P", warm.__file__],
         cwd=folder,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
         text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
+        start_new_session=True,
     )
 
 
-def _verdict(ended: subprocess.CompletedProcess[str]) -> Verdict:
+def _verdict(code: int, output: str) -> Verdict:
     """A test has failed where pytest says 1 and names one: an error of a fixture shows nothing."""
-    if ended.returncode == 1 and re.search(r"^FAILED ", ended.stdout, re.MULTILINE):
+    if code == 1 and re.search(r"^FAILED ", output, re.MULTILINE):
         return Verdict.CAUGHT
-    return Verdict.SURVIVED if ended.returncode == 0 else Verdict.NOT_RUN
+    return Verdict.SURVIVED if code == 0 else Verdict.NOT_RUN

@@ -14,6 +14,7 @@ class FreeSink:
     """A twophase.participants.Committer."""
 
     permits_once = False
+    slots: frozenset[int] = frozenset()
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -31,6 +32,9 @@ class FreeSink:
 
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
         self.calls["permit"] += 1
+
+    def permit_away(self, scope: Scope) -> None:
+        raise NotImplementedError
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         self.calls["commit"] += 1

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from tests.simulation.config import Config
-from tests.simulation.operations import ReadSpark
+from tests.simulation.operations import IsBack, ReadKept, ReadSpark
+from tests.simulation.sinks import ABSENT
 from tests.simulation.world import Spark, head_of, parse, record_of
 from twophase import messages
-from twophase.errors import HeadFormatError, PrepareError
+from twophase.errors import HeadFormatError, PrepareError, SinkUnavailableError
 from twophase.messages import Acknowledged, Failed, Inspected, Rewritten, Seen
 from twophase.participants import Prepared
 from twophase.values import DIGEST_METHODS, Committable, SinkState, SparkState
@@ -28,13 +29,17 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
             head = head_of(content)
             return Seen(version, head) if head is not None else None
         case messages.Inspect():
+            found = dict(zip(_names(action.sinks, config), results[:-1], strict=True))
             states = {
                 name: SinkState(*_claim(r[0]), r[1], _ids(r[2]), r[3] if config.counts else None)
-                for name, r in zip(config.names, results[:-1], strict=True)
+                for name, r in found.items()
+                if r != ABSENT
             }
-            return Inspected(_spark(results[-1]), states)
+            away = {name: SinkUnavailableError("the sink is away") for name, r in found.items() if r == ABSENT}
+            return Inspected(_spark(results[-1]), states, away)
         case messages.ListPrepared():
-            return {name: tuple(map(_prepared, listed)) for name, listed in zip(config.names, results, strict=True)}
+            names = _names(action.sinks, config)
+            return {name: tuple(map(_prepared, listed)) for name, listed in zip(names, results, strict=True)}
         case messages.Commit():
             outcomes = iter(results)
             return {name: [next(outcomes) for _ in group] for name, group in action.committables.items()}
@@ -53,10 +58,14 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
             if False in results:
                 return Failed(PrepareError("Spark has another plan of that batch, or has committed it"))
             return Rewritten(offsets_log(action.checkpoint_id), started_at=0.0, at=1.0)
-        case messages.Swap() | ReadSpark():
+        case messages.Swap() | ReadSpark() | ReadKept() | IsBack():
             return results[0]
         case _:
             return None
+
+
+def _names(sinks: tuple[str, ...] | None, config: Config) -> list[str]:
+    return [name for name in config.names if sinks is None or name in sinks]
 
 
 def _claim(claim: tuple[str, int] | None) -> tuple[str | None, int]:

@@ -29,6 +29,7 @@ class Budget(NamedTuple):
     set_backs: int = 0  # sinks that are replaced by a copy of an earlier moment (H26)
     take_overs: int = 0  # of a sink, by another incarnation, which has a head of its own (H28)
     head_set_backs: int = 0  # of the register, by one swap each (H29)
+    absences: int = 0  # of sink 0, which has a log: drivers go on, and start, without it (H32)
     outages: int = 0  # of a sink, which end the epoch of a driver that asks it
 
 
@@ -70,6 +71,11 @@ class Config:
     def preparing(self) -> tuple[str, ...]:
         """The sinks in which a claim ends what is prepared; the others keep it, as logs do."""
         return self.names if self.evicts else ()
+
+    @property
+    def absent(self) -> bool:
+        """Whether sink 0 may be away."""
+        return bool(self.budget.absences)
 
     @property
     def last(self) -> int:

@@ -18,6 +18,7 @@ _ORDER = (
     "commits",
     "acknowledged",
     "startup",
+    "joining",
     "checkpoint",
     "repair",
     "rescale",
@@ -42,6 +43,7 @@ class Coordinator(NamedTuple):
     transitions: ModuleType
     ownership: ModuleType
     startup: ModuleType
+    joining: ModuleType
     checkpoint: ModuleType
     repair: ModuleType
     rescale: ModuleType

@@ -225,7 +225,7 @@ def is_half_reset(world: World) -> bool:
 
 def run_alone(moves: Moves, world: World) -> tuple[World, str]:
     """The world after one more driver has run, and how that one ended."""
-    return _alone(moves, moves.start(world._replace(processes=(), budget=Budget()), FRESH))
+    return _alone(moves, moves.start(world._replace(processes=(), budget=Budget(), away=False), FRESH))
 
 
 def _alone(moves: Moves, world: World) -> tuple[World, str]:

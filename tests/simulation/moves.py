@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.simulation import jobs, sinks
 from tests.simulation.config import Config
-from tests.simulation.operations import execute, set_head_back, swap
+from tests.simulation.operations import AwaitBack, execute, set_head_back, swap
 from tests.simulation.processes import Processes
 from tests.simulation.set_back import set_backs
-from tests.simulation.sinks import AWAY, FENCED
+from tests.simulation.sinks import ABSENT, AWAY, FENCED
 from tests.simulation.world import FOREIGN, World, head_of, record_of
 from twophase import messages
 from twophase.ids import Scope
@@ -114,7 +114,7 @@ class Moves:
 
     def blocked(self, world: World, index: int) -> bool:
         """It waits for a commit of somebody else that takes its time."""
-        waits = any(sink.committing for sink in world.sinks) and world.processes[index].status == "live"
+        waits = (world.away or any(sink.committing for sink in world.sinks)) and world.processes[index].status == "live"
         return waits and not any(self.step(world, index))
 
     def step(self, world: World, index: int) -> Iterator[Move]:
@@ -138,6 +138,13 @@ class Moves:
             and operation[0] in ASKED
         ):
             yield "outage", (index, operation, "is not answered"), self._result(world.spend("outages"), index, AWAY)
+        if world.away and isinstance(operation[0], str) and operation[0] in ASKED and operation[1] == 0:
+            optional = isinstance(action, messages.Inspect) and self.config.names[0] in action.may_be_away
+            result = ABSENT if optional else AWAY
+            yield "step", (index, operation, "is not answered"), self._result(world, index, result)
+            return
+        if world.away and operation == (AwaitBack(),):
+            return
         yield from self._forget(world, index, operation)
         if operation[0] == "commit":
             yield from self._commit(world, index, operation)
@@ -233,6 +240,10 @@ class Moves:
                 yield "deliver", ("a late swap lands at", sent[0][0]), after
         if world.budget.head_set_backs and world.trail:
             yield "head set back", ("to version", world.version - 1), set_head_back(world.spend("head_set_backs"))
+        if world.away:
+            yield "back", ("sink 0 is back",), world._replace(away=False)
+        elif world.budget.absences:
+            yield "absence", ("sink 0 is away",), world.spend("absences")._replace(away=True)
         awaited = self._awaited(world)
         yield from set_backs(world)
         for number, sink in enumerate(world.sinks):

@@ -23,6 +23,7 @@ RESTORE = SCENARIOS["a start from a savepoint while a driver runs"][0]
 REPAIR = scenarios.REPAIR
 FORGETFUL = scenarios.FORGETFUL
 TAKEN_OVER = scenarios.TAKEN_OVER
+ABSENT = scenarios.ABSENT
 REPAIRS = SCENARIOS["two repairs, and what they write is ended by hand"][0]
 HEAD_SET_BACK = scenarios.HEAD_SET_BACK
 HEAD_SET_BACK_TWICE = scenarios.HEAD_SET_BACK_TWICE
@@ -31,6 +32,7 @@ SET_BACK = SCENARIOS["a sink that goes back in time"][0]
 HEAD_SET_BACK_UNDER_A_RESET = SCENARIOS["head goes back before a reset, or under it (H29)"][0]
 SET_BACK_UNDER_A_REPAIR = SCENARIOS["a repair of a sink that goes back in time"][0]
 SET_BACK_UNDER_A_RESET = SCENARIOS["a sink goes back in time before a reset, or under it"][0]
+SET_BACK_AFTER_AT_LEAST_ONCE = scenarios.SET_BACK_AFTER_AT_LEAST_ONCE
 SET_BACK_AMONG_TWO = SCENARIOS["a sink goes back in time while drivers take over"][0]
 VANDAL = Config(sinks=1, tasks=1, drivers=1, counts=False, budget=Budget(vandals=1))
 TOLERATED = SCENARIOS["failures that are tolerated"][0]

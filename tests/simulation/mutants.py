@@ -2,7 +2,8 @@
 
 The names of those that the exhaustive models (`tests.model`) break as well are the same. A mutant is a patch of the
 real coordinator, or a rule that the simulated register, sinks or tasks break (`Config.broken`). Those of the life of a
-checkpoint are here, the others in `mutants_start`, `mutants_repair`, `mutants_rescale` and `mutants_set_back`.
+checkpoint are here, the others in `mutants_start`, `mutants_repair`, `mutants_rescale`, `mutants_set_back` and
+`mutants_away`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.simulation.mutant import (
     VANDAL,
     Mutant,
 )
+from tests.simulation.mutants_away import AWAY_MUTANTS
 from tests.simulation.mutants_repair import REPAIR_MUTANTS
 from tests.simulation.mutants_rescale import RESCALE_MUTANTS
 from tests.simulation.mutants_set_back import SET_BACK_MUTANTS
@@ -37,11 +39,11 @@ _REPLAY = """    if number <= head.completed:
         return None
     if number != head.completed + 1:
 """
-_CLOSE = """    yield messages.Revoke(scope, counted)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id)
+_CLOSE = """    yield messages.Revoke(scope, counted, sinks)
+    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
 """
 _LISTED = "        if {each.transaction for each in group} & {each.transaction for each in rest.get(sink, ())}:\n"
-_CLOSED = "    yield from close(owned.head, record.scope, record, counted=True)\n"
+_CLOSED = "    yield from close(owned.head, record.scope, record, counted=True, sinks=tuple(record.committables))\n"
 _SHOWN = """    yield from show(owned, record)
     yield from say(owned, record, retained)
 """
@@ -53,6 +55,7 @@ MUTANTS: dict[str, Mutant] = {
     **REPAIR_MUTANTS,
     **RESCALE_MUTANTS,
     **SET_BACK_MUTANTS,
+    **AWAY_MUTANTS,
     "at-least-once: a job that failed is noted": Mutant(
         replace(FAILING, direct=frozenset({0})),
         "lost",
@@ -181,7 +184,7 @@ MUTANTS: dict[str, Mutant] = {
         (
             Patch(
                 "checkpoint",
-                '"abort")\n    yield from close(owned.head, scope)\n',
+                '"abort")\n    yield from close(owned.head, scope, sinks=owned.present)\n',
                 '"abort")\n',
             ),
             Patch(

@@ -8,6 +8,7 @@ from tests.simulation.mutant import (
     HEAD_SET_BACK_TWICE,
     HEAD_SET_BACK_UNDER_A_RESET,
     SET_BACK,
+    SET_BACK_AFTER_AT_LEAST_ONCE,
     SET_BACK_AMONG_TWO,
     SET_BACK_UNDER_A_REPAIR,
     SET_BACK_UNDER_A_RESET,
@@ -19,7 +20,12 @@ _CONTINUES = """            if not self.continues(known, seen):
             if found:
 """
 
-_NO_COUNT = Patch("startup", ", counted=compared.counted)\n    owned.note_counted(compared.counted)\n", ")\n")
+_NO_COUNT = Patch(
+    "startup",
+    ", counted=compared.counted)\n    yield replace(claim, sinks=owned.present)\n"
+    "    owned.note_counted(compared.counted)\n",
+    ")\n    yield replace(claim, sinks=owned.present)\n",
+)
 
 SET_BACK_MUTANTS: dict[str, Mutant] = {
     "a start asks for the newest checkpoint alone (H26)": Mutant(
@@ -40,6 +46,11 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
     ),
     "a permit does not compare the count (H26)": Mutant(
         SET_BACK, "decided over a hole", broken="a permit does not compare the count"
+    ),
+    "a start does not know what it had a sink count (H26)": Mutant(
+        SET_BACK_AFTER_AT_LEAST_ONCE,
+        "a driver alone ends as 'set back'",
+        (Patch("startup", "for name in uncounted if name in compared.found})", "for name in ()})"),),
     ),
     "a count moves without a look at the witnesses (H26)": Mutant(
         SET_BACK, "", broken="a count moves without a look at the witnesses"
@@ -130,6 +141,8 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
         (Patch("ownership", _CONTINUES, "            if found:\n"),),
     ),
     "a start does not look again at the sinks (H29)": Mutant(
-        HEAD_SET_BACK_TWICE, "doubled", (Patch("startup", "    yield from _check_nothing_beyond(owned)\n", ""),)
+        HEAD_SET_BACK_TWICE,
+        "doubled",
+        (Patch("startup", "    yield from check_nothing_beyond(owned, owned.present)\n", ""),),
     ),
 }

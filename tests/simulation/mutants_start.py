@@ -17,14 +17,17 @@ from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
 
 _START = """    yield from _commit_decided(owned)
     head, newest = owned.head, compared.newest
-    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+    claim = messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+    yield replace(claim, sinks=owned.present)
     owned.note_counted(compared.counted)
-    yield from _abort_leftovers(head)
+    yield from abort_leftovers(head, owned.present)
 """
 _HEAD = "    head, newest = owned.head, compared.newest\n"
-_CLAIM = "    yield messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)\n"
+_CLAIM = """    claim = messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
+    yield replace(claim, sinks=owned.present)
+"""
 _CLAIMED = _HEAD + _CLAIM
-_SAID = """    if head.committed < head.completed:  # said last, as in R9: nothing of it is open or prepared any more
+_SAID = """    if head.committed < head.completed and not owned.away:  # said last, as in R9: nothing of it is open
         yield from owned.swap(Committed(head.completed, retained), "committed")
 """
 _SAYS = """    if owned.head.committed < owned.head.completed:
@@ -59,7 +62,7 @@ START_MUTANTS: dict[str, Mutant] = {
                 "startup",
                 _START,
                 f"{_HEAD}    yield messages.Claim(head.incarnation, head.epoch)\n"
-                "    yield from _abort_leftovers(head)\n    yield from _commit_decided(owned)\n",
+                "    yield from abort_leftovers(head, None)\n    yield from _commit_decided(owned)\n",
             ),
             Patch("startup", "    yield from check_undecided(head, leftovers)\n", ""),
         ),
@@ -143,7 +146,9 @@ START_MUTANTS: dict[str, Mutant] = {
             Patch("startup", _CLAIMED, _SAYS + _CLAIMED),
         ),
     ),
-    "leftovers stay (R3)": Mutant(ONE, "leaves", (Patch("startup", "    yield from _abort_leftovers(head)\n", ""),)),
+    "leftovers stay (R3)": Mutant(
+        ONE, "leaves", (Patch("startup", "    yield from abort_leftovers(head, owned.present)\n", ""),)
+    ),
     "an unanswered swap is taken for refused (H20)": Mutant(
         SWAPS,
         "never met another one",

@@ -41,6 +41,28 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class ReadKept:
+    """Not of the protocol: which incarnation is known to have opened sink 0. Answer: str."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Not of the protocol: what has been learned of sink 0 is kept."""
+
+    incarnation: str
+
+
+@dataclass(frozen=True)
+class IsBack:
+    """Not of the protocol: a thread finds that sink 0 answers again, or not. Answer: bool."""
+
+
+@dataclass(frozen=True)
+class AwaitBack:
+    """Not of the protocol: a thread waits for sink 0."""
+
+
+@dataclass(frozen=True)
 class MarkDone:
     """Not of the protocol: Spark writes commits/N."""
 
@@ -54,20 +76,25 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
     match action:
         case messages.Inspect():
             expected = [tuple(str(c.transaction) for c in action.expected.get(name, ())) for name in config.names]
-            return *(("inspect", n, action.incarnation, expected[n]) for n in every), ("spark", action.incarnation)
+            asked = _among(action.sinks, config)
+            return *(("inspect", n, action.incarnation, expected[n]) for n in asked), ("spark", action.incarnation)
         case messages.Swap():
             before = encode_head(action.expected.head) if action.expected is not None else b""
             return (("swap", (action.version, before), encode_head(action.value), action.point),)
         case messages.Claim():
             which = action.incarnation, action.epoch
-            known = [_known(action, n, config) for n in every]
-            raise_ = (("claim", n, *which, action.begins, known[n], action.take_over) for n in every)
-            revoke = (("revoke older", n, *which, known[n], config.evicts) for n in every)
+            known, among = [_known(action, n, config) for n in every], _among(action.sinks, config)
+            raise_ = (("claim", n, *which, action.begins, known[n], action.take_over) for n in among)
+            revoke = (("revoke older", n, *which, known[n], config.evicts) for n in among)
             return tuple(each for pair in zip(raise_, revoke, strict=True) for each in pair)
         case messages.Permit():
-            return tuple(("permit", n, action.scope, _known(action, n, config)) for n in every)
+            without = [config.names.index(name) for name in action.away]
+            asked = (("permit", n, action.scope, _known(action, n, config)) for n in every if n not in without)
+            return *(("permit away", n, action.scope) for n in without), *asked
         case messages.Revoke():
-            return tuple(("revoke", n, action.scope, action.counted and config.counts, config.evicts) for n in every)
+            counted = action.counted and config.counts
+            among = _among(action.sinks, config)
+            return tuple(("revoke", n, action.scope, counted, config.evicts) for n in among)
         case messages.Count() if not config.counts:
             return ()
         case messages.Count():
@@ -78,7 +105,7 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             which = action.incarnation, action.checkpoint_id
             return tuple(("catch up", config.names.index(name), *which) for name in action.sinks)
         case messages.ListPrepared():
-            return tuple(("list", n, action.incarnation) for n in every)
+            return tuple(("list", n, action.incarnation) for n in _among(action.sinks, config))
         case messages.PermitAgain():
             return tuple(("permit", config.names.index(name), action.scope, -1) for name in action.sinks)
         case messages.FindLost():
@@ -109,6 +136,11 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             return ((action,),)
 
 
+def _among(sinks: tuple[str, ...] | None, config: Config) -> tuple[int, ...]:
+    """Their numbers; None: all."""
+    return tuple(n for n, name in enumerate(config.names) if sinks is None or name in sinks)
+
+
 def _known(action: messages.Claim | messages.Permit, sink: int, config: Config) -> int:
     """What the action says that this sink has counted."""
     return action.counted.get(config.names[sink], -1) if config.counts else -1
@@ -125,6 +157,8 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return _at(world, n, sinks.revoke_older(world.sinks[n], incarnation, epoch, counted, broken, evicts=evicts))
         case ("permit", int(n), scope, counted):
             return _at(world, n, sinks.permit(world.sinks[n], scope, counted, broken))
+        case ("permit away", int(n), scope):
+            return _at(world, n, sinks.permit_away(world.sinks[n], scope))
         case ("revoke", int(n), scope, counted, evicts):
             return _at(world, n, sinks.revoke(world.sinks[n], scope, broken, counted=counted, evicts=evicts))
         case ("count", int(n), incarnation, number, expected):
@@ -184,6 +218,14 @@ def _execute_whole(world: World, action: Any, broken: str) -> tuple[Any, World]:
             kept = {ref.name for ref in action.head.records}
             swept = {n for n in world.records if n not in kept and _epoch(n) < action.head.epoch}
             return None, world._replace(records=world.records - swept)
+        case ReadKept():
+            return world.kept, world
+        case Keep():
+            return None, world._replace(kept=action.incarnation)
+        case IsBack():
+            return not world.away, world
+        case AwaitBack():
+            return None, world
         case ReadSpark():
             return world.spark_of(action.incarnation), world
         case Plan():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 from tests.simulation.answers import offsets_log
 from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Config
-from tests.simulation.operations import FOLLOWS, MarkDone, Plan, ReadSpark, said
+from tests.simulation.operations import FOLLOWS, AwaitBack, IsBack, Keep, MarkDone, Plan, ReadKept, ReadSpark, said
 from tests.simulation.world import Spark, ends_from, head_of
 from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.messages import Begin, ReadHead, Seen
@@ -43,10 +44,17 @@ def _incarnation(number: int) -> str:
 
 def _start(config: Config, session: str, incarnation: str, held: Seen | None) -> Generator[Any, Any, Any]:
     start = config.coordinator.startup.start
+    names = PIPELINE, config.names, session, incarnation, config.retained, held
     try:
-        return (yield from start(PIPELINE, config.names, session, incarnation, config.retained, held))
+        if not config.absent:
+            return (yield from start(*names))
+        kept: str = yield ReadKept()
+        owned = yield from start(*names, known={config.names[0]: [kept]})
     except IdentityError as error:
         raise RefusedError(str(error)) from error
+    if not owned.away:
+        yield Keep(owned.head.incarnation)
+    return owned
 
 
 def rescale(config: Config, number: int, state_partitions: int) -> Steps:
@@ -114,9 +122,16 @@ def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
         began = StartingPoint({SPLIT: FIRST_OFFSET}, {})
         yield from owned.swap(protocol.transitions.SetPositions(SOURCE, began), "positions")
     tries, waiting = config.tries, list[CheckpointRecord]()
+    absent = list[CheckpointRecord](owned.waiting)
+    older = len(absent)
     while True:
+        if owned.away and (yield IsBack()):
+            yield from _join(config, owned, absent, older)
         spark: Spark = yield ReadSpark(incarnation)
         if spark.committed >= config.last:
+            if owned.away:
+                yield AwaitBack()
+                yield from _join(config, owned, absent, older)
             yield from _finish(config, owned, waiting, 0)
             return
         batch = spark.planned if spark.planned > spark.committed else spark.planned + 1
@@ -126,7 +141,14 @@ def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
         ends = {SOURCE: {SPLIT: ends_from(owned.head) + 10 * (batch + 1 - len(spark.rescales))}}
         begin = Begin(batch, ends, offsets_log(batch), at=0.0)
         try:
-            if config.behind:
+            if owned.away:
+                known = owned.head.completed
+                record = yield from protocol.checkpoint.decide(owned, begin, config.names)
+                if record.checkpoint_id > known:
+                    absent.append(record)
+                    others = {n: group for n, group in record.committables.items() if n not in owned.away}
+                    yield from protocol.checkpoint.show(owned, replace(record, committables=others))
+            elif config.behind:
                 known = owned.head.completed
                 record = yield from protocol.checkpoint.decide(owned, begin, config.names)
                 waiting += [record] if record.checkpoint_id > known else []
@@ -140,6 +162,20 @@ def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
                 raise
             continue
         yield MarkDone(incarnation, batch)
+
+
+def _join(config: Config, owned: Any, absent: list[CheckpointRecord], older: int) -> Steps:
+    """What the thread of sink 0 does once it is back: `absent` waits there, `older` of it from before this epoch."""
+    protocol, name = config.coordinator, config.names[0]
+    yield from protocol.joining.join(owned, name)
+    for number, record in enumerate([*absent, None]):
+        if number == older:
+            yield from protocol.joining.settle(owned, name)
+        if record is not None:
+            yield from protocol.checkpoint.show(owned, replace(record, committables={name: record.committables[name]}))
+            yield from protocol.checkpoint.say(owned, record, config.retained)
+    absent.clear()
+    yield Keep(owned.head.incarnation)
 
 
 def _finish(config: Config, owned: Any, waiting: list[CheckpointRecord], behind: int) -> Steps:

@@ -33,11 +33,17 @@ UPDATE = Config(drivers=2, sinks=1, tasks=2, checkpoints=2, stateful=True, updat
 AT_LEAST_ONCE = Config(sinks=1, budget=Budget(switches=1), direct=frozenset({0}))
 """A run of either mode, and another one that comes after it or takes over from it."""
 
+SET_BACK_AFTER_AT_LEAST_ONCE = replace(small(Budget(set_backs=1)), evicts=True, direct=frozenset({0}))
+"""An exactly-once run has a sink count what an at-least-once run has written, and the sink goes back after that."""
+
 REPAIR = replace(small(Budget(vandals=1), drivers=1, checkpoints=1), repairs=1, evicts=True)
 """A repair alone, of what somebody has rolled back by hand."""
 
 TAKEN_OVER = replace(small(Budget(switches=1, commits=1, take_overs=1)), logs=True)
 """Another incarnation takes over a sink with a log, perhaps while a transaction applies rows there (H28)."""
+
+ABSENT = Config(drivers=2, tasks=1, checkpoints=2, budget=Budget(absences=1))
+"""One of two sinks, with a log, is away for a while: drivers start without it, and it joins them (H32)."""
 
 SCENARIOS: dict[str, tuple[Config, int]] = {
     # name: (what is covered, how many worlds there must be at least)
@@ -126,6 +132,10 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         Config(drivers=1, tries=2, budget=Budget(retries=1, failures=1), direct=frozenset({0})),
         500,
     ),
+    "at-least-once, jobs that fail and are run again in the same call": (
+        Config(drivers=1, tolerated=2, budget=Budget(retries=1, failures=2), direct=frozenset({0})),
+        500,
+    ),
     "a sink that goes back in time": (replace(small(Budget(set_backs=1), drivers=1), evicts=True), 500),
     "a sink with a log that goes back in time": (small(Budget(set_backs=1), drivers=1), 500),
     "one of two sinks goes back in time": (
@@ -152,6 +162,12 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         replace(small(Budget(set_backs=1), drivers=1), evicts=True, restarts=1),
         500,
     ),
+    "starts while a sink is away (H32)": (ABSENT, 1_000),
+    "starts of two drivers while a sink is away (H32)": (
+        replace(ABSENT, drivers=2, checkpoints=1, budget=Budget(switches=1, absences=1)),
+        1_000,
+    ),
+    "a sink goes back in time after at-least-once": (SET_BACK_AFTER_AT_LEAST_ONCE, 5_000),
     "a run that restarts": (replace(small(Budget(outages=2), drivers=1, checkpoints=1), restarts=2), 1_500),
     "two runs that restart": (RESTARTING, 20_000),
     "head goes back while drivers run (H29)": (HEAD_SET_BACK, 5_000),

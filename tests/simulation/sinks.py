@@ -17,6 +17,8 @@ from twophase.values import CommitOutcome
 FENCED = ("raise", "fenced")
 REFUSED = ("raise", "stopped")
 SET_BACK = ("raise", "set back")
+ABSENT = "away"
+"""What an inspection answers of a sink that does not answer, and that the start can do without (H32)."""
 AWAY = ("raise", "unavailable")
 """The sink does not answer: raised into the process, which may go on with another driver."""
 
@@ -124,6 +126,11 @@ def permit(sink: Sink, scope: Scope, counted: int, broken: str) -> tuple[Any, Si
         return FENCED, sink
     if _is_behind(sink, scope.incarnation, counted) and broken != "a permit does not compare the count":
         return SET_BACK, sink
+    return None, sink._replace(permits=sink.permits | {str(scope)})
+
+
+def permit_away(sink: Sink, scope: Scope) -> tuple[Any, Sink]:
+    """H32: let writers into the log. Nothing is asked of the sink."""
     return None, sink._replace(permits=sink.permits | {str(scope)})
 
 

@@ -19,6 +19,7 @@ TROUBLE = {
     "forgets": {"forgotten"},
     "take_overs": {"take-over"},
     "outages": {"outage"},
+    "absences": {"absence", "back"},
     "set_backs": {"copy", "set back"},
     "head_set_backs": {"head set back"},
 }

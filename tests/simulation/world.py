@@ -112,6 +112,8 @@ class World(NamedTuple):
     gone: frozenset[str] = frozenset()  # nonces of swaps that it has lost
     unclaimed: bool = False  # it has lost a claim
     crossed: str = ""  # what is wrong with a swap that came after that
+    away: bool = False  # sink 0 does not answer; its log does
+    kept: str = ""  # the incarnation that has opened sink 0: it can be written to without being asked (H32)
     processes: tuple[Process, ...] = ()
     current: int = 0
 

@@ -38,6 +38,10 @@ class KafkaDirectWriter:
         self._rows += batch.num_rows
         self._bytes += messages.nbytes
 
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """See DirectWriter. `write` refuses a message before it sends any message of the batch."""
+        self.write(batch)
+
     def commit(self) -> Committable:
         """See DirectWriter."""
         if self._producer is not None:

@@ -101,9 +101,13 @@ class Messages:
     def _timestamp(self, batch: pa.RecordBatch, first_row: int) -> pa.Array:
         name = self.layout.timestamp
         column = batch.column(name)
-        stamps = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        whole = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+        stamps = whole.cast(pa.int64())
         now_ms = time.time_ns() // 1_000_000
-        refused = [(pc.less_equal(stamps, 0), "a message has no time before 1970-01-01 00:00:00.001")]
+        refused = [
+            (pc.less_equal(stamps, 0), "a message has no time before 1970-01-01 00:00:00.001"),
+            (pc.not_equal(whole.cast(column.type), column), "a message's time has milliseconds, and no more decimals"),
+        ]
         for topic, rows in self._by_topic(batch):
             facts = self.topics.of(topic)
             if facts.before_ms is not None:

@@ -18,7 +18,8 @@ from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.ledger import KafkaLedger
 from connectors.kafka.sink.messages import Messages
 from connectors.kafka.sink.place import MARKERS, Place
-from connectors.kafka.sink.target import Topics
+from connectors.kafka.sink.target import Facts, Topics
+from connectors.known import decode_known, encode_known
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
@@ -67,6 +68,24 @@ class KafkaSink:
         topics = Topics.of_sink(self.name, self.place, repeats=self.repeats)
         self.log.open()
         return replace(self, log=self.log.on_driver(), rows=schema, topics=topics)
+
+    @property
+    def known(self) -> str | None:
+        """See Sink. Where rows name their topics, tasks ask the cluster."""
+        if self.topics is None or self.topics.only is None or self.repeats:
+            return None
+        return encode_known(self._place_text, Facts, self.topics.only)
+
+    def open_as(self, schema: pa.Schema, known: str) -> KafkaSink:
+        """See Sink."""
+        self.layout.check(self.name, schema)
+        facts = decode_known(self.name, self._place_text, Facts, known)
+        topics = Topics(self.place.connection, facts, self.place.markers, self.repeats)
+        return replace(self, log=self.log.on_driver(), rows=schema, topics=topics)
+
+    @property
+    def _place_text(self) -> str:
+        return f"{self.bootstrap_servers}, topic {self.layout.topic}"
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink. To open it makes nothing, either."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -13,12 +14,15 @@ from connectors.log.keyed import key_of
 from connectors.log.ledger import Share, gap, missing_segments
 from connectors.log.segments import segment_of
 from connectors.owner import check_applier
+from connectors.sifting import Sieve
 from connectors.sql import tables
 from connectors.sql.claims import read_claim
+from connectors.sql.log.refusing import LettersTable, Put, Sifting, bad_rows
 from connectors.sql.log.store import Store
 from connectors.sql.slots import hold_slot, move_slot
 from connectors.sql.statements import in_transaction
 from twophase import faults
+from twophase.errors import BadRowError
 from twophase.ids import sink_key
 from twophase.values import CommitOutcome
 from wal.segment import read_segment
@@ -33,14 +37,37 @@ class Target(NamedTuple):
     pipeline: str
     sink: str
     table: str
+    most_letters: int = 0  # of a share
 
 
-def apply_share(store: Store, storage: Storage, target: Target, share: Share) -> list[CommitOutcome]:
+def apply_share(
+    store: Store, storage: Storage, target: Target, share: Share, letters: Callable[[], LettersTable] | None = None
+) -> list[CommitOutcome]:
     """Apply it, or find that it is applied. One outcome for each committable.
 
+    `letters`: opens the table that takes refused rows, on a connection of its own; None: a refused row is an error.
+
     Raises FencedError, IdentityError if the slot is not at the checkpoint before, BadRowError for a row that the table
-    refuses, WalError for a damaged segment, StatementError. None leaves anything behind.
+    refuses, TooManyBadRowsError, WalError for a damaged segment, StatementError. None leaves anything behind.
     """
+    put = partial(_put, store, target.table)
+    if letters is None:
+        return _apply(store, storage, target, share, put)
+    try:
+        with bad_rows(f"sink {target.sink}, applying checkpoint {share.checkpoint_id}"):
+            return _apply(store, storage, target, share, put)
+    except BadRowError as error:
+        told = "sink %s: checkpoint %d is applied again, without the rows that are refused: %s"
+        _log.warning(told, target.sink, share.checkpoint_id, error.message)
+    sieve = Sieve(target.most_letters)
+    sifting = Sifting(store, target.sink, share.checkpoint_id, put, letters(), sieve)
+    outcomes = _apply(store, storage, target, share, sifting)
+    told = "sink %s: %d rows of checkpoint %d are dead letters"
+    _log.warning(told, target.sink, len(sieve.letters), share.checkpoint_id)
+    return outcomes
+
+
+def _apply(store: Store, storage: Storage, target: Target, share: Share, put: Put) -> list[CommitOutcome]:
     sink = sink_key(target.sink)
     with in_transaction(store):
         # H28: shared, and the first of all locks. A claim by another incarnation waits until this transaction ends.
@@ -60,7 +87,7 @@ def apply_share(store: Store, storage: Storage, target: Target, share: Share) ->
             tables.insert_witness(store, each.transaction, each.rows)
         refs = [ref for each in share.committables if (ref := segment_of(each)) is not None]
         if refs:
-            _put(store, target.table, chain.from_iterable(read_segment(storage, ref) for ref in refs))
+            put(chain.from_iterable(read_segment(storage, ref) for ref in refs))
             faults.point("applying", share.checkpoint_id)
     return [CommitOutcome.COMMITTED] * len(share.committables)
 

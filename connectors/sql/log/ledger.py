@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 
 from connectors.log.ledger import Entries, Share
 from connectors.owner import Owner
@@ -12,6 +13,7 @@ from connectors.sql import claims, tables
 from connectors.sql.kept import IDLE_S, Kept
 from connectors.sql.log.apply import Target, apply_share
 from connectors.sql.log.holder import Holder
+from connectors.sql.log.refusing import LettersTable
 from connectors.sql.log.store import Store
 from connectors.sql.slots import LOG_TABLES, begin_slots, hold_slot, raise_slots, read_slots, share_out
 from connectors.sql.statements import in_transaction
@@ -31,6 +33,8 @@ class LogTarget:
     connect: Callable[[], Store]  # a new connection each time
     slots: int  # that share the rows of a checkpoint, each with a connection of its own
     idle_s: float = IDLE_S  # after which a connection is asked whether it still stands
+    letters: Callable[[], LettersTable] | None = None  # opens the table that takes refused rows, in the same database
+    most_letters: int = 0  # rows of a share that may be refused; more are an error
 
 
 class SqlLedger:
@@ -44,6 +48,8 @@ class SqlLedger:
         self._control = Holder(self._kept(), claims.control(pipeline, self._sink))
         self._slots: dict[int, Holder] = {}
         self._claimed = False
+        self._letters: LettersTable | None = None
+        self._opening = Lock()
 
     def prepare(self) -> None:
         """See Ledger. Raises IdentityError where two-phase commit may have left something."""
@@ -84,9 +90,18 @@ class SqlLedger:
         if share.slot not in self._slots:
             self._slots[share.slot] = self._applier(share.slot)
         doing = f"slot {share.slot}, applying checkpoint {share.checkpoint_id}"
-        target = Target(self._pipeline, self._target.name, self._target.table)
+        target = Target(self._pipeline, self._target.name, self._target.table, self._target.most_letters)
+        letters = self._open_letters if self._target.letters is not None else None
         with self._slots[share.slot].use(doing, starting=not self._claimed) as store:
-            return apply_share(store, storage, target, share)
+            return apply_share(store, storage, target, share, letters)
+
+    def _open_letters(self) -> LettersTable:
+        """Once, for all slots. Raises TargetError, SinkUnavailableError."""
+        with self._opening:
+            if self._letters is None:
+                assert self._target.letters is not None
+                self._letters = self._target.letters()
+            return self._letters
 
     def give_up(
         self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[Sequence[TransactionId]], None]

@@ -32,6 +32,7 @@ from twophase.participants import Committer
 class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
     """See ServerSink. The URL: `mysql+pymysql://user:password@host:port/database`, with `ssl_*` options for TLS."""
 
+    _table_type: ClassVar = Target
     _remedy_for_one_writer: ClassVar = REMEDY
 
     def direct_writer(self, transaction: TransactionId) -> MySqlDirectWriter:

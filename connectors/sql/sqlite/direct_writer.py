@@ -7,7 +7,7 @@ task that still reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
@@ -55,6 +55,13 @@ class SqliteDirectWriter:
             faults.point("writing", self._transaction.scope.checkpoint_id)
         self._rows += batch.num_rows
 
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """See DirectWriter. The file of the database checks constraints only as it takes the rows at the task's end. So
+        the batch is inserted before that in a transaction of its own, which is rolled back."""
+        if batch.num_rows:
+            self._try_out(self._form.convert(batch, self._rows + 1))
+        self.write(batch)
+
     def commit(self) -> Committable:
         """See DirectWriter."""
         size = 0
@@ -84,15 +91,35 @@ class SqliteDirectWriter:
             raise PrepareError(message, remedy=remedy) from error
 
     def _put(self, file: IO[bytes]) -> None:
-        """All of it in one transaction; again while somebody else has the file, for nothing was done then."""
+        """Insert all rows in one transaction."""
+
+        def insert(store: SqliteStore) -> None:
+            file.seek(0)
+            with in_transaction(store):
+                store.load(self._table, pa.ipc.open_stream(file))
+
+        self._in_turn(insert)
+
+    def _try_out(self, rows: pa.RecordBatch) -> None:
+        """Insert these rows and roll back. Raises BadRowError."""
+
+        def insert(store: SqliteStore) -> None:
+            store.execute(store.begin)
+            try:
+                store.load(self._table, [rows])
+            finally:
+                store.execute("ROLLBACK")
+
+        with translated(f"{self._where}, writing"):
+            self._in_turn(insert)
+
+    def _in_turn(self, insert: Callable[[SqliteStore], None]) -> None:
+        """Call `insert`, and retry it while another connection holds the file: nothing was done then."""
         until = time.monotonic() + _TURN_S
         while True:
-            file.seek(0)
             try:
-                with closing(SqliteStore(self._path)) as store, in_transaction(store):
-                    store.load(self._table, pa.ipc.open_stream(file))
+                with closing(SqliteStore(self._path)) as store:
+                    return insert(store)
             except SqliteError as error:
                 if not error.lock_wait or time.monotonic() > until:
                     raise
-            else:
-                return

@@ -11,17 +11,21 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from sqlalchemy import Connection
 
 from connectors.contracts import Finding
+from connectors.dead_letters import SCHEMA
+from connectors.known import must_wait
 from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
 from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
+from connectors.sql.log.refusing import LettersTable
 from connectors.sql.making import Maker
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
@@ -53,6 +57,8 @@ class SqliteSink:
     create: bool = False  # the table, at a start that finds none
     evolve: bool = False  # it, by columns that it lacks
     repeats: bool = False  # rows may come twice (at-least-once), and no unique key of the table must refuse them
+    letters: SqliteSink | None = None  # of the dead letters, in the same file: it takes the rows that the table refuses
+    most_letters: int = 0  # rows of a share that may be refused
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
@@ -61,6 +67,14 @@ class SqliteSink:
         self.log.open()
         upsert = self.upsert and self.upsert.of(schema)
         return replace(self, log=self.log.on_driver(), upsert=upsert, bindings=bindings)
+
+    known: ClassVar = None
+    """See Sink. The file is on this machine: where it cannot be read, nothing else of the pipeline's may be there."""
+
+    def open_as(self, schema: pa.Schema, known: str) -> SqliteSink:
+        """See Sink."""
+        del schema, known
+        raise must_wait(self.name, f"{self.path} is needed")
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink."""
@@ -142,10 +156,15 @@ class SqliteSink:
 
     def committer(self, pipeline: str) -> LogCommitter:
         """See Sink."""
-        target = LogTarget(
-            self.name, self.table, str(self.path), partial(SqliteStore, self.path), self.log.slots, IDLE_S
-        )
+        letters = self.letters.letters_table if self.letters is not None else None
+        connect, slots = partial(SqliteStore, self.path), self.log.slots
+        target = LogTarget(self.name, self.table, str(self.path), connect, slots, IDLE_S, letters, self.most_letters)
         return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
+
+    def letters_table(self) -> LettersTable:
+        """Open this sink of dead letters, whose table exists. Changes nothing. Raises TargetError."""
+        _, bindings = replace(self, create=False, evolve=False)._compared(SCHEMA)
+        return LettersTable(self.table, Stored(self.table, bindings), [each.name for each in bindings])
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""

@@ -14,7 +14,7 @@ from connectors.sql.statements import StatementError, in_transaction
 from connectors.sql.two_phase import counts, permits, undoing
 from connectors.sql.two_phase.server import Listed, Server, listed
 from twophase import faults
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, SinkState
@@ -24,6 +24,7 @@ class TwoPhaseCommitter:
     """One kept connection, in autocommit: an open transaction would make the commit fail (H4)."""
 
     permits_once: Final = False
+    slots: Final[frozenset[int]] = frozenset()
 
     def __init__(self, name: str, pipeline: str, where: str, connect: Callable[[], Server]) -> None:
         """`where`: the server, for messages, without secrets; `connect`: a new connection each time."""
@@ -68,6 +69,11 @@ class TwoPhaseCommitter:
         """See Committer."""
         with self._kept.use(f"permitting checkpoint {scope.checkpoint_id}") as server:
             permits.insert_permit(server, self._pipeline, self.name, scope, counted)
+
+    def permit_away(self, scope: Scope) -> None:
+        """See Committer. A permit is a row of the database: nothing can be prepared without it."""
+        message = f"sink {self.name} cannot prepare {scope} while the database is away"
+        raise SinkUnavailableError(message, remedy="only a sink with a log can wait")
 
     def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         """See Committer."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import suppress
-from typing import Final, Self
-
-import pyarrow as pa
+from typing import Self
 
 from connectors.sql import tables
 from connectors.sql.bulk_writer import BulkWriter, S
 from connectors.sql.statements import StatementError, translated
 from connectors.sql.two_phase import permits
 from twophase import faults
-from twophase.errors import BadRowError, IdentityError, PermitRevokedError
+from twophase.errors import IdentityError, PermitRevokedError
 from twophase.ids import TransactionId
 from twophase.values import Committable, origin
-
-_SAVEPOINT: Final = "eos_batch"
 
 
 class TwoPhaseWriter(BulkWriter[S]):
@@ -37,32 +32,6 @@ class TwoPhaseWriter(BulkWriter[S]):
     @abstractmethod
     def _prepare(self, session: S) -> None:
         """Prepare what is open."""
-
-    def write_whole(self, batch: pa.RecordBatch) -> None:
-        """See Writer. Between savepoints, and the server has answered before it returns.
-
-        A connection that is lost has lost its savepoints, too, so that what an outage did is no fault of a row.
-        """
-        if batch.num_rows == 0:
-            return
-        doing = f"{self._where}, writing"
-        with translated(doing):
-            session = self._opened()
-            session.execute(f"SAVEPOINT {_SAVEPOINT}")
-        rows, size_bytes = self._rows, self._bytes
-        try:
-            self.write(batch)
-            with translated(doing), self._bad_rows_named():
-                self._sender.wait()
-        except BadRowError:
-            with translated(doing):
-                with suppress(BadRowError):
-                    self._sender.wait()  # the part before: what is wrong with the server is not the row's fault
-                session.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-            self._rows, self._bytes = rows, size_bytes
-            raise
-        with translated(doing):
-            session.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
     def prepare(self) -> Committable:
         """See Writer. A writer without rows prepares nothing and says so in its committable."""

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from connectors.testing.life import COMMITTED, Life
-from connectors.testing.rows import TEXTS, rows
-from twophase.ids import Scope
+from connectors.testing.rows import TEXTS, batch, rows
+from twophase.ids import Scope, TransactionId, sink_key
 
 
 class Direct:
@@ -24,6 +24,15 @@ class Direct:
         life.write_directly(scope, *written)  # another attempt of the task
         assert life.target.rows() == Counter(written * 2)
         assert life.prepared() == []
+
+    def test_batches_written_whole_at_least_once(self, life: Life) -> None:
+        _skip_where_rows_are_merged(life)
+        scope = Scope(life.incarnation, life.epoch, 0, 1)
+        writer = life.sink.direct_writer(TransactionId(scope, sink_key(life.name), 0, 1))
+        for each in (rows(0, 3), rows(3, 3), rows(3, 8)):
+            writer.write_whole(batch(*each).select(list(life.sink.columns)))
+        assert writer.commit().rows == 8
+        assert life.target.rows() == Counter(rows(0, 8))
 
     def test_a_run_may_be_at_least_once_between_two_that_are_exactly_once(self, life: Life) -> None:
         """Nothing that was decided is doubled or lost on the way."""

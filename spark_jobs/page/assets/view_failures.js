@@ -34,7 +34,7 @@ export function render({ key, overview, refresh }) {
 }
 
 function event(each) {
-  const tone = each.kind === "restart" ? "" : ["gap", "mended", "reset", "repair"].includes(each.kind) ? "warn" : "bad";
+  const tone = each.kind === "restart" ? "" : ["gap", "mended", "reset", "repair", "away", "joined"].includes(each.kind) ? "warn" : "bad";
   return h(
     "li",
     { "data-key": each.seq },

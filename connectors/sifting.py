@@ -1,25 +1,35 @@
-"""Rows that a sink refuses for their own sake, found by halving, in a task of a try after one that met such a row."""
+"""Rows that a sink refuses for their own sake, found by halving, after a try that has met such a row."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pyarrow as pa
 
-from connectors.contracts import Writer
 from connectors.dead_letters import PLACE, RECORD, refused
 from twophase.errors import BadRowError, TooManyBadRowsError
 
 
+class WritesWhole(Protocol):
+    """A writer that takes a batch or nothing of it."""
+
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """See Writer."""
+
+
 @dataclass(slots=True)
 class Sieve:
-    """What one task puts aside. An error that is no BadRowError, such as an outage, passes through as it is."""
+    """What a task, or a slot of a log, puts aside. An error that is no BadRowError, such as an outage, passes through
+    as it is."""
 
     most: int  # rows; more are an error
     places: tuple[int, ...] = ()  # see WriteTask
     letters: list[pa.RecordBatch] = field(default_factory=list)  # of dead_letters.RECORD
+    refused: Counter[str] = field(default_factory=Counter)  # rows, by sink
 
-    def write(self, writer: Writer, sink: str, batch: pa.RecordBatch, place: pa.RecordBatch | None = None) -> None:
+    def write(self, writer: WritesWhole, sink: str, batch: pa.RecordBatch, place: pa.RecordBatch | None = None) -> None:
         """All rows of the batch but those that the sink refuses. One among n costs about as much as writing thrice.
 
         `place`: of each row, where its record is (dead_letters.PLACE); None: not known.
@@ -46,6 +56,7 @@ class Sieve:
             message = f"more than {self.most} dead letters (checkpoint.max_dead_letters); one of them: {error.message}"
             raise TooManyBadRowsError(message, remedy=error.remedy)
         self.letters.append(refused(sink, row, error.message, place))
+        self.refused[sink] += 1
 
     def encoded(self) -> bytes | None:
         """What was put aside, for the driver; None if nothing was."""

@@ -1,0 +1,81 @@
+"""Rows that a table refuses when the log is applied: they become dead letters in the transaction that moves the slot.
+
+Only where the dead letters are a table of the same database. Then each refused row is one dead letter: it is there if
+and only if the slot has moved, whoever applies the share, and however often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from connectors.dead_letters import dated
+from connectors.log.writer import Form
+from connectors.sifting import Sieve
+from connectors.sql.log.store import Store
+from connectors.sql.statements import StatementError
+from twophase.errors import BadRowError
+
+_SAVEPOINT: Final = "eos_batch"
+
+Put = Callable[[Iterator[pa.RecordBatch]], None]
+"""Puts the rows of a share into the table, inside the open transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class LettersTable:
+    """The table of the dead letters, which exists."""
+
+    table: str  # as the spec names it
+    form: Form
+    columns: Sequence[str]  # of dead_letters.SCHEMA, in the order in which `form` takes them
+
+
+@contextmanager
+def bad_rows(doing: str) -> Iterator[None]:
+    """Raise BadRowError for a StatementError that speaks of a row. Other errors pass through as they are."""
+    try:
+        yield
+    except StatementError as error:
+        reason = error.connector_error(doing)
+        if isinstance(reason, BadRowError):
+            raise reason from error
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Sifting:
+    """A Put that leaves out the rows that `put` refuses, and puts them into the table of the dead letters."""
+
+    store: Store
+    sink: str
+    checkpoint_id: int
+    put: Put
+    letters: LettersTable
+    sieve: Sieve
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Raises TooManyBadRowsError, and what `put` raises for another reason than a row; StatementError."""
+        for batch in batches:
+            self.sieve.write(self, self.sink, batch)
+        if self.sieve.letters:
+            rows = dated(pa.Table.from_batches(self.sieve.letters), self.checkpoint_id).select(
+                list(self.letters.columns)
+            )
+            (batch,) = rows.combine_chunks().to_batches()
+            self.store.load(self.letters.table, [self.letters.form.convert(batch, 1)])
+
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """See Writer."""
+        self.store.execute(f"SAVEPOINT {_SAVEPOINT}")
+        try:
+            with bad_rows(f"sink {self.sink}, applying checkpoint {self.checkpoint_id}"):
+                self.put(iter([batch]))
+        except BadRowError:
+            self.store.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            raise
+        self.store.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")

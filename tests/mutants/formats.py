@@ -1,0 +1,205 @@
+"""Formats: a value of a record or of a row is as it was, or it is refused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_VALUES: Final = "connectors/formats/json_values.py"
+_WIRE: Final = "connectors/formats/wire.py"
+_TEXT: Final = "connectors/formats/json_text.py"
+_DECODE: Final = "connectors/formats/decode.py"
+_LOSS: Final = "connectors/formats/json_loss.py"
+_PLAIN: Final = "connectors/formats/plain.py"
+_JSON_TESTS: Final = "tests/test_formats_json.py"
+_LOSS_TESTS: Final = "tests/test_formats_json_loss.py"
+_PLAIN_TESTS: Final = "tests/test_formats_plain.py"
+_ENCODE_TESTS: Final = "tests/test_sql_encode.py"
+_NESTED_TESTS: Final = "tests/test_nested_values.py"
+_RECORDS: Final = "docs/sources.md, Records that do not decode"
+_NESTED: Final = "docs/sinks.md, Nested values"
+
+MUTANTS: Final = (
+    Mutant(
+        name="a value with two JSON documents gives two rows",
+        rule=_RECORDS,
+        path=_VALUES,
+        before="    if len(table) != len(values):\n",
+        after="    if len(table) < len(values):\n",
+        caught_by=(f"{_JSON_TESTS}::test_each_value_decodes_as_it_would_alone",),
+    ),
+    Mutant(
+        name="a value that is no JSON object is decoded all the same",
+        rule=_RECORDS,
+        path=_VALUES,
+        before="""        if not _is_braced(text):
+            raise ValueError("not a JSON object")
+""",
+        after="",
+        caught_by=(f"{_JSON_TESTS}::test_each_value_decodes_as_it_would_alone",),
+    ),
+    Mutant(
+        name="what stands behind a NUL in a value is not read",
+        rule=_RECORDS,
+        path=_VALUES,
+        before='    if b"\\0" in text:  # the parser takes it for the end of the text\n',
+        after='    if text == b"\\0":\n',
+        caught_by=(
+            f"{_JSON_TESTS}::test_reasons_name_the_field",
+            f"{_JSON_TESTS}::test_each_value_decodes_as_it_would_alone",
+        ),
+    ),
+    Mutant(
+        name="a tombstone is a bad record",
+        rule=_RECORDS,
+        path=_VALUES,
+        before="    values = values.fill_null(_TOMBSTONE)\n",
+        after='    values = values.fill_null(b"")\n',
+        caught_by=(f"{_JSON_TESTS}::test_tombstones",),
+    ),
+    Mutant(
+        name="NaN and infinite numbers of a record are taken",
+        rule=_RECORDS,
+        path=_WIRE,
+        before="        if not _holds(pc.is_finite(values)):\n",
+        after="        if not _holds(pc.is_valid(values)):\n",
+        caught_by=(f"{_JSON_TESTS}::test_what_does_not_fit_is_bad",),
+    ),
+    Mutant(
+        name="a decimal that Arrow scales up overflows silently",
+        rule=_RECORDS,
+        path=_WIRE,
+        before="        return pa.decimal256(_DECIMAL_DIGITS, kind.scale)\n",
+        after="        return kind\n",
+        caught_by=(f"{_JSON_TESTS}::test_what_does_not_fit_is_bad",),
+    ),
+    Mutant(
+        name="a NOT NULL field inside a struct may be missing",
+        rule=_RECORDS,
+        path=_WIRE,
+        before="    if not child.nullable and pc.any(",
+        after='    if child.name == "" and pc.any(',
+        caught_by=(f"{_JSON_TESTS}::test_what_does_not_fit_is_bad",),
+    ),
+    Mutant(
+        name="a time with a zone is taken for one without",
+        rule=_RECORDS,
+        path=_WIRE,
+        before='    if kind in (pa.date32(), pa.timestamp("us"), pa.binary()):\n',
+        after="    if kind in (pa.date32(), pa.binary()):\n",
+        caught_by=(f"{_JSON_TESTS}::test_what_does_not_fit_is_bad",),
+    ),
+    Mutant(
+        name="base64 without its padding is taken",
+        rule=_RECORDS,
+        path=_WIRE,
+        before="    if not _holds(pc.equal(pc.bit_wise_and(lengths, 3), 0)):\n",
+        after="    if not _holds(pc.equal(pc.bit_wise_and(lengths, 0), 0)):\n",
+        caught_by=(f"{_JSON_TESTS}::test_base64_of_two_values_that_is_whole_only_together",),
+    ),
+    Mutant(
+        name="base64 with padding in its middle is taken",
+        rule=_RECORDS,
+        path=_WIRE,
+        before='    if not _holds(pc.equal(pc.count_substring(text, b"="), padding)):\n',
+        after='    if not _holds(pc.greater_equal(pc.count_substring(text, b"="), padding)):\n',
+        caught_by=(f"{_JSON_TESTS}::test_what_does_not_fit_is_bad",),
+    ),
+    Mutant(
+        name="of a batch with a bad record the wrong one is left out",
+        rule=_RECORDS,
+        path=_DECODE,
+        before="        _sift(values.slice(half), first + half, parse, explain, batches, bad)\n",
+        after="        _sift(values.slice(half), half, parse, explain, batches, bad)\n",
+        caught_by=(f"{_JSON_TESTS}::test_a_whole_batch_with_one_bad_value",),
+    ),
+    Mutant(
+        name="a bad record is dropped without a word",
+        rule=_RECORDS,
+        path=_DECODE,
+        before="            bad.append(Undecodable(first, explain(values, error) if len(bad) < _EXPLAINED else _UNEXPLAINED))\n",
+        after="            explain(values, error)\n",
+        caught_by=(f"{_PLAIN_TESTS}::test_a_bad_string_is_explained",),
+    ),
+    Mutant(
+        name="text that is not UTF-8 is taken",
+        rule=_RECORDS,
+        path=_PLAIN,
+        before="        return pa.record_batch([values.cast(pa.string())], schema=self._SCHEMA)\n",
+        after="        return pa.record_batch([values.cast(pa.string(), safe=False)], schema=self._SCHEMA)\n",
+        caught_by=(f"{_PLAIN_TESTS}::test_a_bad_string_is_explained",),
+    ),
+    Mutant(
+        name="two columns whose names differ in case are taken",
+        rule=_RECORDS,
+        path="connectors/formats/ddl.py",
+        before="            if name.text.lower() in seen:\n",
+        after="            if name.text in seen:\n",
+        caught_by=("tests/test_ddl.py::test_mistakes_are_pointed_at",),
+    ),
+    Mutant(
+        name="NaN and infinity are written as JSON",
+        rule=_NESTED,
+        path=_TEXT,
+        before="    if pc.all(pc.is_finite(values)).as_py() is False:\n",
+        after="    if pc.all(pc.is_finite(values)).as_py() is None:\n",
+        caught_by=(f"{_ENCODE_TESTS}::test_a_number_that_json_does_not_have_is_refused",),
+    ),
+    Mutant(
+        name="a long decimal is written as a number that loses digits",
+        rule=_NESTED,
+        path=_TEXT,
+        before="        return text if kind.precision <= _EXACT_DIGITS else _quoted(text)\n",
+        after="        return text\n",
+        caught_by=(f"{_NESTED_TESTS}::test_the_text_is_the_same",),
+    ),
+    Mutant(
+        name="of two equal keys of a map one is lost",
+        rule=_NESTED,
+        path=_TEXT,
+        before="    _refuse_equal(values, keys)\n",
+        after="",
+        caught_by=(f"{_NESTED_TESTS}::test_equal_keys_of_a_map_are_a_bad_row",),
+    ),
+    Mutant(
+        name="a moment inside a value loses its zone",
+        rule=_NESTED,
+        path=_TEXT,
+        before='        zone = "Z" if kind.tz is not None else ""\n',
+        after='        zone = ""\n',
+        caught_by=(f"{_NESTED_TESTS}::test_the_text_is_the_same",),
+    ),
+    Mutant(
+        name="a control character breaks the JSON text",
+        rule=_NESTED,
+        path=_TEXT,
+        before="for code in range(0x20)))\n",
+        after="for code in range(0x1F)))\n",
+        caught_by=(f"{_ENCODE_TESTS}::test_every_character_of_a_text_is_read_back",),
+    ),
+    Mutant(
+        name="of an object with two equal names one value is lost",
+        rule=_NESTED,
+        path=_LOSS,
+        before="    if len(names) < len(pairs):\n",
+        after="    if len(names) < 1 < len(pairs):\n",
+        caught_by=(f"{_LOSS_TESTS}::test_one_text_among_many_is_found",),
+    ),
+    Mutant(
+        name="a number that is no double is rounded",
+        rule=_NESTED,
+        path=_LOSS,
+        before="    if Decimal(repr(float(text))) != Decimal(text):\n",
+        after="    if float(repr(float(text))) != float(text):\n",
+        caught_by=(f"{_LOSS_TESTS}::test_a_number_that_is_no_double_is_found",),
+    ),
+    Mutant(
+        name="an escaped backslash before `u0000` is taken for a NUL",
+        rule=_NESTED,
+        path=_LOSS,
+        before='_NUL: Final = r"(^|[^\\\\])(\\\\\\\\)*\\\\u0000"\n',
+        after='_NUL: Final = r"\\\\u0000"\n',
+        caught_by=(f"{_LOSS_TESTS}::test_a_nul_is_found_where_its_escape_is_one",),
+    ),
+)

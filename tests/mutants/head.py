@@ -1,0 +1,205 @@
+"""The register of head, its records and requests, and what is in doubt."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        name="a swap in a folder compares the version alone",
+        rule="H29",
+        path="twophase/local_head.py",
+        before="(expected is not None and not self._holds(expected)) or not create",
+        after="not create",
+        caught_by=(
+            "tests/test_twophase_head_stores.py::TestFiles::test_h29_a_folder_put_back_from_a_backup_does_not_take_the_swap_of_a_driver_that_lives",
+        ),
+    ),
+    Mutant(
+        name="a swap that comes very late lands",
+        rule="H21",
+        path="twophase/local_head.py",
+        before="""        if newest - version >= _KEPT:
+""",
+        after="""        if newest - version >= 1000 * _KEPT:
+""",
+        caught_by=("tests/test_twophase_head_stores.py::TestEveryHead::test_a_swap_that_comes_very_late_is_refused",),
+    ),
+    Mutant(
+        name="two records share one name",
+        rule="H8",
+        path="twophase/local_head.py",
+        before="""        if not self._records.put(name, content) and self.get_record(name) != content:
+""",
+        after="""        if not self._records.put(name, content) and not self.get_record(name):
+""",
+        caught_by=("tests/test_twophase_head_stores.py::TestEveryHead::test_a_record_is_stored_once",),
+    ),
+    Mutant(
+        name="a version that is cleaned away during a read is taken for a pipeline that never ran",
+        rule="R1",
+        path="twophase/local_head.py",
+        before="""            except FileNotFoundError:
+                continue
+""",
+        after="""            except FileNotFoundError:
+                return None
+""",
+        caught_by=(
+            "tests/test_twophase_head_stores.py::test_a_version_that_is_cleaned_away_during_a_read_is_no_empty_head",
+        ),
+    ),
+    Mutant(
+        name="a swap in a folder writes over that of another driver",
+        rule="H21",
+        path="twophase/local_shelf.py",
+        before="""        os.link(partial, target)
+""",
+        after="""        os.replace(partial, target)
+""",
+        caught_by=("tests/test_twophase_head_stores.py::TestFiles::test_a_name_that_was_not_synced_is_no_success",),
+    ),
+    Mutant(
+        name="a disk that takes a part of a file is not noticed",
+        rule="H21",
+        path="twophase/local_shelf.py",
+        before="""    if file.write(content) != len(content):
+""",
+        after="""    if file.write(content) > len(content):
+""",
+        caught_by=("tests/test_twophase_head_stores.py::test_a_disk_that_takes_a_part_of_a_file_has_not_written_it",),
+    ),
+    Mutant(
+        name="a sweep takes away what another process still writes",
+        rule="H21",
+        path="twophase/local_shelf.py",
+        before="""            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+""",
+        after="""            path.unlink()
+""",
+        caught_by=("tests/test_twophase_head_stores.py::TestFiles::test_what_a_living_driver_is_writing_stays",),
+    ),
+    Mutant(
+        name="head's decision is not on disk when it is acknowledged",
+        rule="R6",
+        path="twophase/local_shelf.py",
+        before="""                os.fsync(file.fileno())
+""",
+        after="""                file.flush()
+""",
+        caught_by=("tests/test_power_cut.py::test_folders_that_another_process_created_and_did_not_sync",),
+    ),
+    Mutant(
+        name="the name of head's decision is not on disk when it is acknowledged",
+        rule="R6",
+        path="twophase/local_shelf.py",
+        before="""                sync_folder(target.parent)
+                return linked
+""",
+        after="""                return linked
+""",
+        caught_by=("tests/test_power_cut.py::test_a_request_beside_head",),
+    ),
+    Mutant(
+        name="a head that is damaged is believed",
+        rule="R1",
+        path="twophase/codec.py",
+        before="""        if checksum != sha256_of(_dump(document)):
+""",
+        after="""        if not checksum:
+""",
+        caught_by=("tests/test_twophase_codec.py::test_a_head_that_does_not_match_its_checksum_says_what_to_do",),
+    ),
+    Mutant(
+        name="a record that is damaged is believed",
+        rule="R6",
+        path="twophase/codec.py",
+        before="""    if sha256 is not None and sha256_of(content) != sha256:
+""",
+        after="""    if sha256 is not None and not content:
+""",
+        caught_by=("tests/test_twophase_codec.py::test_a_record_that_does_not_match_its_hash_is_damaged",),
+    ),
+    Mutant(
+        name="a document of a newer format is read",
+        rule="docs/protocol.md, Formats",
+        path="twophase/codec.py",
+        before="""    if found != known or type(found) is not int:
+""",
+        after="""    if type(found) is not int:
+""",
+        caught_by=("tests/test_twophase_codec.py::test_another_format_is_refused_by_name",),
+    ),
+    Mutant(
+        name="a record forgets which method has computed its digests",
+        rule="R4",
+        path="twophase/codec.py",
+        before="""            **({"digest_method": record.digest_method} if record.digest_method is not None else {}),
+""",
+        after="",
+        caught_by=("tests/test_twophase_codec.py::test_a_record_comes_back_as_it_was",),
+    ),
+    Mutant(
+        name="a record forgets that tasks have committed themselves",
+        rule="docs/protocol.md, At-least-once",
+        path="twophase/codec.py",
+        before="""            direct=document.get("direct", False),
+""",
+        after="""            direct=False,
+""",
+        caught_by=("tests/test_at_least_once.py::test_a_record_tells_its_mode",),
+    ),
+    Mutant(
+        name="a request that nobody waits for any more is carried out",
+        rule="docs/operations.md",
+        path="twophase/requests.py",
+        before=""" and request.expires_at > self.clock())
+""",
+        after=""")
+""",
+        caught_by=("tests/test_requests.py::test_what_nobody_waits_for_is_not_done",),
+    ),
+    Mutant(
+        name="a request that was answered is carried out once more",
+        rule="docs/operations.md",
+        path="twophase/requests.py",
+        before="for each in ids if _answered(each) not in names]",
+        after="for each in ids]",
+        caught_by=("tests/test_requests.py::test_asked_in_one_process_and_answered_in_another",),
+    ),
+    Mutant(
+        name="a decided transaction is shown as one to be rolled back",
+        rule="R7",
+        path="twophase/in_doubt.py",
+        before="""            if committable.transaction == transaction:
+""",
+        after="""            if committable is transaction:
+""",
+        caught_by=("tests/test_twophase_in_doubt.py::test_a_decided_one_brings_all_of_its_checkpoint_along",),
+    ),
+    Mutant(
+        name="a transaction of a driver that lives is shown as one to be rolled back",
+        rule="R8",
+        path="twophase/in_doubt.py",
+        before="""    if scope.epoch < head.epoch:
+""",
+        after="""    if scope.epoch <= head.epoch:
+""",
+        caught_by=(
+            "tests/test_twophase_in_doubt.py::test_a_try_that_was_aborted_is_rolled_back_and_the_next_one_is_open",
+        ),
+    ),
+    Mutant(
+        name="a losing attempt of a decided task is shown as decided",
+        rule="H1",
+        path="twophase/in_doubt.py",
+        before="""            if committable.transaction == transaction:
+""",
+        after="""            if committable.transaction.task == transaction.task:
+""",
+        caught_by=("tests/test_twophase_in_doubt.py::test_fates",),
+    ),
+)

@@ -1,0 +1,121 @@
+"""Segments in an object store: one put, whose answer may be lost."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS: Final = (
+    Mutant(
+        name="an object of the same size is taken for the one that was put",
+        rule="H20",
+        path="wal/object.py",
+        before="""                if found.seek(0, os.SEEK_END) == size and _equal(found, content):
+""",
+        after="""                if found.seek(0, os.SEEK_END) == size:
+""",
+        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+    ),
+    Mutant(
+        name="a put without an answer is taken for landed",
+        rule="H20",
+        path="wal/object.py",
+        before="""            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
+""",
+        after="""            if not failure.retriable:
+""",
+        caught_by=("tests/test_wal_object.py::test_a_store_that_is_away",),
+    ),
+    Mutant(
+        name="a put without an answer is taken for failed",
+        rule="H20",
+        path="wal/object.py",
+        before="""            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
+""",
+        after="""            if failure:
+""",
+        caught_by=(
+            "tests/test_wal_object.py::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",
+        ),
+    ),
+    Mutant(
+        name="an object is put over another one",
+        rule="H8",
+        path="wal/object.py",
+        before='mode="create", use_multipart=False',
+        after='mode="overwrite", use_multipart=False',
+        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+    ),
+    Mutant(
+        name="an object that the client has sent twice is taken for another writer's",
+        rule="H20",
+        path="wal/object.py",
+        before="""            if not self._has(name, content, size):
+                message = f"{place}: another""",
+        after="""            if self._has(name, content, size):
+                message = f"{place}: another""",
+        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+    ),
+    Mutant(
+        name="segments of a bucket that is gone are called lost",
+        rule="R7",
+        path="wal/object.py",
+        before="""        self.names(name)  # that lists nothing: many may be missing at once
+""",
+        after="",
+        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+    ),
+    Mutant(
+        name="a listing takes objects of folders below it",
+        rule="R5",
+        path="wal/object.py",
+        before="""            found = obstore.list_with_delimiter(self._store, start)
+        except Failure as error:
+            raise failed(f"list {self._place(start)}", error) from error
+        paths = (each["path"] for each in found["objects"])
+""",
+        after="""            found = obstore.list(self._store, start).collect()
+        except Failure as error:
+            raise failed(f"list {self._place(start)}", error) from error
+        paths = (each["path"] for each in found)
+""",
+        caught_by=("tests/test_wal_object.py::test_only_what_lies_flat_below_the_prefix_is_seen",),
+    ),
+    Mutant(
+        name="an outage of an object store is a refusal",
+        rule="R7",
+        path="wal/refusals.py",
+        before="(status < 500 or status == _NOT_BUILT)",
+        after="(status <= 503 or status == _NOT_BUILT)",
+        caught_by=("tests/test_wal_object.py::test_who_may_try_again",),
+    ),
+    Mutant(
+        name="a refusal of an object store is tried again",
+        rule="R7",
+        path="wal/refusals.py",
+        before="        refused = status not in _AGAIN and (status",
+        after="        refused = status not in _AGAIN and status > 404 and (status",
+        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+    ),
+    Mutant(
+        name="an object may become larger than one request takes",
+        rule="docs/sinks.md",
+        path="wal/upload.py",
+        before="""        if self._left < 0:
+""",
+        after="""        if self._left < -len(data):
+""",
+        caught_by=("tests/test_wal_object.py::test_an_object_that_becomes_too_large_is_refused_while_it_is_written",),
+    ),
+    Mutant(
+        name="an object that comes short is filled with zeros",
+        rule="R5",
+        path="wal/remote.py",
+        before="""        if got != len(target):
+""",
+        after="""        if got > len(target):
+""",
+        caught_by=("tests/test_wal_object.py::test_an_object_that_comes_short_is_no_object_with_zeros",),
+    ),
+)

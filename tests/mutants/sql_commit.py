@@ -1,0 +1,170 @@
+"""Two-phase commit in a database: commits, look-ups of unknown outcomes, and what MariaDB forgets (R7)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_COMMITTER: Final = "connectors/sql/two_phase/committer.py"
+_MYSQL: Final = "connectors/sql/mysql/"
+_TESTS: Final = "tests/test_sql_commit_played.py::"
+_LOOKED_UP: Final = (f"{_TESTS}test_an_unknown_outcome_is_looked_up",)
+_MARIADB: Final = (f"{_TESTS}test_h24_mariadb_s_word_for_a_commit_is_checked",)
+_REMINDED: Final = (f"{_TESTS}test_h24_a_name_is_given_back_only_to_what_mariadb_holds",)
+
+MUTANTS: Final = (
+    Mutant(
+        name="a database's commit with an unknown outcome is taken for done",
+        rule="R7",
+        path=_COMMITTER,
+        before="                if self._commit(each):\n                    said.add(each.transaction)",
+        after="                self._commit(each)\n                said.add(each.transaction)",
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="an outcome is looked up on the connection that was lost",
+        rule="R7",
+        path=_COMMITTER,
+        before="                self._kept.close()  # it may or may not have landed: the same look-up on a new connection decides",
+        after="                pass",
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="an error that leaves a prepared transaction in doubt stops the commit",
+        rule="R7",
+        path=_COMMITTER,
+        before="            elif not (error.in_doubt or error.lock_wait or error.rolled_back):",
+        after="            elif not (error.lock_wait or error.rolled_back):",
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="an error that says nothing of the transaction is looked up as an unknown outcome",
+        rule="R7",
+        path=_COMMITTER,
+        before="            elif not (error.in_doubt or error.lock_wait or error.rolled_back):\n                raise\n",
+        after="",
+        caught_by=(f"{_TESTS}test_an_error_that_says_nothing_of_the_transaction_stops_the_commit",),
+    ),
+    Mutant(
+        name="a transaction that the server still lists is taken for lost without a look at its name",
+        rule="R7",
+        path=_COMMITTER,
+        before="            if each in still\n            else self._by_witness(server, each)",
+        after="            if False\n            else self._by_witness(server, each)",
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="a transaction is lost without a second listing",
+        rule="H4",
+        path=_COMMITTER,
+        before="        if CommitOutcome.LOST in found.values():",
+        after="        if False:",
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="a transaction without a witness counts as committed",
+        rule="R7",
+        path=_COMMITTER,
+        before="return CommitOutcome.ALREADY_COMMITTED if stands else CommitOutcome.LOST",
+        after="return CommitOutcome.ALREADY_COMMITTED",
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="a commit under way, which holds the witness, is taken for lost",
+        rule="H4",
+        path=_COMMITTER,
+        before="        if stands is None:\n            if _is_written_again",
+        after="        if stands is None and False:\n            if _is_written_again",
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="a witness that somebody holds fails the look-up",
+        rule="H4",
+        path="connectors/sql/tables.py",
+        before="    except StatementError as error:\n        if not error.lock_wait:\n            raise\n        return None",
+        after="    except StatementError:\n        raise",
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="a witness is looked up by a plain read",
+        rule="R7",
+        path="connectors/sql/tables.py",
+        before='    statement = f"SELECT 1 FROM eos_witness WHERE {_WITNESS_KEY} {server.for_share}"',
+        after='    statement = f"SELECT 1 FROM eos_witness WHERE {_WITNESS_KEY}"',
+        caught_by=_LOOKED_UP,
+    ),
+    Mutant(
+        name="a repair under way is not told from a commit under way",
+        rule="R7",
+        path=_COMMITTER,
+        before="            if _is_written_again(server, transaction):\n                return CommitOutcome.LOST\n",
+        after="",
+        caught_by=(f"{_TESTS}test_a_repair_under_way_holds_what_it_took_for_lost",),
+    ),
+    Mutant(
+        name="any transaction of a newer epoch is taken for a repair of this one",
+        rule="R7",
+        path=_COMMITTER,
+        before="    same = (mine.incarnation, mine.checkpoint_id, found.sink, found.task)\n"
+        "    return same == (then.incarnation, then.checkpoint_id, lost.sink, lost.task) and mine.epoch > then.epoch",
+        after="    return mine.epoch > then.epoch",
+        caught_by=(f"{_TESTS}test_a_repair_under_way_holds_what_it_took_for_lost",),
+    ),
+    Mutant(
+        name="MariaDB's word for a commit is believed",
+        rule="H24",
+        path=f"{_MYSQL}server.py",
+        before="        return set(committed) - tables.visible_witnesses(self, committed)",
+        after="        return ()",
+        caught_by=_MARIADB,
+    ),
+    Mutant(
+        name="MariaDB is not reminded of a branch that it has forgotten",
+        rule="H24",
+        path=f"{_MYSQL}server.py",
+        before="            forgotten.remind(self, self._url, transaction)",
+        after="            return",
+        caught_by=_MARIADB,
+    ),
+    Mutant(
+        name="MariaDB is given a name back for what is committed",
+        rule="H24",
+        path=f"{_MYSQL}forgotten.py",
+        before="        if stands is None and any(",
+        after="        if any(",
+        caught_by=_REMINDED,
+    ),
+    Mutant(
+        name="MariaDB is given a name back that leads to nothing",
+        rule="H24",
+        path=f"{_MYSQL}forgotten.py",
+        before="        if stands is None and any(number == DUPLICATE_KEY for number, _ in second.warnings()):",
+        after="        if stands is None:",
+        caught_by=_REMINDED,
+    ),
+    Mutant(
+        name="the witnesses of branches that MariaDB forgot are read after they are committed only",
+        rule="H24",
+        path=f"{_MYSQL}forgotten.py",
+        before='    session.execute("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")  # of the next statement\n',
+        after="",
+        caught_by=(f"{_TESTS}test_h24_branches_that_mariadb_has_forgotten_are_in_the_list",),
+    ),
+    Mutant(
+        name="what is committed while MariaDB is asked for what it forgot counts as forgotten",
+        rule="H24",
+        path=f"{_MYSQL}forgotten.py",
+        before="    return written - listed - tables.witnesses(session, incarnation, sink, checkpoint_id)",
+        after="    return written - listed",
+        caught_by=(f"{_TESTS}test_h24_branches_that_mariadb_has_forgotten_are_in_the_list",),
+    ),
+    Mutant(
+        name="branches that MariaDB forgot are in no list",
+        rule="H24",
+        path=_COMMITTER,
+        before='            return [*ours, *(Prepared(each, f"{each} (not listed)") for each in forgotten if each not in known)]',
+        after="            return ours",
+        caught_by=(f"{_TESTS}test_h24_branches_that_mariadb_has_forgotten_are_in_the_list",),
+    ),
+)

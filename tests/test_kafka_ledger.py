@@ -1,0 +1,85 @@
+"""What a slot of a Kafka sink makes of the marker that it finds, with a producer that is only played (H10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from connectors.kafka.settings import Connection
+from connectors.kafka.sink.ledger import KafkaLedger, _digest, _Slot
+from connectors.kafka.sink.markers import Marker
+from connectors.kafka.sink.place import Place
+from connectors.log.ledger import Share
+from tests.twophase_values import INCARNATION, committable, scope
+from twophase.errors import IdentityError
+from twophase.values import CommitOutcome
+from wal.local import LocalStorage
+
+NUMBER = 3
+GROUP = (committable(scope(NUMBER), 0), committable(scope(NUMBER), 1))
+
+
+@dataclass
+class _Producer:
+    calls: list[str] = field(default_factory=list)
+
+    def begin(self) -> None:
+        self.calls.append("begin")
+
+    def commit(self, _key: str, _partition: int, record: dict[str, object]) -> None:
+        self.calls.append(f"commit {record['applied']}")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class _Played:
+    """A slot whose marker is what Kafka has, whenever it is opened."""
+
+    def __init__(self, marker: Marker | None, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.producer = _Producer()
+        slot = _Slot(cast(Any, self.producer), "key")
+        slot.marker = marker
+        monkeypatch.setattr(KafkaLedger, "_slot", lambda *_: slot)
+        self.ledger = KafkaLedger("topic", Place(Connection("k:1", "g")), 1, "orders")
+        self.storage = LocalStorage(folder)
+
+    def apply(self) -> list[CommitOutcome]:
+        return list(self.ledger.apply(Share(INCARNATION, 1, NUMBER, 0, GROUP), self.storage))
+
+
+@pytest.mark.parametrize(
+    ("marker", "said"),
+    [
+        (None, "knows of no checkpoint and is asked to apply checkpoint 3"),  # deleted, or it has expired
+        (Marker(NUMBER - 2), "stands at checkpoint 1 and is asked to apply checkpoint 3"),
+    ],
+)
+def test_h10_a_marker_that_is_gone_is_not_taken_for_nothing_applied(
+    marker: Marker | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = _Played(marker, tmp_path, monkeypatch)
+    with pytest.raises(IdentityError, match=said):
+        played.apply()
+    assert played.producer.calls == []
+
+
+def test_a_checkpoint_is_applied_where_the_marker_is_at_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = _Played(Marker(NUMBER - 1), tmp_path, monkeypatch)
+    assert played.apply() == [CommitOutcome.COMMITTED] * 2
+    assert played.producer.calls == ["begin", "commit 3"]
+
+
+def test_what_is_applied_is_applied_once_and_only_with_the_decision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied = _Played(Marker(NUMBER, of=_digest(GROUP)), tmp_path, monkeypatch)
+    assert applied.apply() == [CommitOutcome.ALREADY_COMMITTED] * 2
+    other = _Played(Marker(NUMBER, of=_digest(GROUP[:1])), tmp_path, monkeypatch)
+    assert other.apply() == [CommitOutcome.LOST] * 2
+    assert applied.producer.calls == other.producer.calls == []

@@ -1,0 +1,93 @@
+"""Messages become batches: what is left out, put aside or refused of them, and whether each is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
+
+from connectors.formats import StringFormat
+from connectors.kafka import bad_records, reader
+from connectors.kafka.columns import METADATA
+from connectors.kafka.reader import OnBadRecord
+from twophase.errors import BadRecordError
+
+BAD = b"\xff"
+FORMAT = StringFormat()
+PLAIN = pa.schema([*FORMAT.schema, METADATA.field("_offset")])
+TIMED = pa.schema([*PLAIN, METADATA.field("_timestamp")])
+BEYOND_MS = 2**60  # no database has a time for it
+
+
+def message(offset: int, value: bytes | None = b"v", ms: int = 1_000, partition: int = 0, key: bytes = b"") -> Message:
+    at = (TIMESTAMP_CREATE_TIME, ms)
+    return Message(topic="t", partition=partition, offset=offset, key=key, value=value, timestamp=at)
+
+
+GROUP = [message(5), message(6, BAD), message(7, None), message(8, ms=BEYOND_MS), message(9, b"w")]
+
+
+def batch(on_bad_record: OnBadRecord, schema: pa.Schema = TIMED) -> tuple[list[int], list[int]]:
+    """Offsets of the rows, and how many records were put aside each time."""
+    aside: list[int] = []
+    made = reader._batch(GROUP, FORMAT, schema, on_bad_record, aside.append)
+    return made.column("_offset").to_pylist(), aside
+
+
+def test_what_is_left_out_is_counted_and_the_others_stay() -> None:
+    assert batch("dead-letter") == ([5, 7, 9], [2])
+    assert batch("dead-letter", PLAIN) == ([5, 7, 8, 9], [1])
+
+
+def test_what_is_left_out_is_told_with_its_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bad_records.Skipped] = []
+    monkeypatch.setattr(bad_records, "listeners", [told.append])
+    assert batch("skip")[0] == [5, 7, 9]
+    assert [(each.topic, each.partition, each.offsets) for each in told] == [("t", 0, (6, 8))]
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        (GROUP[:2], "topic t, partition 0, offset 6: not UTF-8"),
+        (GROUP[2:4], "topic t, partition 0, offset 8: its timestamp, .* is not in the years 1 to 9999"),
+    ],
+)
+def test_the_first_bad_record_stops_the_reader(group: Sequence[Message], said: str) -> None:
+    with pytest.raises(BadRecordError, match=said):
+        reader._batch(group, FORMAT, TIMED, "fail", lambda _: None)
+
+
+def test_what_a_reader_puts_aside_is_what_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record is a row, or a letter, and never both."""
+    monkeypatch.setattr(reader, "messages", lambda *_, **__: iter([GROUP]))
+    for schema in (PLAIN, TIMED):
+        rows, aside = batch("dead-letter", schema)
+        letters = list(reader.bad_records_of(None, None, FORMAT, schema, "in"))  # type: ignore[arg-type]
+        found = [offset for each in letters for offset in each.column("offset").to_pylist()]
+        assert sorted([*rows, *found]) == [5, 6, 7, 8, 9]
+        assert len(found) == sum(aside)
+    assert letters[0].column("value").to_pylist() == [BAD, b"v"]
+
+
+def test_groups_are_of_one_split_and_hold_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_ROWS", 4)
+    monkeypatch.setattr(reader, "_MAX_BYTES", 500)
+
+    def chunks() -> Iterator[list[Message]]:
+        yield [message(0), message(1)]
+        yield [message(2), message(3)]
+        yield [message(4)]
+        yield [message(0, partition=1)]
+        yield [message(n, b"x" * 200) for n in range(5, 10)]
+
+    groups = list(reader._gathered(chunks()))
+    assert [(m.partition(), m.offset()) for group in groups for m in group] == [
+        *((0, n) for n in range(5)),
+        (1, 0),
+        *((0, n) for n in range(5, 10)),
+    ]
+    assert all(len({m.partition() for m in group}) == 1 for group in groups)
+    assert all(len(group) <= 4 and sum(map(len, group)) <= 500 for group in groups)

@@ -1,0 +1,215 @@
+"""A batch between Spark's jobs and the protocol: which try is decided, and what each job's outcome leads to.
+
+Spark's place is taken by `_Jobs`, which runs each branch's tasks as it is told; all else is the product's own code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from connectors.dead_letters import refused
+from connectors.sifting import Sieve
+from spark_jobs import batch as module
+from spark_jobs.acknowledging import acknowledgement
+from spark_jobs.batch import SparkBatch
+from spark_jobs.failures import TOKEN, CarriedError, carried
+from spark_jobs.stopwatch import Stopwatch
+from spark_jobs.writing import COUNTED
+from tests.twophase_values import committable, scope
+from twophase.errors import ConnectorError, PrepareError, RowLockedError
+from twophase.messages import Acknowledged, Failed
+from twophase.values import Committable
+
+SCOPE = scope(7)
+
+
+def _thrown(error: ConnectorError) -> PySparkException:
+    """An error of a task as Spark throws it on the driver."""
+    with pytest.raises(CarriedError) as found, carried(TOKEN):
+        raise error
+    return PySparkException(str(found.value))
+
+
+def _table(*written: Committable, refused: bytes | None = None) -> pa.Table:
+    return pa.Table.from_batches([acknowledgement(written, Stopwatch.of(len(written)), refused)])
+
+
+@dataclass
+class _Jobs:
+    """Spark: each job ends as `ends` says."""
+
+    ends: list[Callable[[], pa.Table]]
+    together: list[bool] = field(default_factory=list)  # of each job, see branch_jobs.writing
+    methods: list[Sequence[int]] = field(default_factory=list)  # of each job, by which rows are hashed
+    first: int | None = None  # number of the first task of dead letters
+    cancelled: list[str] = field(default_factory=list)
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def writing(self, _task: object, *, together: bool = False) -> object:
+        self.together.append(together)
+        return None
+
+    def counting(self, *_: object) -> object:
+        return None
+
+    def run(self, *_: object, digest_methods: Sequence[int], placed: bool) -> pa.Table:
+        del placed
+        self.methods.append(digest_methods)
+        return self.ends.pop(0)()
+
+    def written(self, _rows: object, _by: object, task: Any) -> Any:
+        self.first = task.first
+        return SimpleNamespace(toArrow=self.ends.pop(0))
+
+    def cancelJobGroup(self, group: str) -> None:  # noqa: N802 Spark's name
+        self.cancelled.append(group)
+        self.is_cancelled.set()
+
+    def getLocalProperty(self, _name: str) -> str:  # noqa: N802 Spark's name
+        return "the query's jobs"
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> _Jobs:
+    found = _Jobs([])
+    monkeypatch.setattr(module, "branch_jobs", found)
+    return found
+
+
+def _fails(error: Exception) -> Callable[[], pa.Table]:
+    def end() -> pa.Table:
+        raise error
+
+    return end
+
+
+def _branch(*names: str, meeting: Sequence[str] | None = None) -> Any:
+    sinks = [SimpleNamespace(name=name) for name in names]
+    shares = [SimpleNamespace(sink=sink, digest=0) for sink in sinks]
+    return SimpleNamespace(sinks=sinks, shares=shares, hashes=[("a",)], places=(), meeting=meeting)
+
+
+def _batch(
+    jobs: _Jobs, branches: Iterable[Any], *, stateful: bool = False, timeout_s: float = 60.0, letters: Any = None
+) -> SparkBatch:
+    frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=jobs))
+    found = tuple(branches)
+    flow = SimpleNamespace(branches=found, sinks=[sink.name for branch in found for sink in branch.sinks])
+    return SparkBatch(cast(Any, frame), 7, cast(Any, flow), stateful, timeout_s, letters)
+
+
+def test_h15_a_try_that_looks_for_equal_rows_is_never_decided(jobs: _Jobs) -> None:
+    """Its rows are in other tasks than those of a try that runs again later, though all of them have prepared."""
+    rows = committable(SCOPE)
+    locked = RowLockedError("another task waits")
+    jobs.ends = [_fails(_thrown(locked)), lambda: _table(rows), lambda: _table(rows)]
+    batch = _batch(jobs, [_branch("warehouse", meeting=["k"])])
+    for _ in range(2):
+        ended = batch.run_writers(SCOPE, direct=False)
+        assert isinstance(ended, Failed)
+        assert (type(ended.error), ended.error.message, ended.again) == (RowLockedError, locked.message, True)
+    decided = batch.run_writers(SCOPE, direct=False)
+    assert isinstance(decided, Acknowledged)
+    assert decided.committables == {"warehouse": (rows,)}
+    assert jobs.together == [False, True, False]
+
+
+def test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort(jobs: _Jobs) -> None:
+    def cancelled() -> pa.Table:
+        assert jobs.is_cancelled.wait(5)
+        raise PySparkException("the job was cancelled")
+
+    jobs.ends = [cancelled]
+    ended = _batch(jobs, [_branch("warehouse")], timeout_s=0.05).run_writers(SCOPE, direct=False)
+    assert isinstance(ended, Failed)
+    assert ended.error.message == "checkpoint 7 was cancelled: it ran longer than checkpoint.timeout (0.05 s)"
+    assert set(jobs.cancelled) == {"the query's jobs"}
+
+
+@dataclass
+class _Letters:
+    """Dead letters: one was found while the rows were written."""
+
+    mistaken: ConnectorError | None = None
+    most: int = 10
+    sink: Any = field(default_factory=lambda: SimpleNamespace(name="dead_letter", partition_by=None))
+    counted: list[int] = field(default_factory=list)  # rows written, as the counts are compared with
+    refused: list[dict[str, Any]] = field(default_factory=list)  # rows that sinks have refused
+
+    def found(self, _frame: object, _ranges: object, refused: pa.Table) -> _Letters:
+        self.refused += refused.to_pylist()
+        return self
+
+    def rows(self, *_: object) -> object:
+        return None
+
+    @property
+    def share(self) -> Any:
+        return SimpleNamespace(sink=self.sink)
+
+    def mistake(self, checkpoint_id: int, written: int) -> ConnectorError | None:
+        assert checkpoint_id == 7
+        self.counted.append(written)
+        return self.mistaken
+
+
+def test_dead_letters_are_decided_with_the_rows_of_their_checkpoint(jobs: _Jobs) -> None:
+    rows = [committable(SCOPE, task) for task in range(2)]
+    letter = committable(SCOPE, task=2, sink="dead_letter", rows=1)
+    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+    jobs.ends = [lambda: _table(*rows, refused=sieve.encoded()), lambda: _table(letter)]
+    letters = _Letters()
+    ended = _batch(jobs, [_branch("warehouse")], letters=letters).run_writers(SCOPE, direct=False)
+    assert isinstance(ended, Acknowledged)
+    assert ended.committables == {"warehouse": tuple(rows), "dead_letter": (letter,)}
+    assert (jobs.first, letters.counted) == (2, [1])  # their tasks are numbered behind those of the rows
+    assert [each["error"] for each in letters.refused] == ["too large"]
+
+
+def test_dead_letters_that_do_not_fit_what_was_counted_abort_the_checkpoint(jobs: _Jobs) -> None:
+    jobs.ends = [lambda: _table(committable(SCOPE)), lambda: _table(committable(SCOPE, task=1, sink="dead_letter"))]
+    wrong = PrepareError("3 records were put aside, and 1 was found again")
+    ended = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong)).run_writers(SCOPE, direct=False)
+    assert ended == Failed(wrong)
+
+
+def _counts(*rows: tuple[int, int, int, int]) -> Callable[[], pa.Table]:
+    names = [*(each.split(" ")[0] for each in COUNTED.split(", ")), "branch"]
+    found = [
+        dict(zip(names, (number, count, str(digest), branch), strict=True)) for branch, number, count, digest in rows
+    ]
+    return lambda: pa.Table.from_pylist(found)
+
+
+def test_r4_a_replay_with_state_runs_its_job_and_adds_up_each_branch(jobs: _Jobs) -> None:
+    """Two branches, two methods, and of each branch two tasks: hashes are numbered through the methods."""
+    most = 2**64 - 1
+    jobs.ends = [
+        _counts(
+            *[(0, 0, 3, most), (0, 1, 3, 10), (0, 0, 4, 5), (0, 1, 4, 20)],
+            *[(1, 0, 1, 100), (1, 1, 1, 200), (1, 0, 0, 0), (1, 1, 0, 0)],
+        )
+    ]
+    branches = [_branch("warehouse"), _branch("archive")]
+    found = _batch(jobs, branches, stateful=True).discard((1, 2))
+    assert found == [{"warehouse": (7, 4), "archive": (1, 100)}, {"warehouse": (7, 30), "archive": (1, 200)}]
+    assert jobs.methods == [(1, 2)]
+
+
+def test_r4_a_replay_without_state_runs_nothing(jobs: _Jobs) -> None:
+    assert _batch(jobs, [_branch("warehouse")]).discard((2,)) is None
+    assert jobs.methods == []
+
+
+def test_r4_a_replay_that_fails_is_not_taken_for_one_without_rows(jobs: _Jobs) -> None:
+    jobs.ends = [_fails(PySparkException("a task failed"))]
+    with pytest.raises(PrepareError, match="checkpoint 7 failed: a task failed"):
+        _batch(jobs, [_branch("warehouse")], stateful=True).discard((2,))
