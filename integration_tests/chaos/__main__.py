@@ -69,7 +69,7 @@ def run(
         with stack(folder, services, postgres) as held:
             while not mine or time.monotonic() < until_s:
                 fought = round_of(chosen, number, faults, chosen_kinds)
-                _tell(f"round {number}: {fought.count} faults; {fought.setup}")
+                _tell(f"round {number}: {fought.count} faults; {dict(fought.variants)}")
                 try:
                     keep(fight(held, fought, rate, _tell).facts())
                 except Exception as error:
