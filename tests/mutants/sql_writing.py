@@ -39,8 +39,8 @@ MUTANTS: Final = (
         name="a task reads its permit without locking it",
         rule="R5",
         path="connectors/sql/two_phase/permits.py",
-        before=' AND {unless} {server.for_share}"',
-        after=' AND {unless}"',
+        before='    statement = f"SELECT 1 FROM eos_permit WHERE {where} {server.for_share}"',
+        after='    statement = f"SELECT 1 FROM eos_permit WHERE {where}"',
         caught_by=_PREPARED,
     ),
     Mutant(
