@@ -115,9 +115,7 @@ class CrashingCommitter(LogCommitter):
 
     after: bool = False
 
-    def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
-    ) -> Sequence[CommitOutcome]:
+    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         if self.after:
             super().commit(checkpoint_id, committables)
         raise CrashError

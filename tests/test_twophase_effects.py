@@ -71,9 +71,7 @@ class MemorySink:
     def permit_away(self, scope: Scope) -> None:
         self._called("permit away")
 
-    def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
-    ) -> Sequence[CommitOutcome]:
+    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
         self._called("commit")
         if self.late:
             self.late -= 1
@@ -82,9 +80,7 @@ class MemorySink:
         self.visible |= {c.transaction for c in committables}
         return [CommitOutcome.COMMITTED] * len(committables)
 
-    def count(
-        self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
-    ) -> None:
+    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
         self._called(f"count {checkpoint_id}")
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
@@ -98,7 +94,7 @@ class MemorySink:
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         self._called("revoke")
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
         self._called(f"catch up {checkpoint_id}")
 
     def prune(self, incarnation: str, below: int) -> None:
