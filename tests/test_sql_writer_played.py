@@ -178,7 +178,8 @@ def test_a_batch_between_savepoints_is_undone_and_those_before_it_stay(task: Tas
     assert writer.prepare().rows == 6
     order = task.script.order("^SAVEPOINT", LOADING, "^ROLLBACK TO", "^RELEASE")
     kept = ["^SAVEPOINT", LOADING, "^RELEASE"]
-    assert order == [*kept, "^SAVEPOINT", LOADING, "^ROLLBACK TO", *kept]
+    undone = ["^SAVEPOINT", LOADING, "^ROLLBACK TO", "^RELEASE"]  # else PostgreSQL keeps a lock for each of them
+    assert order == [*kept, *undone, *kept]
     (witness,) = task.script.statements(WITNESSING)
     assert ", 0, 11, 6, " in witness
 

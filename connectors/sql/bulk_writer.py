@@ -10,12 +10,12 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from connectors.sql.sender import Sender
-from connectors.sql.statements import Connected, StatementError, translated
+from connectors.sql.statements import Connected, StatementError, savepoint, translated
 from twophase import faults
 from twophase.errors import BadRowError
 from twophase.ids import TransactionId
@@ -38,8 +38,6 @@ class Payload:
 
 
 S = TypeVar("S", bound=Session)
-
-_SAVEPOINT: Final = "eos_batch"
 
 
 class BulkWriter(ABC, Generic[S]):
@@ -90,23 +88,17 @@ class BulkWriter(ABC, Generic[S]):
         if batch.num_rows == 0:
             return
         doing = f"{self._where}, writing"
-        with translated(doing):
-            session = self._opened()
-            session.execute(f"SAVEPOINT {_SAVEPOINT}")
         rows, size_bytes = self._rows, self._bytes
-        try:
-            self.write(batch)
-            with translated(doing), self._bad_rows_named():
-                self._sender.wait()
-        except BadRowError:
-            with translated(doing):
+        with translated(doing), savepoint(self._opened()):
+            try:
+                self.write(batch)
+                with translated(doing), self._bad_rows_named():
+                    self._sender.wait()
+            except BadRowError:
                 with contextlib.suppress(BadRowError):
                     self._sender.wait()  # the part before: what is wrong with the server is not the row's fault
-                session.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-            self._rows, self._bytes = rows, size_bytes
-            raise
-        with translated(doing):
-            session.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+                self._rows, self._bytes = rows, size_bytes
+                raise
 
     def _opened(self) -> S:
         """The connection, in its transaction. The first call connects."""

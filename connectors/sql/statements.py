@@ -9,11 +9,13 @@ from typing import Any, Final, Protocol
 
 from sqlalchemy import Dialect
 
-from twophase.errors import ConnectorError
+from twophase.errors import BadRowError, ConnectorError
 
 LET_GO_S: Final = 600
 """So long a connection may do nothing: then the server ends it, and a stopped attempt keeps its locks no longer (H17).
 """
+
+_SAVEPOINT: Final = "eos_batch"
 
 
 class StatementError(Exception):
@@ -90,6 +92,25 @@ def in_transaction(server: Connected) -> Iterator[None]:
     except BaseException:
         _roll_back(server)
         raise
+
+
+@contextmanager
+def savepoint(server: Connected) -> Iterator[None]:
+    """Put a savepoint around the block, inside an open transaction. A BadRowError undoes the block, and nothing else.
+
+    Other errors leave the savepoint: they end the transaction. After a BadRowError the savepoint is released, too.
+    PostgreSQL would nest the next one in it, and each nested one holds a lock until the transaction ends.
+
+    Raises StatementError, and what the block raises.
+    """
+    server.execute(f"SAVEPOINT {_SAVEPOINT}")
+    try:
+        yield
+    except BadRowError:
+        server.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+        server.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        raise
+    server.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
 
 def _roll_back(server: Connected) -> None:

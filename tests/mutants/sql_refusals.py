@@ -19,8 +19,8 @@ MUTANTS: Final = (
         name="rows beside a refused one are applied twice",
         rule=_RULE,
         path=_REFUSING,
-        before='            self.store.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")\n',
-        after="",
+        before="        with savepoint(self.store), bad_rows(",
+        after="        with bad_rows(",
         caught_by=_LETTERS,
     ),
     Mutant(

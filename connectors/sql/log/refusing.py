@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -17,10 +16,8 @@ from connectors.dead_letters import dated
 from connectors.log.writer import Form
 from connectors.sifting import Sieve
 from connectors.sql.log.store import Store
-from connectors.sql.statements import StatementError
+from connectors.sql.statements import StatementError, savepoint
 from twophase.errors import BadRowError
-
-_SAVEPOINT: Final = "eos_batch"
 
 Put = Callable[[Iterator[pa.RecordBatch]], None]
 """Puts the rows of a share into the table, inside the open transaction."""
@@ -71,11 +68,5 @@ class Sifting:
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
         """See Writer."""
-        self.store.execute(f"SAVEPOINT {_SAVEPOINT}")
-        try:
-            with bad_rows(f"sink {self.sink}, applying checkpoint {self.checkpoint_id}"):
-                self.put(iter([batch]))
-        except BadRowError:
-            self.store.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-            raise
-        self.store.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        with savepoint(self.store), bad_rows(f"sink {self.sink}, applying checkpoint {self.checkpoint_id}"):
+            self.put(iter([batch]))
