@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from twophase.driver import Driver
 from twophase.errors import HeadError, HeadFormatError
 from twophase.head_value import HeadValue
 from twophase.ids import sink_key
-from wal.durable import sync, sync_folder
+from wal.private import replace_durably
 
 _log: Final = logging.getLogger("eos.sink")
 
@@ -107,16 +106,9 @@ class KnownSinks:
 
     def keep(self, incarnation: str, sink: str, known: KnownSink) -> None:
         """Keep it, unless a newer epoch has kept something; older documents are deleted. Raises HeadError."""
-        folder = self.location / _FOLDER / incarnation
-        path = folder / f"{sink_key(sink)}.{known.epoch:08x}{_MARK}"
+        path = self.location / _FOLDER / incarnation / f"{sink_key(sink)}.{known.epoch:08x}{_MARK}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            part = folder / f".{secrets.token_hex(8)}.partial"
-            part.write_bytes(known.encoded())
-            sync(part)
-            part.replace(path)
-            for each in (folder, folder.parent, folder.parent.parent):
-                sync_folder(each)
+            replace_durably(path, known.encoded())
             for epoch, older in [*self._of(incarnation, sink)]:
                 if epoch < known.epoch:
                     older.unlink(missing_ok=True)

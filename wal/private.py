@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Final
 
-from wal.durable import sync_ancestors
+from wal.durable import sync, sync_ancestors
 
 PRIVATE: Final = 0o700
 
@@ -29,3 +30,20 @@ def make_durable(folder: Path) -> None:
     """
     make_private(folder)
     sync_ancestors(folder)
+
+
+def replace_durably(path: Path, content: bytes) -> None:
+    """Have a file with this content, which a power cut leaves: this one, or as a whole the one that was there before.
+
+    Makes its folder as `make_durable` does. Raises OSError; then nothing of the content is left.
+    """
+    partial = path.with_name(f".{secrets.token_hex(8)}.partial")
+    make_durable(path.parent)
+    try:
+        partial.write_bytes(content)
+        sync(partial)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    sync(path.parent)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +19,7 @@ from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import TransformStep
 from twophase.codec import check_format
 from twophase.errors import HeadError
-from wal.durable import sync
-from wal.private import make_durable
+from wal.private import replace_durably
 
 _log: Final = logging.getLogger("eos.savepoint")
 
@@ -88,15 +86,10 @@ def describe(spec: Spec) -> dict[str, Described]:
 def keep(location: Path, incarnation: str, plan: Plan) -> None:
     """Write the plan of the query that made the state there is: once Spark has taken it. Raises HeadError."""
     path = _path(location, incarnation)
-    partial = path.with_name(f".{secrets.token_hex(8)}.partial")
+    document = {"format": FORMAT, **plan.to_json()}
     try:
-        make_durable(path.parent)
-        partial.write_text(json.dumps({"format": FORMAT, **plan.to_json()}, ensure_ascii=False, indent=1))
-        sync(partial)
-        partial.replace(path)
-        sync(path.parent)
+        replace_durably(path, json.dumps(document, ensure_ascii=False, indent=1).encode())
     except OSError as error:
-        partial.unlink(missing_ok=True)
         message = f"{path} cannot be written: {error.strerror}"
         raise HeadError(message, remedy="see that the checkpoint location is writable and not full") from error
 

@@ -59,10 +59,10 @@ MUTANTS: Final = (
         caught_by=(f"{_TESTS}::test_a_savepoint",),
     ),
     Mutant(
-        name="the names of a query's steps are renamed into a folder that is not synced",
+        name="a file is renamed into a folder that is not synced",
         rule=_RULE,
-        path="spark_jobs/savepoint/plan.py",
-        before="        sync(path.parent)\n",
+        path="wal/private.py",
+        before="    sync(path.parent)\n",
         after="",
         caught_by=(f"{_TESTS}::test_the_names_of_the_steps",),
     ),
