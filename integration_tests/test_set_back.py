@@ -6,30 +6,36 @@ Spark.
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pytest
 import sqlalchemy
 
-from connectors.contracts import Sink
+from connectors.contracts import DirectWriter, Sink, Writer
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from integration_tests.services.copied import CopiedMariadb, CopiedPostgres, CopiedServer
 from twophase.driver import Driver
-from twophase.errors import IdentityError, SetBackError
-from twophase.ids import Scope, TransactionId, sink_key
+from twophase.errors import IdentityError, LostCommittableError, SetBackError
+from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
 from twophase.values import CheckpointRecord, Committable, OffsetRange, SparkState, StartingPoint
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
+
+W = TypeVar("W", Writer, DirectWriter)
 
 _SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -85,17 +91,17 @@ class World:
         log = {number: f"offsets {number}" for number in range(self.planned + 1)}
         return SparkState("query" if self.planned >= 0 else None, self.planned, self.done, log)
 
-    def start(self) -> Driver:
-        """The next driver, started."""
-        driver = self.driver("i" * 20)
+    def start(self, *, direct: bool = False) -> Driver:
+        """The next driver, started. `direct`: at-least-once."""
+        driver = self.driver("i" * 20, direct=direct)
         driver.start()
         return driver
 
-    def driver(self, incarnation: str) -> Driver:
+    def driver(self, incarnation: str, *, direct: bool = False) -> Driver:
         """The next driver, not started."""
         self.starts += 1
-        sinks = {"warehouse": self.sink.committer("orders")}
-        return Driver("orders", LocalHead(self.folder), sinks, self, f"d{self.starts}", incarnation, retained=2)
+        sinks, head = {"warehouse": self.sink.committer("orders")}, LocalHead(self.folder)
+        return Driver("orders", head, sinks, self, f"d{self.starts}", incarnation, retained=2, direct=direct)
 
     def checkpoint(self, driver: Driver, *rows: int) -> None:
         """One more checkpoint with these rows."""
@@ -116,8 +122,7 @@ class World:
         wanted = {each.transaction.task: each for each in lost["warehouse"]}
         done = []
         for task in range(2):
-            self.attempts += 1
-            transaction = TransactionId(scope, sink_key("warehouse"), task, self.attempts)
+            transaction = self.transaction(scope, task)
             mine = list(self.given[scope.checkpoint_id][task::2])
             if task in wanted:
                 writer = self.sink.writer(transaction, wanted[task])
@@ -126,6 +131,34 @@ class World:
             else:
                 done.append(Committable(transaction, len(mine)))
         return Acknowledged({"warehouse": tuple(done)}, at=0.0)
+
+    def transaction(self, scope: Scope, task: int) -> TransactionId:
+        """The id of another attempt of a task."""
+        self.attempts += 1
+        return TransactionId(scope, sink_key("warehouse"), task, fresh_attempt(self.attempts))
+
+    def set_back(self, driver: Driver, meanwhile: Callable[[], None], *, with_disk: bool) -> None:
+        """Restore this process's memory, and with it the machine's disk, to before `meanwhile`. The sink stays.
+
+        A copy of the process does it and ends, so that nothing here knows of it.
+        """
+        driver.committers["warehouse"].close()  # no machine that is restored has a connection
+        disk, copy = self.folder.parent, self.folder.parent / "copy"
+        for each in ("head", "log"):
+            if (disk / each).exists():
+                shutil.copytree(disk / each, copy / each)
+        if (pid := os.fork()) == 0:
+            try:
+                meanwhile()
+                os._exit(0)
+            finally:
+                traceback.print_exc()
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        if with_disk:
+            for folder in copy.iterdir():
+                shutil.rmtree(disk / folder.name)
+                shutil.copytree(folder, disk / folder.name)
 
     def rows(self) -> Counter[int]:
         """What everybody sees."""
@@ -142,16 +175,24 @@ class _Job:
     def run_writers(self, scope: Scope, *, direct: bool = False) -> Acknowledged | Failed:
         done = []
         for task in range(2):
-            self.world.attempts += 1
-            writer = self.world.sink.writer(TransactionId(scope, sink_key("warehouse"), task, self.world.attempts))
-            if mine := list(self.rows[task::2]):
-                writer.write(pa.record_batch([pa.array(mine, pa.int64())], schema=_SCHEMA))
-            done.append(writer.prepare())
+            transaction, sink = self.world.transaction(scope, task), self.world.sink
+            batch = pa.record_batch([pa.array(list(self.rows[task::2]), pa.int64())], schema=_SCHEMA)
+            if direct:
+                done.append(_written(sink.direct_writer(transaction), batch).commit())
+            else:
+                done.append(_written(sink.writer(transaction), batch).prepare())
         self.world.meanwhile()
         return Acknowledged({"warehouse": tuple(done)}, at=0.0)
 
     def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
         return None
+
+
+def _written(writer: W, batch: pa.RecordBatch) -> W:
+    """A task without rows writes nothing."""
+    if batch.num_rows:
+        writer.write(batch)
+    return writer
 
 
 @pytest.fixture(params=["two-phase", "write-ahead-log"])
@@ -282,3 +323,108 @@ def test_h31_what_head_keeps_no_record_of_is_not_repaired(world: World) -> None:
     with pytest.raises(IdentityError, match="checkpoint 0 cannot be looked up: records are kept from checkpoint 2 on"):
         world.driver("i" * 20).repair(world.write_again)
     assert world.rows() == Counter()
+
+
+def test_h34_at_least_once_checkpoints_do_not_hide_what_the_copy_lacks(world: World) -> None:
+    """More of them than head keeps records of: the newest record before them stays."""
+    world.checkpoint(world.start(), 0)
+    world.server.copy()
+    world.checkpoint(world.start(), 1, 2, 3)
+    driver = world.start(direct=True)
+    for number in range(10, 16):
+        world.checkpoint(driver, number)
+    assert world.rows() == Counter(world.expected)
+    world.server.put_back()
+    for direct in (True, False):
+        with pytest.raises(IdentityError, match="it counts checkpoints up to 0, head calls 7 committed; it lacks 2"):
+            world.start(direct=direct)
+    assert world.rows() == Counter([0])
+
+
+@pytest.mark.parametrize("direct", [False, True], ids=["exactly-once", "at-least-once"])
+def test_h34_what_the_copy_holds_prepared_is_committed_after_at_least_once_checkpoints(
+    tmp_path: Path, server: CopiedServer, *, direct: bool
+) -> None:
+    """What came at-least-once after the copy is gone, and is not promised; each row of before is there once."""
+    world = World(tmp_path / "head", server)
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    world.meanwhile = server.copy
+    world.checkpoint(driver, 1, 2, 3)
+    world.meanwhile = lambda: None
+    driver = world.start(direct=True)
+    for number in range(10, 16):
+        world.checkpoint(driver, number)
+    server.put_back()
+    assert world.rows() == Counter([0])
+    driver = world.start(direct=direct)
+    assert world.rows() == Counter(range(4))
+    world.checkpoint(driver, 20, 21)
+    world.checkpoint(world.start(), 22)
+    assert world.rows() == Counter([*range(4), 20, 21, 22])
+    with closing(world.sink.committer("orders")) as committer:
+        assert committer.prepared("i" * 20) == []
+
+
+def test_h34_a_repair_goes_on_over_at_least_once_checkpoints(world: World) -> None:
+    """What came at-least-once since is gone, and is not promised: nothing tells which of its rows are there."""
+    world.checkpoint(world.start(), 0)
+    world.server.copy()
+    world.checkpoint(world.start(), 1, 2, 3)
+    world.checkpoint(world.start(direct=True), 4, 5)
+    world.server.put_back()
+    repaired = world.driver("i" * 20).repair(world.write_again)
+    assert [(loss.record.checkpoint_id, loss.rows) for loss in repaired.losses] == [(1, 3)]
+    assert world.rows() == Counter(range(4))
+    world.checkpoint(world.start(), 6)
+    assert world.rows() == Counter([0, 1, 2, 3, 6])
+
+
+@pytest.mark.parametrize("before", [(1, 2, 3), ()], ids=["rows", "no rows"])
+def test_h33_a_machine_is_restored_with_its_memory(world: World, before: tuple[int, ...]) -> None:
+    """Driver, head and log go back; the driver goes on without a start, and writes the checkpoint with other rows."""
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    world.set_back(driver, lambda: world.checkpoint(driver, *before), with_disk=True)
+    assert world.rows() == Counter([0, *before])
+    said = "already has checkpoint 1, which this driver is only about to write"
+    with pytest.raises((SetBackError, LostCommittableError), match=said if world.log is None else "lost: checkpoint 1"):
+        world.checkpoint(driver, 4, 5)
+    refused = r"(holds rows of checkpoint|counts checkpoints up to) 1, the newest completed is 0: head was set back"
+    for _ in range(2):
+        with pytest.raises((IdentityError, LostCommittableError), match=f"{refused}|lost: checkpoint 1"):
+            world.start()
+    assert world.rows() == Counter([0, *before])
+
+
+def test_h33_a_machine_is_restored_with_its_memory_to_long_before(world: World) -> None:
+    """Further than head and the sink keep history."""
+    driver = world.start()
+    world.checkpoint(driver, 0)
+
+    def meanwhile() -> None:
+        for number in range(1, 8):
+            world.checkpoint(driver, number)
+
+    world.set_back(driver, meanwhile, with_disk=True)
+    assert world.rows() == Counter(range(8))
+    with pytest.raises(SetBackError, match=r"already has checkpoint [17], which this driver is only about to write"):
+        world.checkpoint(driver, 10, 11)
+    with pytest.raises(IdentityError, match=r"(holds rows of checkpoint|counts checkpoints up to) 7, the newest"):
+        world.start()
+    assert world.rows() == Counter(range(8))
+
+
+def test_h33_the_memory_of_a_driver_alone_is_restored(world: World) -> None:
+    """The driver is stopped, and the next start goes on: every row is there once."""
+    driver = world.start()
+    world.checkpoint(driver, 0)
+    world.set_back(driver, lambda: world.checkpoint(driver, 1, 2, 3), with_disk=False)
+    with pytest.raises((SetBackError, IdentityError), match=r"already has checkpoint 1|cannot follow 1"):
+        world.checkpoint(driver, 4, 5)
+    assert world.rows() == Counter(range(4))
+    world.planned = world.done = 1  # Spark's folder did not go back either
+    world.checkpoint(world.start(), 6, 7)
+    assert world.rows() == Counter([0, 1, 2, 3, 6, 7])
+    with closing(world.sink.committer("orders")) as committer:
+        assert committer.prepared("i" * 20) == []

@@ -86,4 +86,4 @@ def measured(
 
 def _measured(sink: str, of: Committable, at: float, *seconds: float) -> Acknowledgement:
     writer = of.transaction
-    return Acknowledgement(sink, writer.task, writer.task_attempt, of.rows, of.bytes, at, *seconds)
+    return Acknowledgement(sink, writer.task, writer.spark_attempt, of.rows, of.bytes, at, *seconds)

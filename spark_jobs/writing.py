@@ -17,7 +17,7 @@ from spark_jobs.acknowledging import acknowledgement
 from spark_jobs.failures import carried
 from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.worker import settle
-from twophase.ids import Scope, TransactionId, sink_key
+from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.values import Committable
 
 HASH_COLUMN = "_eos_hash"
@@ -116,7 +116,7 @@ def _transaction(scope: Scope, share: Share, first: int) -> TransactionId:
     context = TaskContext.get()
     assert context is not None
     task = first + context.partitionId()
-    return TransactionId(scope, sink_key(share.sink.name), task, context.taskAttemptId())
+    return TransactionId(scope, sink_key(share.sink.name), task, fresh_attempt(context.taskAttemptId()))
 
 
 _W = TypeVar("_W", Writer, DirectWriter)

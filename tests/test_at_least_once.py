@@ -111,7 +111,8 @@ def test_a_start_after_it_asks_for_no_witness_and_has_slots_catch_up() -> None:
     }
     owned, actions = drive(start("orders", ("warehouse",), "run.1", "n" * 20, 10), answers)
     assert asked == [{"warehouse": ()}, {}]
-    assert actions[-2:] == [messages.CatchUp(value.incarnation, 8, 4, ("warehouse",)), messages.Sweep(owned.head)]
+    catch_up = messages.CatchUp(value.incarnation, 8, 4, ("warehouse",), counted={"warehouse": 3})
+    assert actions[-2:] == [catch_up, messages.Sweep(owned.head)]
 
 
 def test_a_record_tells_its_mode() -> None:
@@ -282,7 +283,7 @@ def test_a_driver_of_before_the_change_applies_nothing(world: World) -> None:
     class Frozen(BaseException):
         pass
 
-    def stop(checkpoint_id: int, committables: Any) -> Any:
+    def stop(checkpoint_id: int, committables: Any, *, own: bool = False) -> Any:
         woken.append(Frozen())
         raise woken[0]
 

@@ -22,6 +22,7 @@ from twophase.errors import (
     IdentityError,
     LostCommittableError,
     PrepareError,
+    SetBackError,
     SinkUnavailableError,
     TargetError,
 )
@@ -205,8 +206,21 @@ def test_the_history_tells_other_transactions_of_an_applied_checkpoint(world: Wo
     run(committer, 0, applied)
     assert committer.commit(0, [applied, stranger]) == [ALREADY, CommitOutcome.LOST]
     assert committer.inspect(ME, [applied, stranger]).missing == (stranger.transaction,)
+    assert committer.commit(0, [stranger]) == [CommitOutcome.LOST]
+    run(committer, 1, world.prepare(1, 3))
     committer.prune(ME, 1)
     assert committer.commit(0, [applied]) == [ALREADY]
+
+
+def test_h33_a_log_says_what_it_has_not_of_the_newest_checkpoint(world: World) -> None:
+    """No task had rows of it the first time: no witness stands. A driver that was set back gives it rows."""
+    committer, stranger = world.driver(), world.prepare(0, 1)
+    run(committer, 0)
+    assert committer.commit(0, [stranger], own=True) == [CommitOutcome.LOST]
+    run(committer, 1)
+    with pytest.raises(SetBackError, match="already has checkpoint 1, which this driver is only about to"):
+        committer.commit(0, [stranger], own=True)
+    assert world.ids() == []
 
 
 def test_a_claim_fences_the_older_epoch(world: World) -> None:

@@ -115,7 +115,9 @@ class CrashingCommitter(LogCommitter):
 
     after: bool = False
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         if self.after:
             super().commit(checkpoint_id, committables)
         raise CrashError

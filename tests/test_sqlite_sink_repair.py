@@ -51,7 +51,7 @@ def made_in(folder: Path, slots: int) -> World:
 def _crashing(world: World) -> Any:
     committer = world.sink.committer("p")
 
-    def commit(*_: object) -> None:
+    def commit(*_: object, **__: object) -> None:
         raise CrashError
 
     committer.commit = commit  # type: ignore[method-assign,assignment]

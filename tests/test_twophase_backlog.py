@@ -34,7 +34,9 @@ class SlowSink(MemorySink):
     committed: list[int] = field(default_factory=list)
     answers: list[BaseException | CommitOutcome] = field(default_factory=list)
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         assert self.gate.wait(_WAIT_S)
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, BaseException):

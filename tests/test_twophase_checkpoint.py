@@ -11,7 +11,7 @@ from tests.twophase_values import INCARNATION, committable, drive, head, record,
 from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.checkpoint import run_checkpoint
-from twophase.commits import commit_everywhere
+from twophase.commits import commit_and_count, commit_everywhere
 from twophase.errors import (
     BadRowError,
     ConnectorError,
@@ -21,6 +21,7 @@ from twophase.errors import (
     LostCommittableError,
     PrepareError,
     ReplayMismatchError,
+    SetBackError,
 )
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
@@ -127,10 +128,10 @@ def test_it_does_so_as_often_as_the_batch_says() -> None:
 
 
 def test_what_is_not_of_this_run_is_left_alone_by_the_close() -> None:
-    others = [scope(0, epoch=2), scope(1), replace(scope(0), incarnation="z" * 20)]
+    others = [scope(0, epoch=2), scope(1), scope(0, attempt=2), replace(scope(0), incarnation="z" * 20)]
     listed = [Prepared(TransactionId(each, sink_key("warehouse"), 0, 1), str(each)) for each in others]
-    sibling = Prepared(TransactionId(scope(0, attempt=3), sink_key("warehouse"), 0, 7), "another try")
-    _, actions = run(ListPrepared=lambda _: {"warehouse": (*listed[:2], sibling)})
+    sibling = Prepared(TransactionId(scope(0), sink_key("warehouse"), 0, 7), "another attempt")
+    _, actions = run(ListPrepared=lambda _: {"warehouse": (*listed[:3], sibling)})
     aborted = next(a for a in actions if isinstance(a, messages.AbortPrepared))
     assert aborted.prepared["warehouse"] == (sibling,)
 
@@ -339,6 +340,30 @@ def test_lost_is_said_after_the_late_ones_are_committed() -> None:
 def test_lost_is_fenced_when_a_newer_driver_pruned_the_witness(seen: Seen | None) -> None:
     with pytest.raises(FencedError):
         commit([LOST, LOST], seen=seen)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"), [(Seen(9, replace(COMPLETED, epoch=2)), FencedError), (Seen(1, COMPLETED), SetBackError)]
+)
+def test_a_sink_went_back_unless_a_newer_driver_pruned_the_witness(seen: Seen, said: type[ConnectorError]) -> None:
+    """The sink shows the same picture; a look at head tells them apart (H12)."""
+    answers = {
+        "Commit": lambda action: {s: [COMMITTED] * len(g) for s, g in action.committables.items()},
+        "Count": lambda _: SetBackError.of("warehouse", 3, 4),
+        "ReadHead": lambda _: seen,
+    }
+    with pytest.raises(said):
+        drive(commit_and_count(Ownership("me", 1, COMPLETED), DECISION), answers)
+
+
+def test_h34_a_count_goes_on_over_at_least_once_checkpoints() -> None:
+    owned = Ownership("me", 1, COMPLETED)
+    number = DECISION.checkpoint_id
+    owned.note_counted({"warehouse": number - 3})
+    answers = {"Commit": lambda action: {s: [COMMITTED] * len(g) for s, g in action.committables.items()}}
+    _, actions = drive(commit_and_count(owned, DECISION), answers)
+    assert actions[-1].known == {"warehouse": number - 3}, "the other sink is known to be at the checkpoint before"
+    assert owned.counted == dict.fromkeys(DECISION.committables, number)
 
 
 def test_errors_say_whether_a_restart_may_help() -> None:

@@ -81,6 +81,13 @@ def test_format_1_is_written_to_the_letter_and_read_for_ever(kind: str) -> None:
     assert decode(golden) == value
 
 
+def test_h34_head_says_which_records_are_of_at_least_once_checkpoints() -> None:
+    direct = replace(HEAD, records=(*HEAD.records, RecordRef(18, "later", "1" * 64, direct=True)))
+    assert json.loads(encode_head(direct))["direct"] == [18]
+    assert decode_head(encode_head(direct)) == direct
+    assert all(len(each) == 3 for each in json.loads(encode_head(direct))["records"]), "an earlier version reads three"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("found", [2, 99, "1", None])
 def test_another_format_is_refused_by_name(kind: str, found: object) -> None:

@@ -71,7 +71,9 @@ class MemorySink:
     def permit_away(self, scope: Scope) -> None:
         self._called("permit away")
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         self._called("commit")
         if self.late:
             self.late -= 1
@@ -80,7 +82,9 @@ class MemorySink:
         self.visible |= {c.transaction for c in committables}
         return [CommitOutcome.COMMITTED] * len(committables)
 
-    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+    def count(
+        self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
+    ) -> None:
         self._called(f"count {checkpoint_id}")
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
@@ -94,7 +98,7 @@ class MemorySink:
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         self._called("revoke")
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         self._called(f"catch up {checkpoint_id}")
 
     def prune(self, incarnation: str, below: int) -> None:

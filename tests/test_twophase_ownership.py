@@ -77,7 +77,7 @@ def test_a_swap_that_is_answered_is_not_asked_about(owned: Ownership) -> None:
     assert [type(each) for each in actions] == [messages.Swap]
     assert register.seen == Seen(owned.version, owned.head)
     assert owned.head.query_id == "q"
-    assert owned.head.nonces == ("a.1", "me.1")
+    assert owned.head.nonces == ("a.1", "me.1-drawn")
 
 
 @pytest.mark.parametrize("script", [["unanswered"], ["never"], ["never", "never", "unanswered"], ["never", "refused"]])

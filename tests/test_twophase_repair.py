@@ -297,3 +297,11 @@ def test_h31_a_sink_that_went_back_and_holds_all_of_it_needs_no_job() -> None:
     assert counts[0].committables.keys() == {"warehouse"}
     assert "WriteAgain" not in names(actions)
     assert (repaired.losses, repaired.head.committed) == ((), 4)
+
+
+def test_h34_nothing_of_an_at_least_once_checkpoint_is_committed_or_written_again() -> None:
+    """A repair that has died took back that it is committed, with an older one. Behind a log it has no segments."""
+    records = {3: record(3, 0, 10), 4: replace(RECORD, direct=True)}
+    repaired, actions = run(LoadRecord=lambda action: records[action.ref.checkpoint_id])
+    assert (repaired.losses, repaired.head.committed) == ((), 4)
+    assert {"Commit", "Count", "WriteAgain"}.isdisjoint(names(actions))

@@ -139,7 +139,7 @@ def test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers() -
 def test_h29_rows_of_a_decision_that_head_lacks_are_found_after_the_claim(epoch: int, error: type[Exception]) -> None:
     """A driver that lives has committed them after the first look; or they are a successor's."""
     states = [FITTING, Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 8, 5)})]
-    reads = [Seen(9, HEAD), Seen(10, replace(HEAD, epoch=epoch, nonces=("run.1.1",)))]
+    reads = [Seen(9, HEAD), Seen(10, replace(HEAD, epoch=epoch, nonces=("run.1.1-drawn",)))]
     with pytest.raises(error, match=r"holds rows of checkpoint 5, the newest completed is 4|is at epoch 9"):
         run(reads, Inspect=lambda _: states.pop(0))
 
@@ -290,5 +290,6 @@ def test_h26_a_start_knows_the_count_that_it_had_a_sink_catch_up_to(
         LoadRecord=lambda action: {3: record(3, 0, 5), 4: newest}[action.ref.checkpoint_id],
         Inspect=lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 3, counted=counts)}),
     )
-    assert messages.CatchUp(INCARNATION, 8, 4, ("warehouse",)) in actions
+    (catch_up,) = (each for each in actions if isinstance(each, messages.CatchUp))
+    assert (catch_up.epoch, catch_up.checkpoint_id, catch_up.sinks) == (8, 4, ("warehouse",))
     assert owned.counted == {"warehouse": known}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.twophase_values import head, record, ref
 from twophase.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue
-from twophase.transitions import Abort, Claim, Committed, Complete, NotCommitted, SetPositions, SetQuery
+from twophase.transitions import Abort, Claim, Committed, Complete, NotCommitted, Note, SetPositions, SetQuery
 from twophase.values import StartingPoint
 
 
@@ -168,3 +168,18 @@ def test_h31_a_repair_takes_back_that_checkpoints_are_committed() -> None:
     value = head(epoch=1, completed=4, committed=4)
     assert NotCommitted(2).apply(value) == replace(value, committed=2)
     assert NotCommitted(5).apply(value) == value
+
+
+@pytest.mark.parametrize("retained", [1, 3])
+def test_h34_the_newest_record_that_sinks_have_counted_stays(retained: int) -> None:
+    """However many at-least-once checkpoints follow it; until the next one that they count."""
+    value = head()
+    for number in range(20):
+        direct = number not in (2, 3, 15)
+        decision = replace(record(number, 10 * number, 10 * number + 10), direct=direct)
+        value = Note(Complete(decision, replace(ref(number), direct=direct)), retained).apply(value)
+        counted = max((each for each in (2, 3, 15) if each <= number), default=None)
+        assert counted is None or value.record_of(counted) == ref(counted)
+        assert value.record_of(number) is not None
+        assert len(value.records) <= 2 * retained + 1
+    assert [each.checkpoint_id for each in value.records if not each.direct] == [15]

@@ -66,6 +66,10 @@ def test_what_a_crash_leaves_behind_is_accepted(stores: dict[str, Any]) -> None:
         ({"sink": replace(SINK, claim_epoch=8)}, "has seen epoch 8, head is at 7: head was set back"),
         ({"sink": replace(SINK, highest_witness=5)}, "holds rows of checkpoint 5, the newest completed is 4: head was"),
         (
+            {"sink": replace(SINK, counted=5)},
+            "counts checkpoints up to 5, the newest completed is 4: head was set back",
+        ),
+        (
             {"sink": replace(SINK, missing=(committable(scope(4)).transaction,))},
             f"sink warehouse lacks what head calls committed: {INCARNATION}-00000001-000000000004-0001/",
         ),

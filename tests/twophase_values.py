@@ -7,7 +7,7 @@ from typing import Any
 
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
-from twophase.messages import Steps, Tell
+from twophase.messages import Draw, Steps, Tell
 from twophase.values import CheckpointRecord, Committable, OffsetRange
 
 INCARNATION = "0123456789abcdefghij"
@@ -53,7 +53,7 @@ def head(**changes: Any) -> HeadValue:
 def drive(steps: Steps[Any], answers: Mapping[str, Callable[[Any], Any]]) -> tuple[Any, list[Any]]:
     """Run steps to their end: each action is answered by the function of its name, or with None.
 
-    Returns the result and the actions, without what is only told.
+    Returns the result and the actions, without what is only told or drawn.
     """
     actions: list[Any] = []
     answer: Any = None
@@ -62,6 +62,9 @@ def drive(steps: Steps[Any], answers: Mapping[str, Callable[[Any], Any]]) -> tup
             action = steps.send(answer)
         except StopIteration as stop:
             return stop.value, actions
+        if isinstance(action, Draw):
+            answer = "drawn"
+            continue
         if not isinstance(action, Tell):
             actions.append(action)
         reply = answers.get(type(action).__name__)

@@ -140,8 +140,7 @@ def _finish(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[
 
 def show(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
     """R7 and R9, in the sinks whose committables the record has: commit, count and close."""
-    yield from commit_and_count(owned, record)
-    owned.note_counted(dict.fromkeys(record.committables, record.checkpoint_id))
+    yield from commit_and_count(owned, record, own=True)
     yield from close(owned.head, record.scope, record, counted=True, sinks=tuple(record.committables))
 
 
@@ -159,7 +158,7 @@ def tell(owned: Ownership, record: CheckpointRecord, before: Sequence[RecordRef]
     kept = frozenset(owned.head.records)
     dropped = tuple(ref for ref in before if ref not in kept)
     if dropped:
-        yield messages.Prune(owned.head.incarnation, dropped, below=dropped[-1].checkpoint_id + 1)
+        yield messages.Prune(owned.head.incarnation, dropped, below=owned.head.records[0].checkpoint_id)
 
 
 def forget(owned: Ownership, below: int) -> Steps[None]:
@@ -245,7 +244,8 @@ def _belongs(prepared: Prepared, scope: Scope) -> bool:
     if prepared.transaction is None:
         return False
     other = prepared.transaction.scope
-    return (other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)
+    same = (other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)
+    return same and other.attempt <= scope.attempt  # a later try is of a driver that was not set back (H33)
 
 
 def _ranges(head: HeadValue, begin: Begin) -> dict[str, tuple[OffsetRange, ...]]:
@@ -272,4 +272,5 @@ def filed(record: CheckpointRecord) -> messages.PutRecord:
     """How it is stored, and how head points at it: by a name that nobody else can write another content under (H8)."""
     content = encode_record(record)
     sha256 = sha256_of(content)
-    return messages.PutRecord(RecordRef(record.checkpoint_id, f"{record.scope}-{sha256[:16]}.json", sha256), content)
+    name = f"{record.scope}-{sha256[:16]}.json"
+    return messages.PutRecord(RecordRef(record.checkpoint_id, name, sha256, direct=record.direct), content)

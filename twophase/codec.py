@@ -59,6 +59,7 @@ def encode_head(head: HeadValue) -> bytes:
         "positions": head.positions,
         "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
         "sinks": head.sinks,
+        **({"direct": direct} if (direct := [ref.checkpoint_id for ref in head.records if ref.direct]) else {}),
         **({"origin": _origin_to_json(head.origin)} if head.origin is not None else {}),
     }
     return _dump({**document, "checksum": sha256_of(_dump(document))})
@@ -85,7 +86,7 @@ def decode_head(content: bytes) -> HeadValue:
             initial=document["initial"],
             identities=document["identities"],
             positions=document["positions"],
-            records=tuple(RecordRef(*ref) for ref in document["records"]),
+            records=tuple(_ref(document, *ref) for ref in document["records"]),
             sinks=tuple(document["sinks"]),
             origin=Origin(**document["origin"]) if "origin" in document else None,
         )
@@ -197,6 +198,11 @@ class _Reading:
 
 def _origin_to_json(origin: Origin) -> dict[str, Any]:
     return {"savepoint": origin.savepoint, "checkpoint_id": origin.checkpoint_id, "ended": origin.ended}
+
+
+def _ref(head: Mapping[str, Any], checkpoint_id: int, name: str, sha256: str) -> RecordRef:
+    """A head of a version that did not say which records are of at-least-once checkpoints names none."""
+    return RecordRef(checkpoint_id, name, sha256, direct=checkpoint_id in head.get("direct", ()))
 
 
 def _method(found: object) -> int | None:

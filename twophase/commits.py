@@ -5,27 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twophase import messages
-from twophase.errors import ConnectorError, FencedError, LostCommittableError
+from twophase.errors import ConnectorError, FencedError, LostCommittableError, SetBackError
 from twophase.messages import Seen, Steps
-from twophase.ownership import Ownership, fenced
+from twophase.ownership import Ownership, check_owned, fenced
 from twophase.values import CheckpointRecord, CommitOutcome, Committable
 
 
-def commit_everywhere(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
+def commit_everywhere(owned: Ownership, record: CheckpointRecord, *, own: bool = False) -> Steps[None]:
     """Commit in every sink, again and again where the answer is "retry later". The driver bounds the waiting.
+
+    `own`: see messages.Commit.
 
     Raises LostCommittableError when the sink can never show a committable, FencedError when that is because somebody
     newer has gone on without us.
     """
-    lost = yield from commit_what_can_be(owned, record.checkpoint_id, record.committables)
+    lost = yield from commit_what_can_be(owned, record.checkpoint_id, record.committables, own=own)
     if lost:
         raise _lost_error(record, lost)
 
 
-def commit_and_count(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
+def commit_and_count(owned: Ownership, record: CheckpointRecord, *, own: bool = False) -> Steps[None]:
     """Commit as `commit_everywhere` does; then every sink of it counts the checkpoint, and all before it (H26)."""
-    yield from commit_everywhere(owned, record)
-    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
+    yield from commit_everywhere(owned, record, own=own)
+    yield from count(owned, record.checkpoint_id, record.committables)
+
+
+def count(owned: Ownership, checkpoint_id: int, committables: Mapping[str, tuple[Committable, ...]]) -> Steps[None]:
+    """Count a checkpoint in the sinks named. Raises SetBackError where one went back in time.
+
+    A successor that has pruned the witnesses leaves the same picture, so head is read again before that is said (H12):
+    FencedError.
+    """
+    known = {n: at for n in committables if (at := owned.counted.get(n, checkpoint_id)) < checkpoint_id - 1}
+    error: SetBackError | None = yield messages.Count(owned.head.incarnation, checkpoint_id, committables, known)
+    if error is not None:
+        yield from check_owned(owned)
+        raise error
+    owned.note_counted(dict.fromkeys(committables, checkpoint_id))
 
 
 def commit_what_can_be(
@@ -33,6 +49,8 @@ def commit_what_can_be(
     checkpoint_id: int,
     committables: Mapping[str, tuple[Committable, ...]],
     refusals: dict[str, ConnectorError] | None = None,
+    *,
+    own: bool = False,
 ) -> Steps[Mapping[str, tuple[Committable, ...]]]:
     """Commit as `commit_everywhere` does, and tell by sink what is lost. Raises FencedError.
 
@@ -44,7 +62,7 @@ def commit_what_can_be(
     while True:
         answers: Mapping[str, Sequence[CommitOutcome] | ConnectorError]
         answers = yield messages.Commit(
-            owned.head.incarnation, checkpoint_id, waiting, repeated, tell_refusals=refusals is not None
+            owned.head.incarnation, checkpoint_id, waiting, repeated, tell_refusals=refusals is not None, own=own
         )
         outcomes: dict[str, Sequence[CommitOutcome]] = {}
         for sink, answer in answers.items():
@@ -76,7 +94,7 @@ def commit_and_count_what_can_be(
     lost = yield from commit_what_can_be(owned, checkpoint_id, committables, refusals)
     whole = {n: group for n, group in committables.items() if n not in lost and counts.get(n) == checkpoint_id - 1}
     if whole:
-        yield messages.Count(owned.head.incarnation, checkpoint_id, whole)
+        yield from count(owned, checkpoint_id, whole)
         counts |= dict.fromkeys(whole, checkpoint_id)
     return lost
 

@@ -6,6 +6,7 @@ Calls to a sink are retried whole, on SinkUnavailableError only (R7); anything e
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +24,7 @@ from twophase.errors import (
     HeadUnknownError,
     IdentityError,
     LostCommittableError,
+    SetBackError,
     SinkUnavailableError,
     SourceError,
     TargetError,
@@ -39,6 +41,8 @@ from twophase.status import read_seen
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState
 
 _log = logging.getLogger("eos.protocol")
+
+_NONCE_BYTES = 4
 
 T = TypeVar("T")
 
@@ -106,6 +110,8 @@ class Effects:
         match action:
             case messages.ReadHead():
                 return read_seen(self.head)
+            case messages.Draw():
+                return secrets.token_hex(_NONCE_BYTES)
             case messages.Inspect():
                 return self._inspect(action)
             case messages.Swap():
@@ -150,13 +156,21 @@ class Effects:
                 )
             case messages.Count():
                 incarnation, number, groups = action.incarnation, action.checkpoint_id, action.committables
-                counts = {n: partial(self.committers[n].count, incarnation, number, each) for n, each in groups.items()}
-                self._at(counts, f"count checkpoint {number}")
+                known = {n: action.known.get(n, number - 1) for n in groups}
+                counts = {
+                    n: partial(self.committers[n].count, incarnation, number, each, known=known[n])
+                    for n, each in groups.items()
+                }
+                try:
+                    self._at(counts, f"count checkpoint {number}")
+                except SetBackError as error:  # or a newer driver's pruning: that is for the protocol to say
+                    return error
             case messages.AbortPrepared():
                 self._abort(action.prepared)
             case messages.CatchUp():
-                at = action.incarnation, action.epoch, action.checkpoint_id
-                self._at({name: partial(self.committers[name].catch_up, *at) for name in action.sinks}, "catch up")
+                at, counted = (action.incarnation, action.epoch, action.checkpoint_id), action.counted
+                calls = {n: partial(self.committers[n].catch_up, *at, counted=counted.get(n, -1)) for n in action.sinks}
+                self._at(calls, "catch up")
             case messages.CommitBack():
                 self._commit_back(action.positions)
             case messages.Prune():
@@ -279,7 +293,7 @@ class Effects:
         number = action.checkpoint_id
         began_s = self._commits_began_s.setdefault((number, name), time.monotonic())
         group, tell_refusals = action.committables[name], action.tell_refusals
-        answer = _commit(self.committers[name], number, group, tell_refusals=tell_refusals)
+        answer = _commit(self.committers[name], number, group, tell_refusals=tell_refusals, own=action.own)
         if not isinstance(answer, ConnectorError) and _VISIBLE.issuperset(answer):
             self.watcher(SinkCommitted(action.incarnation, number, name, time.monotonic() - began_s))
         return answer
@@ -323,11 +337,11 @@ def _stored(seen: Seen | None) -> Versioned | None:
 
 
 def _commit(
-    committer: Committer, checkpoint_id: int, committables: Sequence[Committable], *, tell_refusals: bool
+    committer: Committer, checkpoint_id: int, committables: Sequence[Committable], *, tell_refusals: bool, own: bool
 ) -> Sequence[CommitOutcome] | ConnectorError:
     """A sink that is away is not among the refusals: it is waited for."""
     try:
-        return committer.commit(checkpoint_id, committables)
+        return committer.commit(checkpoint_id, committables, own=own)
     except (LostCommittableError, BadRowError, TargetError, IdentityError, FencedError) as error:
         if not tell_refusals:
             raise

@@ -196,7 +196,8 @@ class IdentityError(ConnectorError):
 class SetBackError(ConnectorError):
     """A sink went back in time while the pipeline ran: a backup was restored, or a replica that lagged took over (H26).
 
-    A restart compares the sink with head: it commits what is still prepared there, or says what is gone.
+    Or the driver did, with its memory: its machine was restored from a snapshot (H33). A restart compares the sink with
+    head: it commits what is still prepared there, or says what is gone.
     """
 
     retriable = True
@@ -209,6 +210,16 @@ class SetBackError(ConnectorError):
         remedy = (
             "was a backup restored, or did a replica take over that lagged? The next start compares the sink with "
             "head, and names what is missing (docs/backup.md)"
+        )
+        return cls(message, remedy=remedy)
+
+    @classmethod
+    def of_driver(cls, sink: str, checkpoint_id: int) -> SetBackError:
+        """Return the error of a driver that is to write a checkpoint which the sink already has (H33)."""
+        message = f"sink {sink} already has checkpoint {checkpoint_id}, which this driver is only about to write"
+        remedy = (
+            "was the driver's machine restored from a snapshot with its memory? Nothing was written. The next start "
+            "compares the sink with head, and goes on where both are of one moment (docs/backup.md)"
         )
         return cls(message, remedy=remedy)
 

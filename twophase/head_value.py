@@ -13,6 +13,7 @@ class RecordRef:
     checkpoint_id: int
     name: str  # full id and content hash: nobody can write another content under it (H8)
     sha256: str
+    direct: bool = False  # at-least-once: no sink has counted the checkpoint
 
 
 @dataclass(frozen=True, slots=True)

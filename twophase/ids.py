@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
 INCARNATION_LENGTH = 20
 _SINK_LENGTH = 12
+_RANDOM_BITS = 31
 
 _GLOBAL = re.compile(r"([0-9a-z]{20})-([0-9a-f]{8})-([0-9a-f]{12})-([0-9a-f]{4})")
 _BRANCH = re.compile(r"([0-9a-f]{12})-([0-9a-f]{6})-([0-9a-f]{16})")
@@ -18,6 +20,15 @@ _BRANCH = re.compile(r"([0-9a-f]{12})-([0-9a-f]{6})-([0-9a-f]{16})")
 def sink_key(name: str) -> str:
     """Twelve hex digits that stand for a sink's name, which may be long and of any alphabet."""
     return hashlib.sha256(name.encode()).hexdigest()[:_SINK_LENGTH]
+
+
+def fresh_attempt(spark_attempt: int) -> int:
+    """Return the number of one attempt to run a task: Spark's, and random bits behind it. Fits into a BIGINT.
+
+    `spark_attempt`: TaskContext.taskAttemptId(): unique in a Spark application; attemptNumber() is not (H1). A machine
+    that is restored from a snapshot with its memory gives the same ones out again, but never the same bits (H33).
+    """
+    return spark_attempt << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -54,7 +65,12 @@ class TransactionId:
     scope: Scope
     sink: str  # sink_key(name), so that the id has a fixed width
     task: int  # Spark's partition id
-    task_attempt: int  # TaskContext.taskAttemptId(): unique in a Spark application; attemptNumber() is not (H1)
+    task_attempt: int  # what `fresh_attempt` gives to an attempt: no other one ever has it
+
+    @property
+    def spark_attempt(self) -> int:
+        """Spark's number of the attempt, for people to find it in Spark's log."""
+        return self.task_attempt >> _RANDOM_BITS or self.task_attempt  # of a version that added no random bits
 
     @property
     def branch(self) -> str:

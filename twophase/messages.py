@@ -50,6 +50,14 @@ class Inspect:
 
 
 @dataclass(frozen=True, slots=True)
+class Draw:
+    """Answer: random text, of the operating system's at this moment.
+
+    A process that is resumed from a snapshot of its memory gives no nonce out a second time by it (H33).
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """Head as it was read."""
 
@@ -176,15 +184,21 @@ class Commit:
     committables: Mapping[str, tuple[Committable, ...]]
     repeated: int  # how often "retry later" was the answer so far: the driver waits, and gives up in the end
     tell_refusals: bool = False  # answer why a sink cannot commit, which a reset can give up, instead of raising
+    own: bool = False  # this driver has decided it: no sink may be past it (H33)
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count a checkpoint as committed in every sink named: all of these committables are (H26)."""
+    """Count a checkpoint as committed in every sink named: all of these committables are (H26).
+
+    Answer: None, or the SetBackError of a sink, for the protocol to tell from what a successor has pruned.
+    """
 
     incarnation: str
     checkpoint_id: int
     committables: Mapping[str, tuple[Committable, ...]]
+    known: Mapping[str, int] = field(default_factory=dict)
+    """By sink, what it has counted for certain, where that is not the checkpoint before: at-least-once lies between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +234,7 @@ class CatchUp:
     epoch: int
     checkpoint_id: int
     sinks: tuple[str, ...]
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H34)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +276,7 @@ class Tell:
 
 Action = (
     ReadHead
+    | Draw
     | Inspect
     | Swap
     | PutRecord

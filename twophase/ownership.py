@@ -40,7 +40,7 @@ class Held:
 class Ownership:
     """Head as this driver last wrote or saw it. Changed by `swap` alone, which several threads may run at once."""
 
-    session: str  # random, unique to this driver: the first half of every nonce
+    session: str  # random, unique to this driver: how every nonce of its own begins
     version: int  # never goes back; 0: head was never written
     head: HeadValue  # of that version; head.epoch is this driver's own, from the claim on
     swaps: int = 0
@@ -58,11 +58,12 @@ class Ownership:
     waiting: tuple[CheckpointRecord, ...] = ()  # decided before this epoch, and not committed in the sinks of `away`
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def stamped(self, head: HeadValue) -> HeadValue:
-        """`head` with a nonce of its own."""
+    def stamped(self, head: HeadValue) -> Steps[HeadValue]:
+        """Return `head` with a nonce that was never used, not even by this driver before it was set back (H33)."""
+        drawn: str = yield messages.Draw()
         with self._lock:
             self.swaps += 1
-            nonce = f"{self.session}.{self.swaps}"
+            nonce = f"{self.session}.{self.swaps}-{drawn}"
         return replace(head, nonces=(*head.nonces, nonce)[-_NONCES_KEPT:])
 
     def take(self, seen: Seen) -> None:
@@ -118,7 +119,7 @@ class Ownership:
         the same value is sent again, under the same nonce, so that it lands once whichever copy arrives.
         """
         basis = self.held()
-        value = self.stamped(transition.apply(basis.head))
+        value = yield from self.stamped(transition.apply(basis.head))
         silent = 0
         while silent < _ROUNDS:
             landed = yield messages.Swap(basis, value, point)
@@ -143,7 +144,7 @@ class Ownership:
                 silent = 0  # others of our own go on, and they are not without end
                 basis = seen
                 self.take(seen)
-                value = self.stamped(transition.apply(seen.head))
+                value = yield from self.stamped(transition.apply(seen.head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
         raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
 

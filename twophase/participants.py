@@ -71,7 +71,8 @@ class Committer(Protocol):
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
         """Insert the permit of `scope`, while the claim row is this (incarnation, epoch); else FencedError (R5).
 
-        `counted`: what the sink is known to have counted. Raises SetBackError where it counts less (H26).
+        `counted`: what the sink is known to have counted. Raises SetBackError where it counts less (H26), and where it
+        already has anything of this checkpoint (H33).
         """
 
     def permit_away(self, scope: Scope) -> None:
@@ -80,15 +81,25 @@ class Committer(Protocol):
         The one call that another thread may make while a call of the sink is under way.
         """
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         """Make the committables of a completed checkpoint visible, in checkpoint order (R7). One outcome each.
 
         Called again after a failure, from another process too. Called with no committables as well: a sink that
         counts checkpoints (a write-ahead log's slot) applies every one.
+
+        `own`: this driver has decided the checkpoint after its start, and nothing after it. Raises SetBackError where a
+        sink that finds it applied is past it: the driver was set back with its memory (H33).
         """
 
-    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+    def count(
+        self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
+    ) -> None:
         """Count a checkpoint as committed: the sink's count moves from the checkpoint before to this one (H26).
+
+        `known`: what the sink has counted for certain, where at-least-once checkpoints, which no sink counts, came
+        between; the count then moves from there, or from any of them, to this one. None: the checkpoint before.
 
         Called once all of `committables`, which are all of the sink's, are committed, in checkpoint order; again after
         a failure. A log has counted in the transaction of the rows, and does nothing. Raises SetBackError where the
@@ -122,12 +133,15 @@ class Committer(Protocol):
         `counted`: the sink has counted the checkpoint. It is asked before anything is rolled back: SetBackError (H27).
         """
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         """Count every checkpoint up to this one as committed, where the sink counts them; else there is nothing to do.
 
         Called at a start that follows checkpoints whose tasks committed by themselves, or that were written without
-        this sink, once it is claimed.
-        Raises FencedError if it is not this (incarnation, epoch)'s any more. Idempotent.
+        this sink, once it is claimed. `counted`: what the sink is known to have counted.
+
+        Raises FencedError if it is not this (incarnation, epoch)'s any more. Raises SetBackError where it counts less
+        than is known: a higher count would hide from every later start that the sink went back in time (H34).
+        Idempotent.
         """
 
     def prune(self, incarnation: str, below: int) -> None:

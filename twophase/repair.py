@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.checkpoint import close, filed
-from twophase.commits import commit_and_count, commit_and_count_what_can_be, commit_what_can_be
+from twophase.commits import commit_and_count, commit_and_count_what_can_be, commit_what_can_be, count
 from twophase.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
@@ -87,21 +87,28 @@ def _commit_prepared(owned: Ownership, ref: RecordRef, preparing: Sequence[str],
     what is decided and cannot take it.
     """
     record = yield from load(owned, ref)
+    if record.direct:
+        return
     prepared = {sink: group for sink, group in record.committables.items() if sink in preparing}
     if prepared:
         yield from commit_and_count_what_can_be(owned, ref.checkpoint_id, prepared, counts)
 
 
 def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:
-    """Everything of a checkpoint, after all before it. The sinks are claimed."""
+    """Everything of a checkpoint, after all before it. The sinks are claimed.
+
+    Nothing of one whose tasks committed by themselves: no witness tells what of it is there (H34).
+    """
     record = yield from load(owned, ref)
+    if record.direct:
+        return []
     number, refusals = record.checkpoint_id, dict[str, ConnectorError]()
     suspected = yield from commit_what_can_be(owned, number, record.committables, refusals)
     for error in refusals.values():
         if not isinstance(error, LostCommittableError):  # its sink still holds what is decided, and cannot take it now
             raise error
     if not suspected:
-        yield messages.Count(owned.head.incarnation, number, record.committables)
+        yield from count(owned, number, record.committables)
         return []
     lost = yield from _ask(number, {sink: record.committables[sink] for sink in suspected})
     if not lost:

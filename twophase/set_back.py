@@ -110,8 +110,10 @@ def check_undecided(head: HeadValue, leftovers: Mapping[str, Sequence[Prepared]]
     """H27: ask the records about what is to be rolled back, by sink. Nothing is asked in nearly all cases.
 
     What a completed checkpoint was decided with was committed before: a sink that lists it as prepared went back in
-    time since (SetBackError). Raises IdentityError where head keeps no record of the checkpoint.
+    time since (SetBackError). Raises IdentityError where head keeps no record of the checkpoint, unless it was written
+    at-least-once: every checkpoint is that after the newest record that says otherwise (transitions.Committed).
     """
+    newest = max((ref.checkpoint_id for ref in head.records if not ref.direct), default=-1)
     records: dict[int, CheckpointRecord | None] = {}
     for sink, group in leftovers.items():
         for each in group:
@@ -121,6 +123,8 @@ def check_undecided(head: HeadValue, leftovers: Mapping[str, Sequence[Prepared]]
             if number not in records:  # of hundreds of tasks
                 records[number] = yield from read_record(head, number)
             record = records[number]
+            if record is None and number > newest:
+                continue
             if record is None:
                 message = (
                     f"sink {sink} holds {each.description} prepared, and head keeps no record of checkpoint {number}"

@@ -38,8 +38,10 @@ class Compared:
 
     newest: CheckpointRecord | None = None  # of the newest completed checkpoint
     found: Mapping[str, int] = field(default_factory=dict)  # by sink, what it counts now
+    known: Mapping[str, int] = field(default_factory=dict)
+    """By sink, what it had counted when head was read; -1 where no record tells. At-least-once counts none."""
     counted: Mapping[str, int] = field(default_factory=dict)
-    """By sink, the newest checkpoint that it counts once what is decided is committed. At-least-once counts none."""
+    """By sink, the newest checkpoint that it counts once what is decided is committed."""
     missing: tuple[CheckpointRecord, ...] = ()
     """What head calls committed, and a sink that went back in time lacks: with its part alone. It holds that prepared
     (H27), unless this is a repair, which writes again what is gone (H31)."""
@@ -89,7 +91,7 @@ def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
     if head.committed < head.completed and not owned.away:  # said last, as in R9: nothing of it is open
         yield from owned.swap(Committed(head.completed, retained), "committed")
     if newest is not None and (uncounted := _uncounted(head, newest)):
-        yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted)
+        yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted, compared.counted)
         owned.note_counted({name: newest.checkpoint_id for name in uncounted if name in compared.found})
     yield messages.Sweep(owned.head)
     for name, error in compared.away.items():
@@ -136,13 +138,14 @@ def claim_head(
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
         basis = seen or Seen(0, _newborn(pipeline, incarnation))
         owned = Ownership(session, basis.version, basis.head, claims, content=basis.content)
-        value = owned.stamped(Claim(tuple(sinks)).apply(owned.head))
+        value = yield from owned.stamped(Claim(tuple(sinks)).apply(owned.head))
         claims = owned.swaps
         if not (yield messages.Swap(owned.expected(), value, "claim")):
             landed: Seen | None = yield messages.ReadHead()
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
         owned.take(Seen(owned.version + 1, value))
+        owned.note_counted(compared.known)
         owned.away, owned.absent = compared.away_counted, frozenset(compared.away_counted)
         return owned, compared
     message = f"head of pipeline {pipeline} did not take or answer a claim in {_ROUNDS} rounds"
@@ -186,8 +189,11 @@ def _compare(
     behind = find_set_back(counted, inspected.sinks)
     missing = (yield from find_missing(head, counted, behind, repairs=repairs)) if behind else ()
     found = {name: sink.counted for name, sink in inspected.sinks.items() if sink.counted is not None}
+    counted_then = {**dict.fromkeys(sinks, -1), **counted}
     will_count = counted_by(records, [name for name in sinks if name not in away], head.completed)
-    return Compared(newest, found, will_count, missing, away, {name: counted.get(name, -1) for name in away})
+    return Compared(
+        newest, found, counted_then, will_count, missing, away, {name: counted.get(name, -1) for name in away}
+    )
 
 
 def _may_be_away(
@@ -236,11 +242,14 @@ def _newest_rows(records: Sequence[CheckpointRecord], head: HeadValue, sink: str
 def _commit_decided(owned: Ownership) -> Steps[None]:
     """R3, first half: what is completed becomes visible, in order, before anything is aborted.
 
+    At-least-once the tasks have committed: such a checkpoint is among these only where a repair has died (H34).
     In a sink that is away it waits for `joining`.
     """
     for ref in owned.head.records:
         if ref.checkpoint_id > owned.head.committed:
             record = yield from load(owned, ref)
+            if record.direct:
+                continue
             present = {name: group for name, group in record.committables.items() if name not in owned.away}
             yield from commit_and_count(owned, replace(record, committables=present))
             if owned.away:

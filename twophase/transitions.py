@@ -161,7 +161,12 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """R9: every sink has committed up to here; records beyond `retained` are let go of, in bulk, in the same swap."""
+    """R9: every sink has committed up to here; records beyond `retained` are let go of, in bulk, in the same swap.
+
+    Invariant: the newest record that sinks have counted stays, however many at-least-once checkpoints follow it. From
+    it a start knows what each sink had counted. Without it a start would not see that a sink went back in time, and its
+    claim would roll back what is decided (H34).
+    """
 
     checkpoint_id: int
     retained: int
@@ -172,7 +177,8 @@ class Committed:
         if records:
             # The newest committed one stays as well: a start asks the sinks for its witnesses (R2).
             keep_from = min(records[-1].checkpoint_id - self.retained + 1, self.checkpoint_id)
-            kept = tuple(r for r in records if r.checkpoint_id >= keep_from)
+            counted = next((r for r in reversed(records) if not r.direct), None)
+            kept = tuple(r for r in records if r.checkpoint_id >= keep_from or r == counted)
             records = kept if len(records) - len(kept) >= self.retained else records
         return replace(head, committed=max(head.committed, self.checkpoint_id), records=records)
 

@@ -145,11 +145,17 @@ def _check_removed(head: HeadValue, spark: SparkState, sinks: Collection[str]) -
 
 
 def check_not_beyond(head: HeadValue, name: str, sink: SinkState) -> None:
-    """Raise IdentityError if a sink shows rows of a checkpoint that head has not completed."""
+    """Raise IdentityError if a sink shows or counts a checkpoint that head has not completed."""
     if sink.highest_witness > head.completed:
         message = (
             f"sink {name} holds rows of checkpoint {sink.highest_witness}, the newest completed is {head.completed}: "
             "head was set back"
+        )
+        raise IdentityError(message, remedy=_RESTORE)
+    if sink.counted is not None and sink.counted > head.completed:  # checkpoints without rows have no witness (H33)
+        message = (
+            f"sink {name} counts checkpoints up to {sink.counted}, the newest completed is {head.completed}: head was "
+            "set back"
         )
         raise IdentityError(message, remedy=_RESTORE)
 

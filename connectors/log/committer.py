@@ -87,7 +87,9 @@ class LogCommitter:
         """See Committer. The sink keeps its slots: a start without it writes for as many (`spark_jobs.known_sinks`)."""
         self._prepare(scope)
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         """See Committer. All of a slot's share or nothing of it; the slots at once, each in a thread.
 
         Raises LostCommittableError for a damaged segment, BadRowError for a row that the target refuses, IdentityError
@@ -97,7 +99,7 @@ class LogCommitter:
         slots = slots_of(committables) or self._slots_in_use(incarnation)
         calls = {
             f"{self.name}, slot {slot}": partial(
-                self._apply, Share(incarnation, self._epoch, checkpoint_id, slot, of_slot)
+                self._apply, Share(incarnation, self._epoch, checkpoint_id, slot, of_slot, own)
             )
             for slot, of_slot in enumerate(by_slot(committables, slots))
         }
@@ -109,7 +111,9 @@ class LogCommitter:
                 self._log(incarnation).collect(checkpoint_id)
         return [outcomes[each.transaction] for each in committables]
 
-    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+    def count(
+        self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
+    ) -> None:
         """See Committer. A slot counts in the transaction of its rows."""
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
@@ -178,9 +182,9 @@ class LogCommitter:
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         """See Committer. There are no permits."""
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         """See Committer. Nothing waits in the log any more when this is called."""
-        self._ledger.catch_up(Owner(incarnation, epoch), checkpoint_id)
+        self._ledger.catch_up(Owner(incarnation, epoch), checkpoint_id, counted)
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Committer. Of the segments only applied ones, whatever `below` says."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from connectors.log.segments import is_sealed, segment_of
 from connectors.owner import Owner
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, SetBackError
 from twophase.ids import Scope, TransactionId
 from twophase.values import CommitOutcome, Committable
 from wal.storage import Storage
@@ -23,6 +23,12 @@ class Share:
     checkpoint_id: int
     slot: int
     committables: Sequence[Committable]
+    own: bool = False  # see Committer.commit
+
+    def check_not_past(self, sink: str, applied: int) -> None:
+        """Raise SetBackError where the slot is past a checkpoint that this driver has only just decided (H33)."""
+        if self.own and applied > self.checkpoint_id:
+            raise SetBackError.of_driver(sink, applied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +82,9 @@ class Ledger(Protocol):
     def apply(self, share: Share, storage: Storage) -> Sequence[CommitOutcome]:
         """Move a slot by one checkpoint, with its rows, or find that it was. One outcome for each committable.
 
-        Raises FencedError, IdentityError if the slot is not at the checkpoint before, BadRowError for a row that the
-        target refuses, WalError for a damaged segment. Leaves nothing behind then.
+        Raises FencedError, IdentityError if the slot is not at the checkpoint before, SetBackError (see
+        `Share.check_not_past`), BadRowError for a row that the target refuses, WalError for a damaged segment. Leaves
+        nothing behind then.
         """
 
     def give_up(
@@ -85,11 +92,12 @@ class Ledger(Protocol):
     ) -> TransactionId | None:
         """Delete all, while nobody can apply them. Returns one that is applied, if there is one, and deletes none."""
 
-    def catch_up(self, owner: Owner, checkpoint_id: int) -> None:
+    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
         """Have no slot stand before this checkpoint: what it has not counted was written without the log
         (at-least-once), or without the sink.
 
-        Raises FencedError if the sink is not this driver's.
+        Raises FencedError if the sink is not this driver's, SetBackError where a slot stands before `counted`, which
+        is known to be applied.
         """
 
     def prune(self, incarnation: str, below: int) -> None:

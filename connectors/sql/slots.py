@@ -14,7 +14,8 @@ from sqlalchemy import BigInteger, Integer
 
 from connectors.sql import tables
 from connectors.sql.statements import Connected
-from twophase.errors import IdentityError
+from twophase.errors import IdentityError, SetBackError
+from twophase.ids import sink_key
 
 SLOT: Final = tables.table(
     "eos_slot",
@@ -33,6 +34,20 @@ def read_slots(server: Connected, incarnation: str, sink: str) -> Mapping[int, i
     """The newest applied checkpoint by slot. Raises StatementError."""
     statement = "SELECT slot, checkpoint_id FROM eos_slot WHERE incarnation = %s AND sink = %s"
     return {int(slot): int(checkpoint_id) for slot, checkpoint_id in server.execute(statement, incarnation, sink)}
+
+
+def read_count(server: Connected, incarnation: str, sink: str) -> int | None:
+    """Return the newest checkpoint that the sink counts; None where it has no count. Raises StatementError."""
+    return min(read_slots(server, incarnation, sink_key(sink)).values(), default=None)
+
+
+def check_count(server: Connected, incarnation: str, sink: str, known: int) -> None:
+    """Raise SetBackError where the sink counts less than what is known; StatementError."""
+    if known < 0:
+        return
+    found = read_count(server, incarnation, sink)
+    if found is None or found < known:
+        raise SetBackError.of(sink, found, known)
 
 
 def hold_slot(server: Connected, incarnation: str, sink: str, slot: int) -> int | None:

@@ -13,7 +13,7 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "permits": ("Permit", "Revoke"),
     "counts": ("Count",),
     "record": ("PutRecord",),
-    "head": ("Swap decide", "Swap committed"),
+    "head": ("Draw", "Swap decide", "Swap committed"),
     "listing": ("ListPrepared", "AbortPrepared"),
     "pruning": ("Prune",),
     "offsets": ("CommitBack",),

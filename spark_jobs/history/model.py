@@ -247,7 +247,7 @@ def sinks_of(record: CheckpointRecord) -> tuple[SinkCommit, ...]:
 def acknowledgements_of(record: CheckpointRecord) -> tuple[Acknowledgement, ...]:
     """As the decision has them: nothing was measured."""
     return tuple(
-        Acknowledgement(sink, each.transaction.task, each.transaction.task_attempt, each.rows, each.bytes)
+        Acknowledgement(sink, each.transaction.task, each.transaction.spark_attempt, each.rows, each.bytes)
         for sink, group in record.committables.items()
         for each in group
     )

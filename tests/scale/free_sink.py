@@ -36,12 +36,16 @@ class FreeSink:
     def permit_away(self, scope: Scope) -> None:
         raise NotImplementedError
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         self.calls["commit"] += 1
         self.rows += sum(each.rows for each in committables)
         return [CommitOutcome.COMMITTED] * len(committables)
 
-    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+    def count(
+        self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
+    ) -> None:
         self.calls["count"] += 1
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
@@ -60,7 +64,7 @@ class FreeSink:
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         self.calls["revoke"] += 1
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         raise NotImplementedError
 
     def prune(self, incarnation: str, below: int) -> None:

@@ -29,6 +29,7 @@ class Budget(NamedTuple):
     set_backs: int = 0  # sinks that are replaced by a copy of an earlier moment (H26)
     take_overs: int = 0  # of a sink, by another incarnation, which has a head of its own (H28)
     head_set_backs: int = 0  # of the register, by one swap each (H29)
+    snapshots: int = 0  # of the machine with its memory, each restored once (H33): see Config.resumes
     absences: int = 0  # of sink 0, which has a log: drivers go on, and start, without it (H32)
     outages: int = 0  # of a sink, which end the epoch of a driver that asks it
 
@@ -52,10 +53,14 @@ class Config:
     restores: int = 0  # starts from a savepoint of checkpoint 0, at any moment once that is committed
     behind: int = 0  # decided checkpoints that a driver leaves uncommitted while Spark writes the next one
     evicts: bool = False  # sinks roll back what is prepared under permits that they delete, as databases do
+    slots: bool = (
+        False  # sinks apply a log in one slot for each task, which moves by one checkpoint with its rows (H33)
+    )
     logs: bool = False  # sinks apply a log: a transaction that applies it holds the claim, so a claim waits (H28)
     stateful: bool = False  # rows are known by their digest
     updated: bool = False  # epoch 1 is a version before, which computes digests by the method before
     counts: bool = True  # False: sinks do not count, so that a mutant of another rule is not noticed by that (H26)
+    resumes: str = ""  # what a snapshot holds: "machine" (memory, head, Spark's folder, the log), or "memory" alone
     direct: frozenset[int] = frozenset()  # which runs are at-least-once, by their number
     budget: Budget = field(default_factory=Budget)
     coordinator: Coordinator = REAL

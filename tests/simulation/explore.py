@@ -99,6 +99,9 @@ def finish(moves: Moves, world: World) -> None:
     if world.erased is not None:
         _check_alone_after_set_back(moves, world, after, status)
         return
+    if world.resumed:
+        _check_alone_after_resume(moves, world, after, status)
+        return
     half_rescale = is_half_rescale(world)
     if half_rescale and status != "refused":
         raise Violation(f"a start goes on from a rescale that has not ended, and ends as {status!r}")
@@ -130,6 +133,23 @@ def _check_alone_after_set_back(moves: Moves, world: World, after: World, status
         _check_reset_after_set_back(moves, world)
     if moves.config.repairs:
         _check_repair_after_set_back(moves, world)
+
+
+def _check_alone_after_resume(moves: Moves, world: World, after: World, status: str) -> None:
+    """Everything is visible, or, where head went back as well, the driver says that it is not."""
+    check(after, moves.config)
+    if status == "done" or moves.config.resumes == "memory":
+        check_finished(after, status, moves.config)
+    elif status == "refused" and after.core != world.core:
+        raise Violation("a refused start has changed something")
+    elif status not in ("refused", "lost"):
+        raise Violation(f"a driver alone ends as {status!r} after a machine was restored")
+    if moves.config.repairs and world.version:
+        ended, status = _alone(moves, moves.repair(world._replace(processes=(), budget=Budget()), FRESH + 1))
+        check(ended, moves.config)
+        if status == "done":
+            after, status = run_alone(moves, ended)
+            check_finished(after, status, moves.config)
 
 
 def _check_repair_after_set_back(moves: Moves, world: World) -> None:

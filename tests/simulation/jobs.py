@@ -1,7 +1,8 @@
 """Spark's job of one checkpoint: each task opens a transaction, prepares it and acknowledges; some are run twice (H1).
 At-least-once it commits instead. In the job of a repair only what is lost is written, and everything else counted.
 
-A job is (unit, attempt, phase, accepted, acked): a unit is one task of one sink; `acked` says that the first of two
+A job is (unit, attempt, phase, accepted, acked): a unit is one task of one sink; the phase is "open", or the id of the
+transaction that is open; `acked` says that the first of two
 attempts has acknowledged, so that Spark may take its word instead. What is accepted is (sink, transaction, whether its
 rows are others than those of before). Attempts that nobody waits for any more live on in
 their sink: `moves` lets them prepare at any later moment.
@@ -20,14 +21,21 @@ from twophase import messages
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import origin
 
+_ATTEMPTS = 1_000  # more than one memory gives ids to
+
 BEGUN: tuple[Any, ...] = (0, 0, "open", (), False)
 
 
-def transaction(scope: Scope, job: tuple[Any, ...], config: Config, attempt: int | None = None) -> str:
+def transaction(world: World, index: int, scope: Scope, config: Config, attempt: int | None = None) -> str:
     """The id of an attempt of the unit under way."""
-    unit, current = job[:2]
+    process = world.processes[index]
+    unit, current, phase = (process.job or BEGUN)[:3]
+    if phase != "open" and attempt is None:
+        return str(phase)
     sink, task = divmod(unit, config.tasks)
     number = unit * 2 + (current if attempt is None else attempt)
+    if config.broken != "ids are given out again":
+        number += _ATTEMPTS * process.resumed
     if config.broken == "no epoch in the id":
         scope = replace(scope, epoch=0)
     return str(TransactionId(scope, sink_key(config.names[sink]), task, number))
@@ -57,7 +65,7 @@ def _again(
     unit, _, phase, accepted, _ = job
     number, task = divmod(unit, config.tasks)
     gone = {each.transaction.task: str(origin(each)) for each in action.lost.get(config.names[number], ())}
-    text, sink = transaction(action.scope, job, config), world.sinks[number]
+    text, sink = transaction(world, index, action.scope, config), world.sinks[number]
     if phase == "open":
         held = frozenset[tuple[str, str]]() if "not held" in config.broken else {(text, gone.get(task, text))}
         for drifted in (False, True) if world.budget.drifts else (False,):
@@ -79,21 +87,26 @@ def _again(
 def _open(world: World, index: int, scope: Scope, job: Any, config: Config) -> Iterator[tuple[Any, World, Any]]:
     unit, attempt, _, accepted, acked = job
     number = unit // config.tasks
-    sink, text = world.sinks[number], transaction(scope, job, config)
-    if str(scope) not in sink.permits and not config.broken.startswith("no permit"):
+    sink, text = world.sinks[number], transaction(world, index, scope, config)
+    is_resumed = world.processes[index].resumed > 0
+    if not sinks.is_permitted(sink, scope, config, is_resumed=is_resumed) and not config.broken.startswith("no permit"):
         yield ("finds no permit", text), world, ("failed", "no permit")
+        return
+    if is_resumed and (text in sink.held or (config.evicts and text in sink.witnesses)):
+        yield ("finds its id taken", text), world, ("failed", "the id is taken")
         return
     kept = sink.prepared
     if config.broken == "retry rolls its sibling back" and attempt:
-        kept -= {transaction(scope, job, config, 0)}
-    opened = world.with_sink(number, open=sink.open | {text}, prepared=kept)
-    yield ("opens", text), opened.with_process(index, job=(unit, attempt, "prepare", accepted, acked)), None
+        kept -= {transaction(world, index, scope, config, 0)}
+    twice = sink.twice | ({text} & sink.committed)
+    opened = world.with_sink(number, open=sink.open | {text}, prepared=kept, twice=twice)
+    yield ("opens", text), opened.with_process(index, job=(unit, attempt, text, accepted, acked)), None
 
 
 def _prepare(world: World, index: int, scope: Scope, job: Any, config: Config) -> Iterator[tuple[Any, World, Any]]:
     unit, attempt, _, accepted, acked = job
     number = unit // config.tasks
-    sink, text = world.sinks[number], transaction(scope, job, config)
+    sink, text = world.sinks[number], transaction(world, index, scope, config)
     if text not in sink.open:
         yield ("was ended", text), world, ("failed", "ended")
         return
@@ -107,7 +120,7 @@ def _prepare(world: World, index: int, scope: Scope, job: Any, config: Config) -
     yield ("prepares", text), accept(ready, text), None
     if attempt:
         if acked:
-            older = transaction(scope, job, config, 0)
+            older = transaction(world, index, scope, config, 0)
             yield ("prepares", text, "accepted is", older), accept(ready, older), None
             yield ("accepted is", older), accept(world, older), None
     elif world.budget.retries:
@@ -119,7 +132,7 @@ def _prepare(world: World, index: int, scope: Scope, job: Any, config: Config) -
 def _commit(world: World, index: int, scope: Scope, job: Any, config: Config) -> Iterator[tuple[Any, World, Any]]:
     unit, attempt, _, accepted, acked = job
     number = unit // config.tasks
-    text = transaction(scope, job, config)
+    text = transaction(world, index, scope, config)
     done = world.with_sink(number, direct=world.sinks[number].direct | {text})
     taken = done.with_process(index, job=(unit + 1, 0, "open", (*accepted, (number, text, False)), False))
     yield ("commits", text), taken, None
@@ -134,6 +147,6 @@ def acknowledge(world: World, text: str, scopes: Sequence[Scope | None], config:
     for index, (process, scope) in enumerate(zip(world.processes, scopes, strict=True)):
         if scope is None or process.job is None or not process.job[1]:
             continue
-        if transaction(scope, process.job, config, 0) == text:
+        if transaction(world, index, scope, config, 0) == text:
             return world.with_process(index, job=(*process.job[:4], True))
     return world

@@ -10,6 +10,7 @@ from tests.simulation import jobs, sinks
 from tests.simulation.config import Config
 from tests.simulation.operations import AwaitBack, execute, set_head_back, swap
 from tests.simulation.processes import Processes
+from tests.simulation.resumed import resumes
 from tests.simulation.set_back import set_backs
 from tests.simulation.sinks import ABSENT, AWAY, FENCED
 from tests.simulation.world import FOREIGN, World, head_of, record_of
@@ -180,7 +181,7 @@ class Moves:
         yield "forgotten", (index, "is told that it is done:", kind, transaction), after
 
     def _commit(self, world: World, index: int, operation: tuple[object, ...]) -> Iterator[Move]:
-        _, number, transaction, repeated = operation
+        _, number, transaction, repeated = operation[:4]
         assert isinstance(number, int)
         assert isinstance(transaction, str)
         assert isinstance(repeated, int)
@@ -246,6 +247,7 @@ class Moves:
             yield "absence", ("sink 0 is away",), world.spend("absences")._replace(away=True)
         awaited = self._awaited(world)
         yield from set_backs(world)
+        yield from resumes(world, self.config, self.processes.resume)
         for number, sink in enumerate(world.sinks):
             for text in sorted(sink.open - awaited):
                 if self.config.evicts and sinks.is_hindered(sink, text):
@@ -270,9 +272,9 @@ class Moves:
     def _awaited(self, world: World) -> set[str]:
         """Attempts that a job still waits for."""
         return {
-            jobs.transaction(scope, process.job, self.config)
+            process.job[2]
             for scope, process in zip(self._scopes(world), world.processes, strict=True)
-            if scope is not None and process.job is not None and process.job[2] == "prepare"
+            if scope is not None and process.job is not None and process.job[2] != "open"
         }
 
     def _scopes(self, world: World) -> list[Scope | None]:

@@ -34,6 +34,12 @@ SET_BACK_UNDER_A_REPAIR = SCENARIOS["a repair of a sink that goes back in time"]
 SET_BACK_UNDER_A_RESET = SCENARIOS["a sink goes back in time before a reset, or under it"][0]
 SET_BACK_AFTER_AT_LEAST_ONCE = scenarios.SET_BACK_AFTER_AT_LEAST_ONCE
 SET_BACK_AMONG_TWO = SCENARIOS["a sink goes back in time while drivers take over"][0]
+THEN_AT_LEAST_ONCE = scenarios.THEN_AT_LEAST_ONCE
+RESCALE_AFTER_AT_LEAST_ONCE = scenarios.RESCALE_AFTER_AT_LEAST_ONCE
+RESUMED = scenarios.RESUMED
+RESUMED_LOG = scenarios.RESUMED_LOG
+RESUMED_AFTER_A_RESCALE = scenarios.RESUMED_AFTER_A_RESCALE
+MEMORY = scenarios.MEMORY
 VANDAL = Config(sinks=1, tasks=1, drivers=1, counts=False, budget=Budget(vandals=1))
 TOLERATED = SCENARIOS["failures that are tolerated"][0]
 FAILING = Config(sinks=1, tasks=1, drivers=1, tries=2, budget=Budget(retries=1, failures=1))

@@ -3,7 +3,7 @@
 The names of those that the exhaustive models (`tests.model`) break as well are the same. A mutant is a patch of the
 real coordinator, or a rule that the simulated register, sinks or tasks break (`Config.broken`). Those of the life of a
 checkpoint are here, the others in `mutants_start`, `mutants_repair`, `mutants_rescale`, `mutants_set_back` and
-`mutants_away`.
+`mutants_resumed` and `mutants_away`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tests.simulation.mutant import (
 from tests.simulation.mutants_away import AWAY_MUTANTS
 from tests.simulation.mutants_repair import REPAIR_MUTANTS
 from tests.simulation.mutants_rescale import RESCALE_MUTANTS
+from tests.simulation.mutants_resumed import RESUMED_MUTANTS
 from tests.simulation.mutants_set_back import SET_BACK_MUTANTS
 from tests.simulation.mutants_start import START_MUTANTS
 
@@ -55,6 +56,7 @@ MUTANTS: dict[str, Mutant] = {
     **REPAIR_MUTANTS,
     **RESCALE_MUTANTS,
     **SET_BACK_MUTANTS,
+    **RESUMED_MUTANTS,
     **AWAY_MUTANTS,
     "at-least-once: a job that failed is noted": Mutant(
         replace(FAILING, direct=frozenset({0})),
@@ -208,7 +210,7 @@ MUTANTS: dict[str, Mutant] = {
     "witnesses are pruned above committed (R9)": Mutant(
         replace(ONE, counts=False),
         "refused",
-        (Patch("checkpoint", "below=dropped[-1].checkpoint_id + 1)", "below=record.checkpoint_id + 1)"),),
+        (Patch("checkpoint", "below=owned.head.records[0].checkpoint_id)", "below=record.checkpoint_id + 1)"),),
     ),
     "records are let go of before they are committed (R9)": Mutant(
         ONE,

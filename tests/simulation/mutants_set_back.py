@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import (
     HEAD_SET_BACK,
     HEAD_SET_BACK_TWICE,
     HEAD_SET_BACK_UNDER_A_RESET,
+    RESCALE_AFTER_AT_LEAST_ONCE,
     SET_BACK,
     SET_BACK_AFTER_AT_LEAST_ONCE,
     SET_BACK_AMONG_TWO,
     SET_BACK_UNDER_A_REPAIR,
     SET_BACK_UNDER_A_RESET,
+    THEN_AT_LEAST_ONCE,
+    TWO,
     Mutant,
 )
 
@@ -131,6 +136,22 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
                 "    begins = old.committed\n",
             ),
         ),
+    ),
+    "at-least-once lets go of the record that a sink has counted (H34)": Mutant(
+        THEN_AT_LEAST_ONCE, "rolled back, and decided", (Patch("transitions", " or r == counted)", ")"),)
+    ),
+    "a count wants the at-least-once checkpoint before (H34)": Mutant(
+        RESCALE_AFTER_AT_LEAST_ONCE,
+        "ends as 'set back'",
+        (Patch("commits", "checkpoint_id, committables, known)", "checkpoint_id, committables)"),),
+    ),
+    "what is left of an aborted try is kept where at-least-once came after (H34)": Mutant(
+        replace(THEN_AT_LEAST_ONCE, evicts=False),
+        "a refused start has changed something",
+        (Patch("set_back", "            if record is None and number > newest:\n", "            if False:\n"),),
+    ),
+    "a sink is said to have gone back without a look at head (H12)": Mutant(
+        TWO, "went back in time, and it did not", (Patch("commits", "        yield from check_owned(owned)\n", ""),)
     ),
     "a swap compares the version alone (H29)": Mutant(
         HEAD_SET_BACK_TWICE, "landed on another history", broken="a swap compares the version alone"

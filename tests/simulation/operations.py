@@ -85,11 +85,12 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             which = action.incarnation, action.epoch
             known, among = [_known(action, n, config) for n in every], _among(action.sinks, config)
             raise_ = (("claim", n, *which, action.begins, known[n], action.take_over) for n in among)
-            revoke = (("revoke older", n, *which, known[n], config.evicts) for n in among)
+            revoke = (("revoke older", n, *which, known[n], config.evicts, config.slots) for n in among)
             return tuple(each for pair in zip(raise_, revoke, strict=True) for each in pair)
         case messages.Permit():
             without = [config.names.index(name) for name in action.away]
-            asked = (("permit", n, action.scope, _known(action, n, config)) for n in every if n not in without)
+            present = [n for n in every if n not in without]
+            asked = (("permit", n, action.scope, _known(action, n, config), True, config.evicts) for n in present)
             return *(("permit away", n, action.scope) for n in without), *asked
         case messages.Revoke():
             counted = action.counted and config.counts
@@ -100,14 +101,20 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
         case messages.Count():
             groups = [(config.names.index(name), group) for name, group in action.committables.items()]
             which = action.incarnation, action.checkpoint_id
-            return tuple(("count", n, *which, tuple(str(c.transaction) for c in group)) for n, group in groups)
+            known = [action.known.get(config.names[n], action.checkpoint_id - 1) for n, _ in groups]
+            return tuple(
+                ("count", n, *which, tuple(str(c.transaction) for c in group), at, config.slots)
+                for (n, group), at in zip(groups, known, strict=True)
+            )
         case messages.CatchUp():
             which = action.incarnation, action.checkpoint_id
-            return tuple(("catch up", config.names.index(name), *which) for name in action.sinks)
+            numbers = map(config.names.index, action.sinks)
+            return tuple(("catch up", n, *which, _known(action, n, config)) for n in numbers)
         case messages.ListPrepared():
-            return tuple(("list", n, action.incarnation) for n in _among(action.sinks, config))
+            return tuple(("list", n, action.incarnation, config.slots) for n in _among(action.sinks, config))
         case messages.PermitAgain():
-            return tuple(("permit", config.names.index(name), action.scope, -1) for name in action.sinks)
+            numbers = map(config.names.index, action.sinks)
+            return tuple(("permit", n, action.scope, -1, False, config.evicts) for n in numbers)
         case messages.FindLost():
             return tuple(
                 ("lost", config.names.index(name), str(c.transaction))
@@ -116,7 +123,7 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             )
         case messages.Commit():
             return tuple(
-                ("commit", config.names.index(name), str(c.transaction), action.repeated)
+                ("commit", config.names.index(name), str(c.transaction), action.repeated, config.slots, action.own)
                 for name, group in action.committables.items()
                 for c in group
             )
@@ -141,7 +148,7 @@ def _among(sinks: tuple[str, ...] | None, config: Config) -> tuple[int, ...]:
     return tuple(n for n, name in enumerate(config.names) if sinks is None or name in sinks)
 
 
-def _known(action: messages.Claim | messages.Permit, sink: int, config: Config) -> int:
+def _known(action: messages.Claim | messages.Permit | messages.CatchUp, sink: int, config: Config) -> int:
     """What the action says that this sink has counted."""
     return action.counted.get(config.names[sink], -1) if config.counts else -1
 
@@ -153,25 +160,30 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return _at(world, n, sinks.inspect(world.sinks[n], incarnation, expected))
         case ("claim", int(n), *claim, take_over):
             return _at(world, n, sinks.claim(world.sinks[n], *claim, broken, take_over=take_over))
-        case ("revoke older", int(n), incarnation, epoch, counted, evicts):
-            return _at(world, n, sinks.revoke_older(world.sinks[n], incarnation, epoch, counted, broken, evicts=evicts))
-        case ("permit", int(n), scope, counted):
-            return _at(world, n, sinks.permit(world.sinks[n], scope, counted, broken))
+        case ("revoke older", int(n), incarnation, epoch, counted, evicts, slots):
+            revoked = sinks.revoke_older(world.sinks[n], incarnation, epoch, counted, broken, evicts=evicts)
+            return _at(world, n, sinks.sweep(revoked, epoch) if slots else revoked)
+        case ("permit", int(n), scope, counted, first, evicts):
+            sink = world.sinks[n]
+            return _at(world, n, sinks.permit(sink, scope, counted, broken, is_first=first, evicts=evicts))
         case ("permit away", int(n), scope):
             return _at(world, n, sinks.permit_away(world.sinks[n], scope))
         case ("revoke", int(n), scope, counted, evicts):
             return _at(world, n, sinks.revoke(world.sinks[n], scope, broken, counted=counted, evicts=evicts))
-        case ("count", int(n), incarnation, number, expected):
-            return _at(world, n, sinks.count(world.sinks[n], incarnation, number, expected, broken))
-        case ("catch up", int(n), incarnation, number):
-            return _at(world, n, sinks.catch_up(world.sinks[n], incarnation, number))
-        case ("list", int(n), str(incarnation)):
+        case ("count", int(n), incarnation, number, expected, known, slots):
+            sink = world.sinks[n]
+            return _at(world, n, sinks.count(sink, incarnation, number, expected, known, broken, slots=slots))
+        case ("catch up", int(n), incarnation, number, counted):
+            return _at(world, n, sinks.catch_up(world.sinks[n], incarnation, number, counted, broken))
+        case ("list", int(n), str(incarnation), slots):
             listed, after = _at(world, n, sinks.prepared(world.sinks[n], broken))
+            if slots:
+                listed = tuple(sorted(sinks.waiting(world.sinks[n], frozenset(listed))))
             return tuple(text for text in listed if text == FOREIGN or text.startswith(incarnation)), after
         case ("lost", int(n), transaction):
             return _at(world, n, sinks.lost(world.sinks[n], transaction, broken))
-        case ("commit", int(n), transaction, _):
-            return _at(world, n, sinks.commit(world.sinks[n], transaction, broken))
+        case ("commit", int(n), transaction, _, slots, own):
+            return _at(world, n, sinks.commit(world.sinks[n], transaction, broken, slots=slots, own=own))
         case ("abort", int(n), transaction):
             return _at(world, n, sinks.abort(world.sinks[n], transaction))
         case ("prune", int(n), incarnation, below):

@@ -33,6 +33,9 @@ Make = tuple[Any, ...]
 Path = tuple[tuple[Any, ...], ...]
 Steps = Generator[Any, Any, None]
 
+RESUMED: tuple[Any, ...] = ("resumed",)
+"""No answer: in the path of a process that goes on from a snapshot of its memory."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -78,7 +81,18 @@ class Processes:
             self._add(node.make, (*node.path, results), steps, node.action)
         number = self._children[key]
         end = self._nodes[number].end
-        return Process(process.make, 0, (), None, end) if end else Process(process.make, number)
+        if end:
+            return Process(process.make, 0, (), None, end, process.resumed)
+        return Process(process.make, number, resumed=process.resumed)
+
+    def resume(self, process: Process) -> Process:
+        """The process as it goes on from a snapshot of its memory: what it draws from now on is new (H33)."""
+        key = (process.node, RESUMED)
+        if key not in self._children:
+            node = self._nodes[process.node]
+            self._children[key] = len(self._nodes)
+            self._nodes.append(Node(node.make, (*node.path, RESUMED), node.action, node.operations, ""))
+        return process._replace(node=self._children[key], resumed=process.resumed + 1)
 
     def reasons(self, make: Make) -> set[str]:
         """The errors that have ended processes of this birth."""
@@ -91,7 +105,7 @@ class Processes:
             self._nodes.append(Node(make, path, None, (), raised))
             return
         try:
-            action = self._go_on(steps, last, path[-1]) if path else _after_news(steps, next(steps))
+            action = self._go_on(steps, last, path) if path else _after_news(steps, next(steps), path)
         except StopIteration:
             self._nodes.append(Node(make, path, None, (), "done"))
         except (ConnectorError, runs.RefusedError) as error:
@@ -100,13 +114,17 @@ class Processes:
             self._nodes.append(Node(make, path, action, operations(action, self._config), ""))
             self._running[number] = steps
 
-    def _go_on(self, steps: Steps, action: Any, results: tuple[Any, ...]) -> Any:
+    def _go_on(self, steps: Steps, action: Any, path: Path) -> Any:
+        results = path[-1]
         raised = _raised(results)
         if raised == SET_BACK[1]:
-            return steps.throw(SetBackError("the sink went back in time"))
+            error = SetBackError("the sink went back in time")
+            if isinstance(action, messages.Count):
+                return _after_news(steps, steps.send(error), path)
+            return steps.throw(error)
         if raised is not None:
             return steps.throw(SinkUnavailableError("the sink is away"))
-        return _after_news(steps, steps.send(answer(action, results, self._config)))
+        return _after_news(steps, steps.send(answer(action, results, self._config)), path)
 
     def _born(self, make: Make) -> Steps:
         kinds = {
@@ -122,16 +140,17 @@ class Processes:
 
     def _replay(self, node: Node) -> Steps:
         steps = self._born(node.make)
-        action = _after_news(steps, next(steps))
-        for results in node.path:
-            action = self._go_on(steps, action, results)
+        action = _after_news(steps, next(steps), ())
+        for number, results in enumerate(node.path, start=1):
+            if results != RESUMED:
+                action = self._go_on(steps, action, node.path[:number])
         return steps
 
 
-def _after_news(steps: Steps, action: Any) -> Any:
-    """What is only told changes nothing, so that dying before and after it is the same."""
-    while isinstance(action, messages.Tell):
-        action = next(steps)
+def _after_news(steps: Steps, action: Any, path: Path) -> Any:
+    """What is only told changes nothing, so that dying before and after it is the same; nor does a draw."""
+    while isinstance(action, messages.Tell | messages.Draw):
+        action = steps.send(str(path.count(RESUMED)) if isinstance(action, messages.Draw) else None)
     return action
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
+from tests.simulation import resumed
 from tests.simulation.config import FIRST_OFFSET, SOURCE, SPLIT, Config
 from tests.simulation.set_back import find_mistake
 from tests.simulation.world import (
@@ -40,9 +41,13 @@ def check(world: World, config: Config) -> None:
     if world.erased is not None:
         _check_set_back(world, config)
         return
+    if world.resumed:
+        _check_resumed(world, config)
+        return
     for name, sink in zip(config.names, world.sinks, strict=True):
         decided = [decided_transactions(record, name) for record in world.decided]
-        past = frozenset[str]().union(*(decided_transactions(record, name) for record in world.past))
+        ended = [record for record in world.past if not is_direct(record)]
+        past = frozenset[str]().union(*(decided_transactions(record, name) for record in ended))
         taken = (decided_transactions(record, name) for record in world.taken)
         _check_rows(name, sink, past.union(*decided, *taken))
         if given_up := past - sink.committed - world.by_hand:
@@ -66,8 +71,9 @@ def check(world: World, config: Config) -> None:
     for process in world.processes:
         if process.status == "lost" and not world.by_hand and not world.unclaimed:
             raise Violation("a driver takes a committable for lost that is not")
-        if process.status == "set back" and config.absent:
-            raise Violation("a driver takes a sink that was away for one that went back in time")
+        of_another = has_reset(world) or is_taken_over(world)  # its claim is met before the count can be compared
+        if process.status == "set back" and not (world.unclaimed or of_another):
+            raise Violation("a driver says of a sink that it went back in time, and it did not")
         if world.gone:
             continue  # a register that has gone back stops drivers and refuses starts
         alone = len(world.processes) == 1 and not is_taken_over(world)
@@ -84,6 +90,15 @@ def _check_set_back(world: World, config: Config) -> None:
         records = (*world.past, *world.decided)
         _check_rows(name, sink, frozenset().union(*(decided_transactions(record, name) for record in records)))
     if mistake := find_mistake(world, config):
+        raise Violation(mistake)
+
+
+def _check_resumed(world: World, config: Config) -> None:
+    """A process was set back with its memory: it may be stopped, and loses and doubles nothing without a word."""
+    for name, sink in zip(config.names, world.sinks, strict=True):
+        records = (*world.past, *world.decided, *world.taken)
+        _check_rows(name, sink, frozenset().union(*(decided_transactions(record, name) for record in records)))
+    if mistake := resumed.find_mistake(world, config):
         raise Violation(mistake)
 
 
@@ -166,7 +181,7 @@ def _check_decisions(world: World) -> None:
 def check_end(world: World, config: Config) -> None:
     """Nobody lives any more. Where one has finished, or a sink may be removed, nothing of ours is left prepared."""
     head = head_of(world.head)
-    if world.erased is not None:
+    if world.erased is not None or world.resumed:
         return  # a driver that needed nothing more of the sink has ended without a look at it
     if world.unclaimed:
         return  # two drivers may have had one epoch: the next start ends what is left
@@ -206,8 +221,8 @@ def check_finished(world: World, status: str, config: Config) -> None:
         if shown != wanted:
             raise Violation(f"finished, and {name} shows {sorted(sink.committed)}")
         written = {(n, t) for _, n, t in _tasks(sink.direct)}
-        is_counted = world.erased is None  # a count says nothing of what was written at-least-once, so nothing notices
-        if is_counted and not written >= {(n, t) for n in direct for t in range(config.tasks)}:
+        promised = direct if world.erased is None else []  # no count tells of them where a sink went back
+        if not written >= {(n, t) for n in promised for t in range(config.tasks)}:
             raise Violation(f"lost: finished, and of {direct} {name} shows {sorted(written)}")
         if sink.left:
             raise Violation(f"a fresh driver alone leaves {sorted(sink.left)} in {name}")

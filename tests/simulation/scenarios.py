@@ -42,6 +42,25 @@ REPAIR = replace(small(Budget(vandals=1), drivers=1, checkpoints=1), repairs=1, 
 TAKEN_OVER = replace(small(Budget(switches=1, commits=1, take_overs=1)), logs=True)
 """Another incarnation takes over a sink with a log, perhaps while a transaction applies rows there (H28)."""
 
+THEN_AT_LEAST_ONCE = replace(small(Budget(set_backs=1)), evicts=True, direct=frozenset({1}))
+"""As many at-least-once checkpoints as are retained, then the sink goes back to before the one before (H34)."""
+
+RESCALE_AFTER_AT_LEAST_ONCE = replace(
+    small(Budget(set_backs=1), drivers=1), evicts=True, direct=frozenset({0}), rescales=1
+)
+"""The sink goes back to before it was told what no sink counts: at-least-once checkpoints (H34)."""
+
+RESUMED = replace(small(Budget(snapshots=1), drivers=1), evicts=True, resumes="machine")
+"""A machine is restored from a snapshot with its memory, at any moment to any moment before; the sink stays (H33)."""
+
+MEMORY = replace(RESUMED, checkpoints=1, tries=2, resumes="memory", budget=Budget(snapshots=1, failures=1))
+"""The driver's memory alone goes back; head and Spark's folder stay as well (H33)."""
+
+RESUMED_LOG = replace(RESUMED, checkpoints=3, evicts=False, slots=True)
+"""The same of a sink with a log, which goes back with the machine; further than records are retained (H33)."""
+
+RESUMED_AFTER_A_RESCALE = replace(RESUMED, rescales=1)
+"""A checkpoint without rows, of which no witness tells (H33)."""
 ABSENT = Config(drivers=2, tasks=1, checkpoints=2, budget=Budget(absences=1))
 """One of two sinks, with a log, is away for a while: drivers start without it, and it joins them (H32)."""
 
@@ -162,6 +181,29 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         replace(small(Budget(set_backs=1), drivers=1), evicts=True, restarts=1),
         500,
     ),
+    "exactly-once, then at-least-once, and the sink goes back in time": (THEN_AT_LEAST_ONCE, 10_000),
+    "exactly-once, then at-least-once, and a sink with a log goes back in time": (
+        replace(THEN_AT_LEAST_ONCE, evicts=False),
+        10_000,
+    ),
+    "at-least-once, then exactly-once, and the sink goes back in time": (
+        replace(THEN_AT_LEAST_ONCE, direct=frozenset({0})),
+        5_000,
+    ),
+    "a rescale after at-least-once, and the sink goes back in time": (RESCALE_AFTER_AT_LEAST_ONCE, 1_000),
+    "a machine is restored with its memory": (RESUMED, 5_000),
+    "a machine is restored with its memory, and with a log": (RESUMED_LOG, 10_000),
+    "a machine is restored with its memory, two sinks": (replace(RESUMED, checkpoints=1, sinks=2), 4_000),
+    "a machine is restored with its memory, and jobs fail": (
+        replace(MEMORY, resumes="machine"),
+        5_000,
+    ),
+    "a driver's memory alone goes back": (replace(RESUMED, resumes="memory"), 10_000),
+    "a driver's memory alone goes back, and jobs fail": (MEMORY, 10_000),
+    "a driver's memory alone goes back, of a sink with a log": (
+        replace(RESUMED, evicts=False, slots=True, resumes="memory"),
+        10_000,
+    ),
     "starts while a sink is away (H32)": (ABSENT, 1_000),
     "starts of two drivers while a sink is away (H32)": (
         replace(ABSENT, drivers=2, checkpoints=1, budget=Budget(switches=1, absences=1)),
@@ -210,6 +252,16 @@ DEEP: dict[str, Config] = {
     "a repair in a reset": replace(REPAIR, evicts=False, resets=1, budget=Budget(switches=1, vandals=1)),
     "a reset of two sinks while others run": replace(small(Budget(switches=2), checkpoints=1), sinks=2, resets=1),
     "two runs that restart": replace(small(Budget(switches=2, outages=1)), restarts=1),
+    "a sink goes back under a start after at-least-once": replace(THEN_AT_LEAST_ONCE, drivers=3),
+    "at-least-once, and the sink goes back while drivers take over": replace(
+        THEN_AT_LEAST_ONCE, budget=Budget(switches=1, set_backs=1)
+    ),
+    "at-least-once, and a reset of a sink that goes back": replace(THEN_AT_LEAST_ONCE, resets=1),
+    "at-least-once, and a repair of a sink that goes back": replace(THEN_AT_LEAST_ONCE, repairs=1),
+    "a machine is restored with its memory, and a rescale": RESUMED_AFTER_A_RESCALE,
+    "a machine is restored with its memory, and a repair": replace(MEMORY, resumes="machine", repairs=1),
+    "a driver's memory alone goes back among two drivers": replace(RESUMED, drivers=2, resumes="memory"),
+    "a machine is restored with its memory, and a run that restarts": replace(RESUMED, restarts=1),
     "a reset to positions among two drivers": replace(small(Budget(switches=2)), resets_to=1),
     "a start from a savepoint among two drivers": replace(small(Budget(switches=2)), restores=1),
 }

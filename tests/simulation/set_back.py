@@ -56,6 +56,7 @@ def find_mistake(world: World, config: Config) -> str:
                 return f"rolled back, and decided: {sorted(rolled_back)} of {name}"
         for number, record in enumerate(world.decided):
             missing = decided_transactions(record, name) - sink.committed - sink.held
-            if missing and not is_direct(record) and number < world.decided_then < len(world.decided):
+            later = any(not is_direct(each) for each in world.decided[world.decided_then :])
+            if missing and not is_direct(record) and number < world.decided_then and later:
                 return f"decided over a hole: {name} lacks {sorted(missing)}"
     return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.simulation.config import Config
 from tests.simulation.world import OTHER, Sink, parse
 from twophase.ids import Scope
 from twophase.values import CommitOutcome
@@ -101,32 +102,61 @@ def _is_behind(sink: Sink, incarnation: str, counted: int) -> bool:
     return counted >= 0 and (count is None or count < counted)
 
 
-def count(sink: Sink, incarnation: str, checkpoint_id: int, expected: tuple[str, ...], broken: str) -> tuple[Any, Sink]:
-    """H26: move the count to this checkpoint, all of which is shown."""
+def count(
+    sink: Sink,
+    incarnation: str,
+    checkpoint_id: int,
+    expected: tuple[str, ...],
+    known: int,
+    broken: str,
+    *,
+    slots: bool,
+) -> tuple[Any, Sink]:
+    """H26: move the count to this checkpoint, all of which is shown. A slot of a log has done so as it applied it."""
     found = sink.count(incarnation)
-    if found is None:
+    if found is None or (slots and found >= checkpoint_id):
         return None, sink
     shown = all({text, origin(sink, text)} & sink.witnesses for text in expected)
     if not shown and broken != "a count moves without a look at the witnesses":
         return SET_BACK, sink
-    if found < checkpoint_id - 1 and broken != "a count moves from wherever it is":
+    if found < known and broken != "a count moves from wherever it is":
         return SET_BACK, sink
     return None, sink if found >= checkpoint_id else sink.counting(incarnation, checkpoint_id)
 
 
-def catch_up(sink: Sink, incarnation: str, checkpoint_id: int) -> tuple[Any, Sink]:
-    """Count what was written without counting."""
+def catch_up(sink: Sink, incarnation: str, checkpoint_id: int, counted: int, broken: str) -> tuple[Any, Sink]:
+    """Count what was written without counting. Not in a sink that went back in time (H34)."""
     found = sink.count(incarnation)
+    if _is_behind(sink, incarnation, counted) and broken != "catching up does not compare the count":
+        return SET_BACK, sink
     return None, sink if found is None or found >= checkpoint_id else sink.counting(incarnation, checkpoint_id)
 
 
-def permit(sink: Sink, scope: Scope, counted: int, broken: str) -> tuple[Any, Sink]:
-    """R5: insert a permit, while the claim row is its own, and the sink did not go back in time (H26)."""
+def is_permitted(sink: Sink, scope: Scope, config: Config, *, is_resumed: bool) -> bool:
+    """R5: whether a task may begin. A log has no permits: what is sealed too late nobody decides on, but H33."""
+    if not config.evicts:
+        return str(scope) in sink.permits or is_resumed
+    shown = any(text.startswith(str(scope)) for text in sink.witnesses)
+    return str(scope) in sink.permits and (not shown or config.broken == "a task does not look at the witnesses")
+
+
+def permit(sink: Sink, scope: Scope, counted: int, broken: str, *, is_first: bool, evicts: bool) -> tuple[Any, Sink]:
+    """R5: insert a permit, while the claim row is its own, and the sink did not go back in time (H26), nor the driver
+    (H33). `is_first`: not of a repair."""
     if sink.claim != (scope.incarnation, scope.epoch) and broken != "permit without claim":
         return FENCED, sink
     if _is_behind(sink, scope.incarnation, counted) and broken != "a permit does not compare the count":
         return SET_BACK, sink
+    if is_first and evicts and _has(sink, scope) and broken != "a permit does not look for its checkpoint":
+        return SET_BACK, sink
     return None, sink._replace(permits=sink.permits | {str(scope)})
+
+
+def _has(sink: Sink, scope: Scope) -> bool:
+    """Whether the sink counts or shows anything of this checkpoint."""
+    found, own = sink.count(scope.incarnation), (parse(text) for text in sink.witnesses)
+    known = {(t.scope.incarnation, t.scope.checkpoint_id) for t in own if t is not None}
+    return (found is not None and found >= scope.checkpoint_id) or (scope.incarnation, scope.checkpoint_id) in known
 
 
 def permit_away(sink: Sink, scope: Scope) -> tuple[Any, Sink]:
@@ -160,19 +190,62 @@ def _keep(sink: Sink, stays: Any, *, evicts: bool) -> Sink:
     return kept_open._replace(prepared=kept(sink.prepared), forgotten=kept(sink.forgotten))
 
 
+def sweep(revoked: tuple[Any, Sink], epoch: int) -> tuple[Any, Sink]:
+    """A log sweeps away what older epochs have begun, whether its permit is known or not, and what is applied."""
+    result, sink = revoked
+    if result is not None:
+        return revoked
+    begun = frozenset(text for text in sink.open if _scope(text.partition("/")[0]).epoch >= epoch)
+    return None, sink._replace(open=begun, prepared=waiting(sink, sink.prepared))
+
+
+def waiting(sink: Sink, prepared: frozenset[str]) -> frozenset[str]:
+    """Of what a log holds, what its slots have not applied."""
+
+    def waits(text: str) -> bool:
+        own = parse(text)
+        found = sink.count(own.scope.incarnation) if own is not None else None
+        return text not in sink.witnesses and (own is None or found is None or own.scope.checkpoint_id > found)
+
+    return frozenset(filter(waits, prepared))
+
+
 def _scope(text: str) -> Scope:
     scope = Scope.parse(text)
     assert scope is not None
     return scope
 
 
-def commit(sink: Sink, transaction: str, broken: str) -> tuple[Any, Sink]:
-    """R7: commit, or let a locking read of the witness decide."""
+def commit(sink: Sink, transaction: str, broken: str, *, slots: bool, own: bool) -> tuple[Any, Sink]:
+    """R7: commit, or let a locking read of the witness decide. `own`: see Committer.commit."""
+    if slots and (applied := _applied(sink, transaction, broken, own=own)) is not None:
+        return applied, sink
     if transaction in sink.held:
         return CommitOutcome.COMMITTED, committed(_without(sink, transaction), transaction)
     if broken == "unknown is committed":
         return CommitOutcome.ALREADY_COMMITTED, sink
     return _by_witness(sink, transaction, broken), sink
+
+
+def _applied(sink: Sink, transaction: str, broken: str, *, own: bool) -> Any:
+    """What a slot of a log says that has moved over this checkpoint already; None: it has not."""
+    asked = parse(transaction)
+    if asked is None:
+        return None
+    scope, found = asked.scope, sink.count(asked.scope.incarnation)
+    if own and sink.claim != (scope.incarnation, scope.epoch):
+        return FENCED
+    if own and found is not None and found > scope.checkpoint_id and broken != "a log does not look how far it is":
+        return SET_BACK
+    key = scope.incarnation, scope.checkpoint_id, asked.task
+    known = (parse(text) for text in sink.witnesses)
+    of_slot = {(t.scope.incarnation, t.scope.checkpoint_id, t.task) for t in known if t is not None}
+    if key in of_slot:
+        shown = {transaction, origin(sink, transaction)} & sink.witnesses
+        return CommitOutcome.ALREADY_COMMITTED if shown else CommitOutcome.LOST
+    if found is not None and found >= scope.checkpoint_id:
+        return CommitOutcome.LOST if found == scope.checkpoint_id else CommitOutcome.ALREADY_COMMITTED
+    return None
 
 
 def committed(sink: Sink, transaction: str) -> Sink:

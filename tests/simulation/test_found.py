@@ -12,11 +12,12 @@ from tests.simulation.explore import FRESH, finish, run_alone
 from tests.simulation.moves import Moves
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.rules import Violation, check, check_finished
-from tests.simulation.scenarios import REPAIR
+from tests.simulation.scenarios import REPAIR, THEN_AT_LEAST_ONCE
 from tests.simulation.traces import reach
 from tests.simulation.world import World, first_world
 
 STATE = replace(REPAIR, sinks=2, tasks=2, stateful=True)
+INCARNATION = "incarnation000000000"
 TAKEN_FOR_LOST = replace(REPAIR, budget=Budget(commits=1), broken="plain read of the witness")
 
 
@@ -80,3 +81,27 @@ def test_r7_what_is_wrongly_taken_for_lost_is_not_seen_twice() -> None:
     assert [len(sink.committed) for sink in world.sinks] == [1]
     with pytest.raises(Violation, match="which no decision names"):
         taken_for_lost(Moves(replace(TAKEN_FOR_LOST, broken=f"{TAKEN_FOR_LOST.broken}, and not held")))
+
+
+def hidden_by_catching_up(moves: Moves) -> World:
+    """Checkpoint 0, another one at-least-once, and a start: the sink goes back to before 0 as it is to catch up."""
+    world = reach(moves, moves.start(first_world(moves.config)), 0, lambda _, parts: "prepares" in str(parts[1]))
+    world = next(after for kind, _, after in moves.environment(world) if kind == "copy")
+    for number in (0, 1):
+        done = f"MarkDone(incarnation='{INCARNATION}', checkpoint_id={number})"
+        world = reach(moves, world, number, lambda _, parts, done=done: done in str(parts[1]))  # type: ignore[misc]
+        world = moves.start(world.with_process(number, status="dead"))
+    world = reach(moves, world, 2, lambda _, parts: isinstance(parts[1], tuple) and parts[1][0] == "list")
+    world = next(after for kind, _, after in moves.environment(world) if kind == "set back")
+    world = reach(moves, world, 2, lambda _, parts: isinstance(parts[1], tuple) and parts[1][0] == "catch up")
+    if world.processes[2].status == "live":
+        world = world.with_process(2, status="dead")
+    finish(moves, world)
+    return world
+
+
+def test_h34_catching_up_does_not_hide_that_a_sink_went_back() -> None:
+    config = replace(THEN_AT_LEAST_ONCE, drivers=3)
+    assert hidden_by_catching_up(Moves(config)).processes[2].status == "set back"
+    with pytest.raises(Violation, match="rolled back, and decided"):
+        hidden_by_catching_up(Moves(replace(config, broken="catching up does not compare the count")))

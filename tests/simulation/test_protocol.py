@@ -22,6 +22,7 @@ TROUBLE = {
     "absences": {"absence", "back"},
     "set_backs": {"copy", "set back"},
     "head_set_backs": {"head set back"},
+    "snapshots": {"snapshot", "resume"},
 }
 """By budget: the moves that must have been seen, so that an exploration that skips them cannot pass."""
 

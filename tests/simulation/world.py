@@ -36,6 +36,7 @@ class Sink(NamedTuple):
     counts: frozenset[tuple[str, int]] = frozenset()  # by incarnation: the newest checkpoint that it counts (H26)
     instead: frozenset[tuple[str, str]] = frozenset()  # written by a repair, and the lost one whose witness it holds
     taken_with: frozenset[str] | None = None  # rows visible when another incarnation took the sink over (H28)
+    twice: frozenset[str] = frozenset()  # written once more, with other rows, though rows of that id are visible (H33)
     drifted: frozenset[str] = frozenset()  # written by a repair, with other rows than those that were decided
 
     @property
@@ -85,6 +86,7 @@ class Process(NamedTuple):
     partial: tuple[Any, ...] = ()  # results of the operations of the action under way
     job: tuple[Any, ...] | None = None  # progress of the Spark job under way
     status: str = "live"  # or dead, or how it ended
+    resumed: int = 0  # how often it was set back with its memory (H33)
 
 
 class World(NamedTuple):
@@ -112,15 +114,17 @@ class World(NamedTuple):
     gone: frozenset[str] = frozenset()  # nonces of swaps that it has lost
     unclaimed: bool = False  # it has lost a claim
     crossed: str = ""  # what is wrong with a swap that came after that
+    resumed: bool = False  # a process was set back with its memory (H33)
     away: bool = False  # sink 0 does not answer; its log does
     kept: str = ""  # the incarnation that has opened sink 0: it can be written to without being asked (H32)
     processes: tuple[Process, ...] = ()
     current: int = 0
+    snapshot: World | None = None  # a whole earlier world, of which something may be restored (H33)
 
     @property
     def core(self) -> tuple[Any, ...]:
         """What is left when every process is gone."""
-        return self[1:-2]
+        return self[1:-3]
 
     def with_sink(self, index: int, **changes: Any) -> World:
         """The world with one sink changed."""

@@ -135,6 +135,7 @@ class KafkaLedger:
             slot = self._slot(share.incarnation, share.epoch, share.slot)
         marker, digest = slot.marker, _digest(share.committables)
         if marker is not None and marker.applied >= share.checkpoint_id:
+            share.check_not_past(self._sink, marker.applied)
             other = marker.applied == share.checkpoint_id and marker.of != digest
             return [CommitOutcome.LOST if other else CommitOutcome.ALREADY_COMMITTED] * len(share.committables)
         if marker is None or marker.applied != share.checkpoint_id - 1:
@@ -159,10 +160,13 @@ class KafkaLedger:
             delete(transactions)
         return min(entries.seen, default=None)
 
-    def catch_up(self, owner: Owner, checkpoint_id: int) -> None:
+    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
         """See Ledger."""
         found = self._owned(owner)
-        for slot, applied in self._applied(owner.incarnation, found.slots).items():
+        slots = self._applied(owner.incarnation, found.slots)
+        if (at := min(slots.values(), default=-1)) < counted:
+            raise SetBackError.of(self._sink, at, counted)
+        for slot, applied in slots.items():
             if applied < checkpoint_id:
                 self._begin(owner, slot, Marker(checkpoint_id))
 

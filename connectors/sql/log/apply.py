@@ -47,8 +47,9 @@ def apply_share(
 
     `letters`: opens the table that takes refused rows, on a connection of its own; None: a refused row is an error.
 
-    Raises FencedError, IdentityError if the slot is not at the checkpoint before, BadRowError for a row that the table
-    refuses, TooManyBadRowsError, WalError for a damaged segment, StatementError. None leaves anything behind.
+    Raises FencedError, SetBackError, IdentityError if the slot is not at the checkpoint before, BadRowError for a row
+    that the table refuses, TooManyBadRowsError, WalError for a damaged segment, StatementError. None leaves anything
+    behind.
     """
     put = partial(_put, store, target.table)
     if letters is None:
@@ -76,7 +77,8 @@ def _apply(store: Store, storage: Storage, target: Target, share: Share, put: Pu
         check_applier(target.sink, owner, share.incarnation, share.epoch)
         applied = hold_slot(store, share.incarnation, sink, share.slot)
         if applied is not None and applied >= share.checkpoint_id:
-            return _already(store, sink, share)
+            share.check_not_past(target.sink, applied)
+            return _already(store, sink, share, applied)
         if missing := missing_segments(storage, share):
             _log.error("sink %s: the log lacks %s: restore it, and start again", target.sink, ", ".join(missing))
             return [CommitOutcome.LOST] * len(share.committables)  # all or nothing, so that it can still be mended
@@ -104,9 +106,14 @@ def _put(store: Store, table: str, batches: Iterator[pa.RecordBatch]) -> None:
         store.load(table, rows)
 
 
-def _already(store: Store, sink: str, share: Share) -> list[CommitOutcome]:
-    """The checkpoint is applied; with these very transactions, as far as the history still tells."""
-    if not tables.has_witness(store, share.incarnation, sink, share.checkpoint_id):
+def _already(store: Store, sink: str, share: Share, applied: int) -> list[CommitOutcome]:
+    """The checkpoint is applied; with these very transactions, as far as the history still tells.
+
+    Of the newest one it tells for certain: rows in the log that have no witness then are of a driver that was set back
+    with its memory (H33).
+    """
+    is_newest = applied == share.checkpoint_id and any(segment_of(each) is not None for each in share.committables)
+    if not is_newest and not tables.has_witness(store, share.incarnation, sink, share.checkpoint_id):
         return [CommitOutcome.ALREADY_COMMITTED] * len(share.committables)
     seen = tables.shown(store, share.committables)
     already, lost = CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST

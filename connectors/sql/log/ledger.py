@@ -15,7 +15,7 @@ from connectors.sql.log.apply import Target, apply_share
 from connectors.sql.log.holder import Holder
 from connectors.sql.log.refusing import LettersTable
 from connectors.sql.log.store import Store
-from connectors.sql.slots import LOG_TABLES, begin_slots, hold_slot, raise_slots, read_slots, share_out
+from connectors.sql.slots import LOG_TABLES, begin_slots, check_count, hold_slot, raise_slots, read_slots, share_out
 from connectors.sql.statements import in_transaction
 from twophase.errors import IdentityError
 from twophase.ids import Scope, TransactionId, sink_key
@@ -115,10 +115,11 @@ class SqlLedger:
                 delete(transactions)
             return min(applied, default=None)
 
-    def catch_up(self, owner: Owner, checkpoint_id: int) -> None:
+    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
         """See Ledger."""
         with self._using(f"going on from checkpoint {checkpoint_id}") as store, in_transaction(store):
             claims.hold_claim(store, self._pipeline, self._target.name, owner)
+            check_count(store, owner.incarnation, self._target.name, counted)
             raise_slots(store, owner.incarnation, self._sink, checkpoint_id)
 
     def prune(self, incarnation: str, below: int) -> None:

@@ -9,7 +9,7 @@ from connectors.log.segments import is_of_log
 from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.kept import Kept
-from connectors.sql.slots import raise_slots
+from connectors.sql.slots import check_count, raise_slots, read_count
 from connectors.sql.statements import StatementError, in_transaction
 from connectors.sql.two_phase import counts, permits, undoing
 from connectors.sql.two_phase.server import Listed, Server, listed
@@ -49,7 +49,7 @@ class TwoPhaseCommitter:
                 claim_epoch=claim.epoch if claim else 0,
                 highest_witness=tables.highest_witness(server, incarnation, self._sink),
                 missing=tuple(each for each in asked if each not in seen),
-                counted=counts.read_count(server, incarnation, self.name),
+                counted=read_count(server, incarnation, self.name),
             )
 
     def claim(
@@ -75,7 +75,9 @@ class TwoPhaseCommitter:
         message = f"sink {self.name} cannot prepare {scope} while the database is away"
         raise SinkUnavailableError(message, remedy="only a sink with a log can wait")
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         """See Committer."""
         with self._kept.use(f"committing checkpoint {checkpoint_id}"):
             asked, said = _with_rows(committables), set[TransactionId]()
@@ -88,10 +90,13 @@ class TwoPhaseCommitter:
             found = self._look_up([*unknown, *self._kept.open().unseen(said)])
         return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]
 
-    def count(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+    def count(
+        self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
+    ) -> None:
         """See Committer."""
         with self._kept.use(f"counting checkpoint {checkpoint_id}") as server:
-            counts.count(server, incarnation, self.name, checkpoint_id, _with_rows(committables))
+            before = checkpoint_id - 1 if known is None else known
+            counts.count(server, incarnation, self.name, checkpoint_id, _with_rows(committables), before)
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """See Committer."""
@@ -104,7 +109,8 @@ class TwoPhaseCommitter:
 
     def permit_again(self, scope: Scope) -> None:
         """See Committer. A permit as any other: who writes again holds it."""
-        self.permit(scope)
+        with self._kept.use(f"permitting checkpoint {scope.checkpoint_id} once more") as server:
+            permits.insert_permit(server, self._pipeline, self.name, scope, -1, again=True)
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """See Committer. Foreign: whatever is not of this framework."""
@@ -124,14 +130,15 @@ class TwoPhaseCommitter:
         """See Committer. Call it after the commits: what is still prepared under the permits is rolled back."""
         with self._kept.use(f"closing checkpoint {scope.checkpoint_id}") as server:
             if counted:
-                counts.check_count(server, scope.incarnation, self.name, scope.checkpoint_id)
+                check_count(server, scope.incarnation, self.name, scope.checkpoint_id)
             tries = permits.earlier_tries(server, self.name, scope)
             permits.evict(server, self.name, scope.incarnation, tries)
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         """See Committer."""
         with self._kept.use(f"going on from checkpoint {checkpoint_id}") as server, in_transaction(server):
             claims.hold_claim(server, self._pipeline, self.name, Owner(incarnation, epoch))
+            check_count(server, incarnation, self.name, counted)
             raise_slots(server, incarnation, self._sink, checkpoint_id)
 
     def prune(self, incarnation: str, below: int) -> None:

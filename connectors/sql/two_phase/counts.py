@@ -12,27 +12,13 @@ from typing import Final
 
 from connectors.owner import Owner
 from connectors.sql import claims, tables
-from connectors.sql.slots import begin_slots, hold_slot, move_slot, read_slots
+from connectors.sql.slots import begin_slots, check_count, hold_slot, move_slot
 from connectors.sql.statements import Connected, in_transaction
 from twophase.errors import SetBackError
 from twophase.ids import sink_key
 from twophase.values import Committable
 
 _SLOT: Final = 0  # the only one
-
-
-def read_count(server: Connected, incarnation: str, sink: str) -> int | None:
-    """Return the newest checkpoint that the sink counts; None where it has no count. Raises StatementError."""
-    return min(read_slots(server, incarnation, sink_key(sink)).values(), default=None)
-
-
-def check_count(server: Connected, incarnation: str, sink: str, known: int) -> None:
-    """Raise SetBackError where the sink counts less than what is known; StatementError."""
-    if known < 0:
-        return
-    found = read_count(server, incarnation, sink)
-    if found is None or found < known:
-        raise SetBackError.of(sink, found, known)
 
 
 def begin_count(server: Connected, pipeline: str, sink: str, owner: Owner, begins: int, known: int) -> None:
@@ -51,10 +37,13 @@ def begin_count(server: Connected, pipeline: str, sink: str, owner: Owner, begin
     check_count(server, owner.incarnation, sink, known)
 
 
-def count(server: Connected, incarnation: str, sink: str, checkpoint_id: int, committed: Sequence[Committable]) -> None:
+def count(
+    server: Connected, incarnation: str, sink: str, checkpoint_id: int, committed: Sequence[Committable], known: int
+) -> None:
     """Move the count to this checkpoint, all of whose `committed` transactions the sink shows. Idempotent.
 
-    Raises SetBackError where one is not shown, or the count is not at the checkpoint before; StatementError.
+    `known`: what the sink has counted for certain. Raises SetBackError where one is not shown, or the sink counts less
+    than that; StatementError.
     """
     key = sink_key(sink)
     with in_transaction(server):
@@ -62,7 +51,7 @@ def count(server: Connected, incarnation: str, sink: str, checkpoint_id: int, co
         if found is None:  # an earlier version claimed the sink last: the next claim begins to count
             return
         shown = tables.shown(server, committed)
-        if found < checkpoint_id - 1 or any(each.transaction not in shown for each in committed):
+        if found < known or any(each.transaction not in shown for each in committed):
             raise SetBackError.of(sink, min(found, checkpoint_id - 1), checkpoint_id)
-        if found == checkpoint_id - 1:
+        if found < checkpoint_id:
             move_slot(server, incarnation, key, _SLOT, checkpoint_id)

@@ -19,9 +19,9 @@ from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.slots import SLOT
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from connectors.sql.two_phase import counts, undoing
+from connectors.sql.two_phase import undoing
 from connectors.sql.two_phase.server import Server, listed
-from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.errors import IdentityError, SetBackError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 
 _EVICTION_S: Final = 30.0
@@ -39,11 +39,18 @@ TABLES: Final = (tables.CLAIM, PERMIT, SLOT, tables.WITNESS)
 """What two-phase commit keeps in the database."""
 
 
+_KEY: Final = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
+
+
 def lock_permit(server: Connected, scope: Scope, sink: str) -> bool:
-    """Take the permit shared, inside the writer's transaction; False if it is gone (R5). Raises StatementError."""
-    where = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
-    statement = f"SELECT 1 FROM eos_permit WHERE {where} {server.for_share}"
-    return bool(server.execute(statement, *permit_key(scope, sink)))
+    """Take the permit shared, inside the writer's transaction; False if it is gone (R5). Raises StatementError.
+
+    It is gone as well where anything of the same run is committed: whoever asks then was set back with its memory, and
+    would write the run a second time (H33).
+    """
+    unless = f"NOT EXISTS (SELECT 1 FROM eos_witness WHERE {_KEY})"
+    statement = f"SELECT 1 FROM eos_permit WHERE {_KEY} AND {unless} {server.for_share}"
+    return bool(server.execute(statement, *permit_key(scope, sink), *permit_key(scope, sink)))
 
 
 def permit_key(scope: Scope, sink: str) -> tuple[str, int, int, int, str]:
@@ -56,14 +63,31 @@ def holders(scope: Scope, sink: str) -> str:
     return f"{scope}/{sink}"
 
 
-def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope, counted: int) -> None:
-    """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError, SetBackError."""
+def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope, counted: int, *, again: bool = False) -> None:
+    """R5: only while the claim row is ours; it stays locked meanwhile. Idempotent. Raises FencedError, SetBackError.
+
+    `again`: of a repair, whose checkpoint the sink may have in part.
+    """
     with in_transaction(server):
         claims.hold_claim(server, pipeline, sink, Owner(scope.incarnation, scope.epoch))
-        counts.check_count(server, scope.incarnation, sink, counted)
+        if not again:
+            _check_next(server, sink, scope, counted)
         if not lock_permit(server, scope, sink_key(sink)):  # nobody else inserts one: the claim row is held
             statement = f"INSERT INTO eos_permit VALUES ({', '.join(['%s'] * 6)})"
             server.execute(statement, *permit_key(scope, sink_key(sink)), pipeline)
+
+
+def _check_next(server: Server, sink: str, scope: Scope, counted: int) -> None:
+    """Raise SetBackError where the sink counts less than is known (H26), or has anything of this checkpoint (H33)."""
+    key = scope.incarnation, sink_key(sink)
+    shown = "EXISTS (SELECT 1 FROM eos_witness WHERE incarnation = %s AND sink = %s AND checkpoint_id = %s)"
+    statement = f"SELECT checkpoint_id, {shown} FROM eos_slot WHERE incarnation = %s AND sink = %s"
+    found = server.execute(statement, *key, scope.checkpoint_id, *key)
+    at = min((int(number) for number, _ in found), default=None)
+    if at is not None and (at >= scope.checkpoint_id or any(int(is_shown) for _, is_shown in found)):
+        raise SetBackError.of_driver(sink, scope.checkpoint_id)
+    if counted >= 0 and (at is None or at < counted):
+        raise SetBackError.of(sink, at, counted)
 
 
 def older_permits(server: Server, pipeline: str, sink: str, incarnation: str, epoch: int) -> list[Scope]:
@@ -113,9 +137,8 @@ def _evict(server: Server, sink: str, incarnation: str, scope: Scope) -> bool:
     if left and scope.incarnation != incarnation:
         raise _undecided(sink, left)
     held = undoing.roll_back_once(server, sink, left)
-    where = "incarnation = %s AND epoch = %s AND checkpoint_id = %s AND attempt = %s AND sink = %s"
     try:
-        server.execute(f"DELETE FROM eos_permit WHERE {where}", *permit_key(scope, sink_key(sink)))
+        server.execute(f"DELETE FROM eos_permit WHERE {_KEY}", *permit_key(scope, sink_key(sink)))
     except StatementError as error:
         if not error.lock_wait:
             raise

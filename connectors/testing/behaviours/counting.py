@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from connectors.testing.target import Target
-from twophase.errors import ConnectorError, SetBackError
+from twophase.errors import ConnectorError, PermitRevokedError, SetBackError
 from twophase.ids import Scope
 
 
@@ -51,11 +52,46 @@ class Counting:
             _commit_and_count(life, 2)
         assert _counted(life) == 0
 
+    def test_h34_a_count_moves_over_at_least_once_checkpoints(self, life: Life) -> None:
+        """From what the sink is known to have counted, and from nothing less."""
+        life.checkpoint(0, rows(0, 2))
+        with suppress(SetBackError):  # a log does nothing: it counts as it applies
+            life.committer.count(life.incarnation, 3, [], known=1)
+        assert _counted(life) == 0
+        life.committer.count(life.incarnation, 3, [], known=0)
+        assert _counted(life) in (0, 3)
+
+    def test_h34_catching_up_does_not_hide_that_a_sink_went_back(self, life: Life) -> None:
+        life.checkpoint(0, rows(0, 2))
+        with pytest.raises(SetBackError, match=f"{life.name} went back in time: it counts checkpoints up to 0"):
+            life.committer.catch_up(life.incarnation, life.epoch, 3, counted=1)
+        assert _counted(life) == 0
+        life.committer.catch_up(life.incarnation, life.epoch, 3, counted=0)
+        assert _counted(life) == 3
+
     def test_h26_a_sink_that_counts_less_takes_no_checkpoint(self, life: Life) -> None:
         life.checkpoint(0, rows(0, 2))
         with pytest.raises(ConnectorError):
             life.committer.permit(Scope(life.incarnation, life.epoch, 2), counted=1)
         life.checkpoint(1, rows(2, 4))
+
+    def test_h33_a_checkpoint_that_a_sink_has_is_not_permitted_again(self, life: Life) -> None:
+        """A driver asks that was set back with its memory. What it writes must not come beside what is there."""
+        life.checkpoint(0, rows(0, 2))
+        life.decided[1] = [life.prepare(life.permit(1), *rows(2, 4))]
+        life.permit(1, attempt=2)  # nothing of it is visible yet: another try
+        life.commit(1)  # and not counted
+        scope = Scope(life.incarnation, life.epoch, 1)
+        if not life.committer.permits_once:
+            with pytest.raises(SetBackError, match=f"{life.name} already has checkpoint 1, which this driver is only"):
+                life.committer.permit(scope)
+            with pytest.raises(PermitRevokedError):
+                life.prepare(scope, *rows(4, 6))
+        life.committer.count(life.incarnation, 1, life.decided[1])
+        for number in (0, 1):
+            with pytest.raises(ConnectorError):  # a log says where its slots stand
+                life.committer.permit(Scope(life.incarnation, life.epoch, number))
+        assert life.target.rows() == Counter(rows(0, 4))
 
     def test_h27_a_sink_that_counts_less_is_not_claimed(self, life: Life) -> None:
         life.checkpoint(0, rows(0, 2))
