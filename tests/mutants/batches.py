@@ -152,7 +152,7 @@ MUTANTS: Final = (
         name="attempts of a task that a stage repeats share one name",
         rule="H1",
         path="spark_jobs/writing.py",
-        before="TransactionId(scope, sink_key(share.sink.name), task, context.taskAttemptId())",
+        before="TransactionId(scope, sink_key(share.sink.name), task, fresh_attempt(context.taskAttemptId()))",
         after="TransactionId(scope, sink_key(share.sink.name), task, context.partitionId())",
         caught_by=("tests/test_runner_writing.py::test_r5_a_task_prepares_its_rows_in_every_sink",),
     ),

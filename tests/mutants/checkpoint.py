@@ -61,8 +61,8 @@ MUTANTS: Final = (
         name="a close rolls back what another epoch has prepared",
         rule="R9",
         path="twophase/checkpoint.py",
-        before="    return (other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)",
-        after="    return other.checkpoint_id == scope.checkpoint_id",
+        before="    same = (other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)",
+        after="    same = other.checkpoint_id == scope.checkpoint_id",
         caught_by=("tests/test_twophase_checkpoint.py::test_what_is_not_of_this_run_is_left_alone_by_the_close",),
     ),
     Mutant(
@@ -196,11 +196,11 @@ MUTANTS: Final = (
         name="a checkpoint is counted before it is committed",
         rule="H26",
         path="twophase/commits.py",
-        before="""    yield from commit_everywhere(owned, record)
-    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
+        before="""    yield from commit_everywhere(owned, record, own=own)
+    yield from count(owned, record.checkpoint_id, record.committables)
 """,
-        after="""    yield messages.Count(owned.head.incarnation, record.checkpoint_id, record.committables)
-    yield from commit_everywhere(owned, record)
+        after="""    yield from count(owned, record.checkpoint_id, record.committables)
+    yield from commit_everywhere(owned, record, own=own)
 """,
         caught_by=("tests/test_twophase_checkpoint.py::test_a_replay_goes_on_with_what_was_not_finished",),
     ),

@@ -39,8 +39,8 @@ MUTANTS: Final = (
         name="a task reads its permit without locking it",
         rule="R5",
         path="connectors/sql/two_phase/permits.py",
-        before='    statement = f"SELECT 1 FROM eos_permit WHERE {where} {server.for_share}"',
-        after='    statement = f"SELECT 1 FROM eos_permit WHERE {where}"',
+        before=' AND {unless} {server.for_share}"',
+        after=' AND {unless}"',
         caught_by=_PREPARED,
     ),
     Mutant(
