@@ -94,5 +94,6 @@ def test_r5_a_task_prepares_its_rows_in_every_sink(shares: list[Share], tmp_path
     assert [each.rows for each in written] == [6, 6, 6]
     named = [each.transaction for each in written]
     assert [(t.scope, t.sink, t.task) for t in named] == [(scope(0), sink_key(name), 4) for name in ("a", "b", "c")]
-    assert {t.task_attempt for t in named} == {11}, "H1: Spark's attempt id, which no other attempt has"
+    assert {t.spark_attempt for t in named} == {11}, "H1: Spark's attempt id, which no other attempt of this run has"
+    assert len({t.task_attempt for t in named}) == 3, "H33: random bits, which no attempt of another run has"
     assert len(files_in(tmp_path / "log")) == 3

@@ -165,8 +165,10 @@ def test_a_slot_that_has_moved_applies_nothing_again(world: World) -> None:
     world.script.on(SHOWN, shown(share))
     committer = world.committer()
     assert committer.commit(7, [share, other]) == [CommitOutcome.ALREADY_COMMITTED, CommitOutcome.LOST]
-    world.script.on("SELECT 1 FROM eos_witness", [])  # pruned
+    world.script.on("SELECT 1 FROM eos_witness", [])
     world.script.on(SHOWN, [])
+    assert committer.commit(7, [share]) == [CommitOutcome.LOST], "H33: of the newest checkpoint nothing is pruned"
+    world.script.on(SLOT, [(8,)])
     assert committer.commit(7, [share]) == [CommitOutcome.ALREADY_COMMITTED]
     assert world.script.statements(f"{MOVING}|{LOADING}|{WITNESSING}") == []
     committer.close()
@@ -201,6 +203,7 @@ def test_a_share_whose_commit_is_not_answered_is_looked_up_by_its_slot(world: Wo
     with pytest.raises(SinkUnavailableError):
         committer.commit(7, [share])
     world.script.on(SLOT, [(7,)])
+    world.script.on(SHOWN, shown(share))
     assert committer.commit(7, [share]) == [CommitOutcome.ALREADY_COMMITTED]
     assert len(world.script.files) == 1
     committer.close()
@@ -234,7 +237,7 @@ def test_a_driver_that_lost_the_claim_shares_out_and_raises_nothing(world: World
     with pytest.raises(FencedError):
         ledger.share_out(Scope(OURS, 1, 7))
     with pytest.raises(FencedError):
-        ledger.catch_up(Owner(OURS, 1), 9)
+        ledger.catch_up(Owner(OURS, 1), 9, counted=6)
     assert world.script.statements("(UPDATE|INTO|DELETE FROM) eos_slot") == []
     ledger.close()
 

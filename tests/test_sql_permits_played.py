@@ -35,6 +35,7 @@ MINE = transaction()
 SCOPE = MINE.scope
 INSERTING = "INSERT INTO eos_permit"
 COUNT = "SELECT slot, checkpoint_id FROM eos_slot"
+AT = "SELECT checkpoint_id, EXISTS.*eos_witness.* FROM eos_slot"
 BEGINNING = "START TRANSACTION|^BEGIN"
 OLDER = "SELECT incarnation, epoch, checkpoint_id, attempt FROM eos_permit"
 
@@ -63,18 +64,28 @@ def test_r5_no_permit_for_who_does_not_own_the_claim(played: Played, epoch: int,
     assert played.script.order(INSERTING, "^ROLLBACK", "^COMMIT") == ["^ROLLBACK"]
 
 
-@pytest.mark.parametrize(("counts", "refused"), [([(0, 5)], True), ([], True), ([(0, 6)], False), ([(0, 7)], False)])
+@pytest.mark.parametrize(("counts", "refused"), [([(5, 0)], True), ([], True), ([(6, 0)], False)])
 def test_h26_no_permit_on_a_server_that_counts_less(
     played: Played, counts: list[tuple[int, int]], refused: bool
 ) -> None:
     played.owned()
-    played.script.on(COUNT, counts)
+    played.script.on(AT, counts)
     if refused:
         with pytest.raises(SetBackError, match="had counted up to 6"):
             played.committer.permit(SCOPE, counted=6)
     else:
         played.committer.permit(SCOPE, counted=6)
     assert bool(played.script.statements(INSERTING)) != refused
+
+
+@pytest.mark.parametrize("counts", [[(7, 0)], [(8, 0)], [(6, 1)]])
+def test_h33_no_permit_on_a_server_that_has_the_checkpoint(played: Played, counts: list[tuple[int, int]]) -> None:
+    """It counts it, or shows something of it."""
+    played.owned()
+    played.script.on(AT, counts)
+    with pytest.raises(SetBackError, match="already has checkpoint 7"):
+        played.committer.permit(SCOPE, counted=6)
+    assert played.script.statements(INSERTING) == []
 
 
 def test_r9_what_is_prepared_is_rolled_back_before_its_permit_goes(played: Played) -> None:

@@ -65,7 +65,9 @@ class FarSink(MemorySink):
         found = super().inspect(incarnation, ())
         return SinkState(found.claim_incarnation, found.claim_epoch, found.highest_witness, (), self.counted)
 
-    def commit(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         self._called("commit")
         if self.counted >= checkpoint_id:
             return [CommitOutcome.ALREADY_COMMITTED] * len(committables)
@@ -73,7 +75,7 @@ class FarSink(MemorySink):
         assert {each.transaction for each in committables} <= self.waiting
         self.counted = checkpoint_id
         self.order.append(checkpoint_id)
-        return super().commit(checkpoint_id, committables)
+        return super().commit(checkpoint_id, committables, own=own)
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
         group = list(prepared)
@@ -348,11 +350,13 @@ def test_a_sink_that_goes_away_again_while_it_joins_is_waited_for(far: Far) -> N
     claimed = threading.Event()
     original = far.sink.commit
 
-    def commit(checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[CommitOutcome]:
+    def commit(
+        checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+    ) -> Sequence[CommitOutcome]:
         if checkpoint_id == 2 and not claimed.is_set():
             claimed.set()
             far.sink.away = True
-        return original(checkpoint_id, committables)
+        return original(checkpoint_id, committables, own=own)
 
     far.sink.commit = commit  # type: ignore[method-assign]
     far.sink.away = False

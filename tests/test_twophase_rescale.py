@@ -83,7 +83,7 @@ def test_a_rescale_that_failed_takes_back_nothing_of_a_driver_that_has_come_afte
     with pytest.raises(FencedError):
         _rescale(8, AT_REST, ReadHead=lambda _: heads.pop(0), Rewrite=lambda _: failed)
     dropped: list[Any] = []
-    heads = [Seen(3, HEAD), Seen(4, replace(HEAD, epoch=2, nonces=("a.1", "run.1.1")))]
+    heads = [Seen(3, HEAD), Seen(4, replace(HEAD, epoch=2, nonces=("a.1", "run.1.1-drawn")))]
     with pytest.raises(PrepareError):
         _rescale(8, AT_REST, ReadHead=lambda _: heads.pop(0), Rewrite=lambda _: failed, DropPlan=dropped.append)
     assert [each.checkpoint_id for each in dropped] == [1]
