@@ -90,6 +90,14 @@ MUTANTS: Final = (
         caught_by=_MOVED,
     ),
     Mutant(
+        name="other rows pass for the newest checkpoint that a log has applied",
+        rule="H33",
+        path=_APPLY,
+        before="    if not is_newest and not tables.has_witness(store, share.incarnation, sink, share.checkpoint_id):",
+        after="    if not tables.has_witness(store, share.incarnation, sink, share.checkpoint_id):",
+        caught_by=_MOVED,
+    ),
+    Mutant(
         name="what was applied and pruned is taken for lost",
         rule="R7",
         path=_APPLY,

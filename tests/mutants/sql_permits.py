@@ -40,6 +40,22 @@ MUTANTS: Final = (
         caught_by=(f"{_TESTS}test_h26_no_permit_on_a_server_that_counts_less",),
     ),
     Mutant(
+        name="a permit is given where the sink counts its checkpoint",
+        rule="H33",
+        path=_PERMITS,
+        before="(at >= scope.checkpoint_id or any(int(is_shown) for _, is_shown in found)):",
+        after="any(int(is_shown) for _, is_shown in found):",
+        caught_by=(f"{_TESTS}test_h33_no_permit_on_a_server_that_has_the_checkpoint",),
+    ),
+    Mutant(
+        name="a permit is given where the sink shows something of its checkpoint",
+        rule="H33",
+        path=_PERMITS,
+        before="(at >= scope.checkpoint_id or any(int(is_shown) for _, is_shown in found)):",
+        after="at >= scope.checkpoint_id:",
+        caught_by=(f"{_TESTS}test_h33_no_permit_on_a_server_that_has_the_checkpoint",),
+    ),
+    Mutant(
         name="what is prepared under a permit is left when the permit goes",
         rule="R9",
         path=_PERMITS,

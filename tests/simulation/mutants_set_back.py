@@ -11,7 +11,6 @@ from tests.simulation.mutant import (
     HEAD_SET_BACK_UNDER_A_RESET,
     RESCALE_AFTER_AT_LEAST_ONCE,
     SET_BACK,
-    SET_BACK_AFTER_AT_LEAST_ONCE,
     SET_BACK_AMONG_TWO,
     SET_BACK_UNDER_A_REPAIR,
     SET_BACK_UNDER_A_RESET,
@@ -51,11 +50,6 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
     ),
     "a permit does not compare the count (H26)": Mutant(
         SET_BACK, "decided over a hole", broken="a permit does not compare the count"
-    ),
-    "a start does not know what it had a sink count (H26)": Mutant(
-        SET_BACK_AFTER_AT_LEAST_ONCE,
-        "a driver alone ends as 'set back'",
-        (Patch("startup", "for name in uncounted if name in compared.found})", "for name in ()})"),),
     ),
     "a count moves without a look at the witnesses (H26)": Mutant(
         SET_BACK, "", broken="a count moves without a look at the witnesses"
