@@ -139,6 +139,7 @@ class CopiedMariadb(CopiedServer):
             self._process = self._native.start()
         process = self._process
         await_database(self.admin_url, lambda: None if process.running() else tail(self._native.log))
+        assert process.running(), "what answers is another server, left at this port by tests that died"
 
     def kill(self) -> None:
         """See CopiedServer."""
@@ -185,6 +186,7 @@ class CopiedKafka(Copied):
             self._process = self._native.start()
         process = self._process
         await_kafka(self.bootstrap, lambda: None if process.running() else tail(self._native.log))
+        assert process.running(), "what answers is another server, left at this port by tests that died"
 
     def kill(self) -> None:
         """See Copied."""

@@ -150,6 +150,7 @@ class TransactionalProducer(_AnyProducer):
             place, f"a transaction of {transactional_id}", place.transactional(transactional_id, batch_bytes)
         )
         self._id = transactional_id
+        self._is_broken = False
         self._call("opening", lambda: self._handle.init_transactions(place.connection.connect_timeout_s))
 
     def begin(self) -> None:
@@ -170,13 +171,16 @@ class TransactionalProducer(_AnyProducer):
         """Give up what is open, and disconnect. Never raises: what stays open is ended by the next one of this id.
 
         Not by the client's own `close`: it gives a transaction up without a limit, so that it would wait for brokers
-        that are away. A handle that nobody holds disconnects at once.
+        that are away. A handle that nobody holds disconnects at once. After a fatal error a client gives nothing up.
+        librdkafka 2.16.0 damages its memory where it is asked to while the commit that failed is still under way.
         """
         try:
-            self._handle.abort_transaction(_GIVING_UP_S)
+            if not self._is_broken:
+                self._handle.abort_transaction(_GIVING_UP_S)
         except KafkaException as error:  # mostly that there is none
             _log.debug("closing %s: %s", self._id, error)
         del self._handle
 
     def _failure(self, error: KafkaError, doing: str) -> Exception:
+        self._is_broken = self._is_broken or error.fatal()
         return FencedProducerError(self._id) if error.code() in _FENCED else super()._failure(error, doing)
