@@ -227,7 +227,8 @@ class Backlog:
         """For its thread: commit and close at its sink; the last sink to do so says it in head."""
         sink = follower.sink
         alone = replace(record, committables={sink: record.committables.get(sink, ())})
-        self._carry_out(show(self._owned, alone), sink)
+        own = follower.older is None or record.checkpoint_id > follower.older
+        self._carry_out(show(self._owned, alone, own=own), sink)
         with self._changed:
             follower.done()
             self._changed.notify_all()

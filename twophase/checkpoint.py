@@ -38,7 +38,7 @@ def run_checkpoint(
         return (yield from _note(owned, begin, sinks, retained))
     record = yield from decide(owned, begin, sinks)
     if is_new or owned.head.committed < record.checkpoint_id:
-        yield from _finish(owned, record, retained)
+        yield from _finish(owned, record, retained, own=is_new)
     return record
 
 
@@ -132,15 +132,18 @@ def _scope(head: HeadValue, number: int) -> Scope | None:
     return Scope(head.incarnation, head.epoch, number, head.next_attempt(number))
 
 
-def _finish(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None]:
+def _finish(owned: Ownership, record: CheckpointRecord, retained: int, *, own: bool) -> Steps[None]:
     """R7 and R9: commit, close, and only then say so."""
-    yield from show(owned, record)
+    yield from show(owned, record, own=own)
     yield from say(owned, record, retained)
 
 
-def show(owned: Ownership, record: CheckpointRecord) -> Steps[None]:
-    """R7 and R9, in the sinks whose committables the record has: commit, count and close."""
-    yield from commit_and_count(owned, record, own=True)
+def show(owned: Ownership, record: CheckpointRecord, *, own: bool = True) -> Steps[None]:
+    """R7 and R9, in the sinks whose committables the record has: commit, count and close.
+
+    `own`: this epoch has decided the checkpoint (see messages.Commit).
+    """
+    yield from commit_and_count(owned, record, own=own)
     yield from close(owned.head, record.scope, record, counted=True, sinks=tuple(record.committables))
 
 

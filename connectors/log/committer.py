@@ -130,7 +130,7 @@ class LogCommitter:
         with _of_the_log():
             for each in committables:
                 ref, slot = segment_of(each), each.transaction.task % slots
-                if ref is None or entries.slots.get(slot, -1) >= checkpoint_id:
+                if ref is None or entries.slots.get(slot, entries.applied) >= checkpoint_id:
                     continue
                 try:
                     schemas.append(verify_segment(self._storage, ref))

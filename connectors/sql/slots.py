@@ -60,6 +60,16 @@ def hold_slot(server: Connected, incarnation: str, sink: str, slot: int) -> int 
     return int(rows[0][0]) if rows else None
 
 
+def find_forgotten(server: Connected, incarnation: str, sink: str, checkpoint_id: int) -> int | None:
+    """The count of a sink which lacks the slot that is asked for, and counts this checkpoint; None: it does not.
+
+    `share_out` has forgotten the slot since the checkpoint was applied. Head may not call that committed, since another
+    sink is away (H32). Raises StatementError.
+    """
+    found = min(read_slots(server, incarnation, sink).values(), default=None)
+    return found if found is not None and found >= checkpoint_id else None
+
+
 def move_slot(server: Connected, incarnation: str, sink: str, slot: int, checkpoint_id: int) -> None:
     """Say of a slot that is held that it is at this checkpoint now. Raises StatementError."""
     server.execute(f"UPDATE eos_slot SET checkpoint_id = %s WHERE {_KEY}", checkpoint_id, incarnation, sink, slot)

@@ -8,6 +8,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="what waits for a sink that joins is taken for decided by this epoch",
+        rule="H32",
+        path="twophase/backlog.py",
+        before="        own = follower.older is None or record.checkpoint_id > follower.older\n",
+        after="        own = True\n",
+        caught_by=("tests/test_twophase_two_logs.py::test_a_sink_that_joins_may_be_past_what_waits_for_it",),
+    ),
+    Mutant(
         name="a sink may be behind by more bytes than it may",
         rule="docs/checkpoints.md",
         path="twophase/backlog.py",
@@ -61,7 +69,7 @@ MUTANTS: Final = (
         name="a checkpoint leaves a sink's queue before it is committed there",
         rule="R10",
         path="twophase/backlog.py",
-        before="""        self._carry_out(show(self._owned, alone), sink)
+        before="""        self._carry_out(show(self._owned, alone, own=own), sink)
         with self._changed:
             follower.done()
             self._changed.notify_all()
@@ -69,7 +77,7 @@ MUTANTS: Final = (
         after="""        with self._changed:
             follower.done()
             self._changed.notify_all()
-        self._carry_out(show(self._owned, alone), sink)
+        self._carry_out(show(self._owned, alone, own=own), sink)
 """,
         caught_by=("tests/test_twophase_backlog.py::test_who_waits_for_room_is_let_go_at_the_end",),
     ),

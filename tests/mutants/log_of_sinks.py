@@ -37,7 +37,7 @@ MUTANTS: Final = (
         name="what is applied is lost where its segment was collected",
         rule="R7",
         path=_COMMITTER,
-        before="                if ref is None or entries.slots.get(slot, -1) >= checkpoint_id:\n",
+        before="                if ref is None or entries.slots.get(slot, entries.applied) >= checkpoint_id:\n",
         after="                if ref is None:\n",
         caught_by=(f"{_COMPLIANCE}::TestSqliteLog::test_what_was_not_lost_is_not_written_again",),
     ),

@@ -15,6 +15,7 @@ _POSTGRES: Final = "connectors/sql/postgres/store.py"
 _SQLITE: Final = "connectors/sql/sqlite/store.py"
 _TESTS: Final = "tests/test_sql_log_played.py::"
 _FILE: Final = "tests/test_sqlite_sink.py::"
+_TWO: Final = "tests/test_twophase_two_logs.py::"
 _SHARE: Final = (f"{_TESTS}test_a_share_is_one_transaction_under_the_claim_and_its_slot",)
 _MOVED: Final = (f"{_TESTS}test_a_slot_that_has_moved_applies_nothing_again",)
 _SHARED_OUT: Final = (f"{_TESTS}test_slots_are_shared_out_under_the_claim_and_no_other_stays",)
@@ -48,6 +49,22 @@ MUTANTS: Final = (
         before="        if applied is not None and applied >= share.checkpoint_id:",
         after="        if applied is not None and applied > share.checkpoint_id:",
         caught_by=(*_MOVED, f"{_FILE}test_a_second_commit_adds_nothing"),
+    ),
+    Mutant(
+        name="a slot that a later number of slots has no use for is taken for one that lacks its share",
+        rule="H32",
+        path=_APPLY,
+        before="        if applied is None:\n            applied = find_forgotten(",
+        after="        if False:\n            applied = find_forgotten(",
+        caught_by=(f"{_TWO}test_another_number_of_slots_while_another_sink_holds_committed_back",),
+    ),
+    Mutant(
+        name="a slot that is not there is taken for one that has applied its share",
+        rule="H32",
+        path=_SLOTS,
+        before="    return found if found is not None and found >= checkpoint_id else None\n",
+        after="    return checkpoint_id if found is not None else None\n",
+        caught_by=(f"{_TWO}test_a_slot_that_is_not_there_is_none_that_has_applied",),
     ),
     Mutant(
         name="a share is applied over a checkpoint that its slot lacks",

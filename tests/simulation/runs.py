@@ -172,7 +172,8 @@ def _join(config: Config, owned: Any, absent: list[CheckpointRecord], older: int
         if number == older:
             yield from protocol.joining.settle(owned, name)
         if record is not None:
-            yield from protocol.checkpoint.show(owned, replace(record, committables={name: record.committables[name]}))
+            here = replace(record, committables={name: record.committables[name]})
+            yield from protocol.checkpoint.show(owned, here, own=number >= older)
             yield from protocol.checkpoint.say(owned, record, config.retained)
     absent.clear()
     yield Keep(owned.head.incarnation)

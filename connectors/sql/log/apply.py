@@ -19,7 +19,7 @@ from connectors.sql import tables
 from connectors.sql.claims import read_claim
 from connectors.sql.log.refusing import LettersTable, Put, Sifting, bad_rows
 from connectors.sql.log.store import Store
-from connectors.sql.slots import hold_slot, move_slot
+from connectors.sql.slots import find_forgotten, hold_slot, move_slot
 from connectors.sql.statements import in_transaction
 from twophase import faults
 from twophase.errors import BadRowError
@@ -76,6 +76,8 @@ def _apply(store: Store, storage: Storage, target: Target, share: Share, put: Pu
         owner = read_claim(store, target.pipeline, target.sink, lock=store.for_share)
         check_applier(target.sink, owner, share.incarnation, share.epoch)
         applied = hold_slot(store, share.incarnation, sink, share.slot)
+        if applied is None:
+            applied = find_forgotten(store, share.incarnation, sink, share.checkpoint_id)
         if applied is not None and applied >= share.checkpoint_id:
             share.check_not_past(target.sink, applied)
             return _already(store, sink, share, applied)
