@@ -28,7 +28,7 @@ from twophase.errors import IdentityError
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300), pytest.mark.xdist_group("copied-kafka")]
 
-_TIMEOUT_S = 6.0  # of a transaction: so long a producer tries to send what the broker refuses as out of order
+_TIMEOUT_S = 10.0  # of a transaction: so long a producer tries to send what the broker refuses as out of order
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,9 @@ class KafkaWorld(World):
         topics.create(self.bootstrap, self.topic, 1, {})
         topics.create(self.bootstrap, self.markers, PARTITIONS, {"cleanup.policy": "compact"})
         log = LogPlace(self.folder.with_name("log"), slots=1)
-        made = KafkaSink("warehouse", self.bootstrap, Layout(self.topic), log, markers=self.markers, transaction_timeout_s=_TIMEOUT_S)
+        made = KafkaSink(
+            "warehouse", self.bootstrap, Layout(self.topic), log, markers=self.markers, transaction_timeout_s=_TIMEOUT_S
+        )
         self.sink = made.open(pa.schema([("n", pa.int64())]))
 
     def rows(self) -> Counter[int]:

@@ -157,6 +157,20 @@ def test_too_many_stop_it_and_are_applied_after_the_change(
     assert (len(world.ids), world.letters) == (18, [(0, 7), (0, 17)])
 
 
+def test_a_letter_that_is_refused_is_no_row_of_the_sink(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.make_letters()
+    world.query("CREATE UNIQUE INDEX one_of_a_sink ON letters (sink)")
+    committer = _claimed(world)
+    first = world.prepared(committer, 0, 7, 17, 18)
+    with pytest.raises(TargetError, match=r"dead_letter, table letters, refuses a dead letter: .*UNIQUE"):
+        committer.commit(0, first)
+    assert (world.ids, world.letters) == ([], [])
+    world.query("DROP INDEX one_of_a_sink")
+    assert committer.commit(0, first) == [COMMITTED]
+    assert (world.ids, world.letters) == ([18], [(0, 7), (0, 17)])
+
+
 def test_without_a_table_for_letters_nothing_is_applied(tmp_path: Path) -> None:
     """It was dropped by hand: the next start, which applies before it opens the sinks, says so."""
     world = World(tmp_path)

@@ -17,7 +17,7 @@ from connectors.log.writer import Form
 from connectors.sifting import Sieve
 from connectors.sql.log.store import Store
 from connectors.sql.statements import StatementError, savepoint
-from twophase.errors import BadRowError
+from twophase.errors import BadRowError, TargetError
 
 Put = Callable[[Iterator[pa.RecordBatch]], None]
 """Puts the rows of a share into the table, inside the open transaction."""
@@ -56,7 +56,8 @@ class Sifting:
     sieve: Sieve
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """Raises TooManyBadRowsError, and what `put` raises for another reason than a row; StatementError."""
+        """Raises TooManyBadRowsError, and what `put` raises for another reason than a row; StatementError. Raises
+        TargetError where the table of the dead letters refuses one."""
         for batch in batches:
             self.sieve.write(self, self.sink, batch)
         if self.sieve.letters:
@@ -64,9 +65,20 @@ class Sifting:
                 list(self.letters.columns)
             )
             (batch,) = rows.combine_chunks().to_batches()
-            self.store.load(self.letters.table, [self.letters.form.convert(batch, 1)])
+            with self._of_letters():
+                self.store.load(self.letters.table, [self.letters.form.convert(batch, 1)])
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
         """See Writer."""
         with savepoint(self.store), bad_rows(f"sink {self.sink}, applying checkpoint {self.checkpoint_id}"):
             self.put(iter([batch]))
+
+    @contextmanager
+    def _of_letters(self) -> Iterator[None]:
+        try:
+            with bad_rows(f"sink {self.sink}, dead letters of checkpoint {self.checkpoint_id}"):
+                yield
+        except BadRowError as error:
+            message = f"dead_letter, table {self.letters.table}, refuses a dead letter: {error.message}"
+            remedy = "it has to take every one: drop the constraint, trigger or index that refuses it, and start again"
+            raise TargetError(message, remedy=remedy) from error
