@@ -24,8 +24,9 @@ from integration_tests.chaos.arena import possible_kinds
 from integration_tests.chaos.clock import Clock
 from integration_tests.chaos.disk import PARTS, Disk
 from integration_tests.chaos.effect import soon
+from integration_tests.chaos.evolution import problem_of_column
 from integration_tests.chaos.load import Load
-from integration_tests.chaos.plan import KINDS, VARIANTS, round_of
+from integration_tests.chaos.plan import KINDS, SETUPS, Setup, round_of
 from integration_tests.chaos.round import Outcome, problem_of
 from integration_tests.harness import session
 from integration_tests.harness.drain import Record
@@ -44,7 +45,9 @@ def test_a_seed_gives_the_same_faults_again_and_another_one_others() -> None:
     faults = Counter(fault.kind for each in rounds for some in each.faults for fault in some)
     assert faults.total() == 30 * 40
     assert set(faults) == set(KINDS)
-    assert {tuple(each.variants.items()) for each in rounds} == {tuple(each.items()) for each in VARIANTS}
+    assert {each.setup for each in rounds} == set(SETUPS)
+    away = {each.setup for each in rounds for some in each.faults for fault in some if fault.kind == "sink away"}
+    assert away == {setup for setup in SETUPS if setup.has_backlog}
     together = [some for each in rounds for some in each.faults if len(some) > 1]
     assert Counter(map(len, together))[2] > 100 < Counter(map(len, together))[3]
     for some in together:
@@ -66,6 +69,11 @@ def _topic() -> pd.DataFrame:
 _ROWS = [(0, 0, 0, -1), (2, 0, 1, 0), (4, 0, 2, 2), (1, 1, 0, -1), (3, 1, 1, 1), (5, 1, 2, 3)]
 
 
+def _fates(count: oracle.Count) -> dict[str, int]:
+    found = {name: getattr(count, name) for name in count.__slots__ if name != "examples"}
+    return {name: number for name, number in found.items() if number}
+
+
 @pytest.mark.parametrize(
     ("rows", "fates"),
     [
@@ -78,8 +86,7 @@ _ROWS = [(0, 0, 0, -1), (2, 0, 1, 0), (4, 0, 2, 2), (1, 1, 0, -1), (3, 1, 1, 1),
 )
 def test_the_oracle_sees(rows: list[tuple[int, ...]], fates: dict[str, int]) -> None:
     count = oracle.of_rows(_topic(), oracle.frame_of(rows))
-    found = {name: getattr(count, name) for name in count.__slots__ if name != "examples"}
-    assert {name: number for name, number in found.items() if number} == fates
+    assert _fates(count) == fates
     assert count.exact == (fates == {"ok": 6})
     assert bool(count.examples) == (fates != {"ok": 6})
 
@@ -93,8 +100,47 @@ def test_the_oracle_sees_the_order_of_messages_and_what_is_merged() -> None:
     assert oracle.of_messages(_topic(), messages).exact
     swapped = [message(row, offset) for offset, row in enumerate([_ROWS[1], _ROWS[0], *_ROWS[2:]])]
     assert oracle.of_messages(_topic(), swapped).out_of_order == 1
+    repeated = [message(row, offset) for offset, row in enumerate([*_ROWS[:2], *_ROWS])]
+    assert _fates(oracle.of_messages(_topic(), repeated)) == {"ok": 6, "duplicated": 2, "out_of_order": 1}
+    assert _fates(oracle.of_messages(_topic(), repeated, may_repeat=True)) == {"ok": 6, "duplicated": 2}
     assert oracle.of_merged(_topic(), oracle.frame_of([_ROWS[2], _ROWS[5]])).exact
     assert not oracle.of_merged(_topic(), oracle.frame_of([_ROWS[1], _ROWS[5]])).exact
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([(0, None), (2, 2), (4, 4), (1, None), (3, None), (5, 4)], ""),
+        ([(0, None), (2, None), (2, 2), (4, 4), (5, 4)], ""),  # written at-least-once, before and after
+        ([(0, None), (2, 2), (4, 4), (5, None)], "1 rows lack a value: ids [5]"),
+        ([(2, 2), (4, 4), (5, 2)], "1 rows have another value"),
+        ([(0, 4)], "1 rows have another value"),
+        ([(0, None)], "no row is of a record"),
+    ],
+)
+def test_the_oracle_sees_columns_that_were_added(rows: list[tuple[int, int | None]], problem: str) -> None:
+    found = problem_of_column(2, {"t/0": 1, "t/1": 2}, "t", _topic(), rows)
+    assert found.startswith(problem)
+    assert bool(found) == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("letters", "fates"),
+    [
+        ([(0, 3, b"broken 7"), (1, 5, b"broken 9")], {"ok": 2}),
+        ([(0, 3, b"broken 7")], {"ok": 1, "lost": 1}),
+        ([(0, 3, b"broken 7"), (0, 3, b"broken 7"), (1, 5, b"broken 9")], {"ok": 2, "duplicated": 1}),
+        ([(0, 3, b"broken 7"), (1, 5, b"broken"), (1, 6, b"broken 9")], {"ok": 2, "unexpected": 2}),
+    ],
+)
+def test_the_oracle_sees_dead_letters(letters: list[tuple[int, int, bytes]], fates: dict[str, int]) -> None:
+    broken = [Record(0, 3, None, b"broken 7", {}, 0), Record(1, 5, None, b"broken 9", {}, 0)]
+    assert all(map(oracle.is_broken, broken))
+    found = [
+        Record(0, 0, None, value, {"eos.partition": b"%d" % partition, "eos.offset": b"%d" % offset}, 0)
+        for partition, offset, value in letters
+    ]
+    assert _fates(oracle.of_dead_letters(broken, found)) == fates
 
 
 def test_brokers_must_not_lose_either() -> None:
@@ -137,6 +183,13 @@ def test_a_log_says_where_to_go_on_and_is_summed_up(tmp_path: Path) -> None:
     assert "| two drivers | 0 |  |  |" in text
     assert "2 more did nothing, and are not counted" in text
     assert "20 records" in text
+    assert "at-least-once" not in text
+    repeats = {"the topic": count, "mysql": {**count, "duplicated": 3}}
+    again = {**line, "round": 2, "verdict": "at least once", "setup": {"mode": "at-least-once"}, "counts": repeats}
+    found = logs.summed([*lines, again])
+    assert (found["verdict"], found["duplicated"], found["repeated"]) == ("exactly once", 0, 3)
+    assert "duplicated 0" in report.written(text, [*lines, again])
+    assert "3 more rows and messages were repeated at-least-once" in report.written(text, [*lines, again])
     broken = {**line, "round": 2, "verdict": "BROKEN", "counts": {"mysql": {**count, "lost": 1}}}
     found = logs.summed([*lines, broken])
     assert (found["verdict"], found["lost"], found["broken"]) == ("BROKEN", 1, ["seed 3, round 2"])
@@ -253,6 +306,24 @@ def test_what_is_left_or_wrong_breaks_a_round() -> None:
     assert not replace(exact, problem="only 3 records were produced").is_exact
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (oracle.Count(duplicated=1), True),
+        (oracle.Count(lost=1), False),
+        (oracle.Count(unexpected=1), False),
+        (oracle.Count(out_of_order=1), False),
+    ],
+)
+def test_rows_may_be_there_twice_only_where_no_more_is_promised(count: oracle.Count, expected: bool) -> None:
+    fought = replace(round_of(1, 0, 3), setup=Setup("two-phase", "two-phase", mode="at-least-once"))
+    outcome = Outcome(fought, (), 10, 1.0, {}, {"mysql, two-phase": count}, ())
+    assert outcome.is_exact is expected
+    assert outcome.facts()["verdict"] == ("at least once" if expected else "BROKEN")
+    assert not replace(outcome, fought=replace(fought, setup=Setup("two-phase", "two-phase"))).is_exact
+    assert not replace(outcome, counts={logs.TOPIC: count}).is_exact
+
+
 def test_a_process_that_was_ended_or_stopped_is_seen() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=PIPE) as own:
         process = psutil.Process(own.pid)
@@ -323,8 +394,11 @@ def test_a_short_round(killable: Services, tmp_path: Path) -> None:
     assert found["records"] > 1000
     (line,) = logs.read(log)
     rows = {place: count["ok"] for place, count in line["counts"].items() if not place.endswith("upsert")}
-    assert set(rows.values()) == {found["records"]}
-    assert len(line["counts"]) == 4
+    letters = rows.pop("dead letters", 0)
+    assert rows.pop("the topic") == found["records"]
+    assert set(rows.values()) == {found["records"] - letters}
+    assert bool(letters) == line["setup"]["has_dead_letters"]
+    assert len(line["counts"]) == 4 + line["setup"]["has_dead_letters"]
     assert line["made_with"] == {
         "faults": 5,
         "rate": _RECORDS_PER_S,

@@ -108,3 +108,6 @@ def _assert_stopped(pipeline: Pipeline, process: PipelineProcess, checkpoints: i
     verdict = pipeline.verdict()
     assert verdict.clean, str(verdict)
     assert verdict.in_sink == checkpoints * CHECKPOINT_RECORDS, str(verdict)
+    head = pipeline.head
+    done = pipeline.location / "spark" / head.incarnation / "commits" / str(head.completed)
+    assert done.exists(), "a start would run the batch again, and refuse it if a step was changed meanwhile"

@@ -41,6 +41,8 @@ _log = logging.getLogger("eos.runner")
 _POLL_S = 0.2
 _IDLE_S = 1.0
 _WITHHELD_S = 1.0
+_DONE_S = 10.0  # for Spark to write a small file after a batch
+_DONE_POLL_S = 0.01
 _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call into the JVM raises, also of one that has ended."""
 
@@ -103,12 +105,24 @@ class Epoch:
                 if self.control.is_stopping():
                     self.listener.state("stopping")
                     self.control.wait_until_idle()
+                    self._await_done(query)
                     break
             self._tell_plan(query)
             self._look_at_withheld(0.0)
         finally:
             self.pacing.stop()
             query.stop()  # nothing happens if it has ended by itself
+
+    def _await_done(self, query: StreamingQuery) -> None:
+        """Block until Spark has written `commits/N` of the newest checkpoint, which `query.stop` would interrupt.
+
+        Without that file the next start runs the batch again, and is refused if a step was changed meanwhile (R4).
+        """
+        head, until_s = self.driver.owned, time.monotonic() + _DONE_S
+        while not self.log.is_done(head.incarnation, head.completed):
+            if self.control.abort_running or time.monotonic() > until_s or not query.isActive:
+                return
+            time.sleep(_DONE_POLL_S)
 
     def _look_at_withheld(self, every_s: float) -> None:
         """Read what the planners have seen: also while no checkpoint is completed, since nothing can be read."""

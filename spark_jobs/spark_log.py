@@ -52,6 +52,10 @@ class LocalSparkLog:
             state_partitions={number: count for number, count in partitions.items() if count is not None},
         )
 
+    def is_done(self, incarnation: str, checkpoint_id: int) -> bool:
+        """Whether Spark has marked this batch as done, or there is none: Spark renames `commits/N` into place."""
+        return checkpoint_id < 0 or (self.folder(incarnation) / "commits" / str(checkpoint_id)).exists()
+
     def query_id(self, incarnation: str) -> str | None:
         """The id that Spark gave the query when it first started; None before that."""
         path = self.folder(incarnation) / "metadata"

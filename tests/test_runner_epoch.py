@@ -93,6 +93,51 @@ def test_who_fails_waits_for_nobody() -> None:
     assert driver.drained == 0
 
 
+class _Active:
+    """Runs until it is stopped. Spark marks batch 7 as done at the third look, unless the query has `ended` before."""
+
+    def __init__(self, commits: Path, *, ended: bool = False) -> None:
+        self.ended = ended
+        self.done_when_stopped: bool | None = None
+        self._file = commits / "7"
+        self._looks = 0
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        self._looks += 1
+        if self._looks == 3:
+            self._file.touch()
+        return not self.ended
+
+    _jsq = SimpleNamespace(lastProgress=lambda: None)
+
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802
+        return False
+
+    def stop(self) -> None:
+        self.done_when_stopped = self._file.exists()
+
+
+@pytest.mark.parametrize(
+    ("ended", "abort_running", "is_done"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
+    tmp_path: Path, *, ended: bool, abort_running: bool, is_done: bool
+) -> None:
+    """Or else a start would run its batch again, and refuse it where a step was changed between the two."""
+    commits = LocalSparkLog(tmp_path).folder("i" * 20) / "commits"
+    commits.mkdir(parents=True)
+    query = _Active(commits, ended=ended)
+    driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20), check=lambda: None)
+    withheld = SimpleNamespace(observe=lambda _: False, warn_if_overdue=lambda _: None)
+    pacing = SimpleNamespace(stop=lambda: None, samples=tuple)
+    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), None, None, withheld)
+    epoch = _Started(cast(Any, None), StopControl(), *rest)
+    epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running
+    epoch._wait(cast(Any, query))
+    assert query.done_when_stopped is is_done
+
+
 def _on_batch(epoch: Epoch, complete: Callable[[object], object]) -> None:
     context = SimpleNamespace(getLocalProperty=str)
     frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))

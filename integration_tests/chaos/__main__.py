@@ -69,14 +69,14 @@ def run(
         with stack(folder, services, postgres) as held:
             while not mine or time.monotonic() < until_s:
                 fought = round_of(chosen, number, faults, chosen_kinds)
-                _tell(f"round {number}: {fought.count} faults; {dict(fought.variants)}")
+                _tell(f"round {number}: {fought.count} faults; {fought.setup}")
                 try:
                     keep(fight(held, fought, rate, _tell).facts())
                 except Exception as error:
                     keep(logs.broken(chosen, number, repr(error)))
                     raise
                 _tell(json.dumps(mine[-1]))
-                if mine[-1]["verdict"] != "exactly once":
+                if mine[-1]["verdict"] not in logs.VERDICTS:
                     break  # what is there is to be looked at
                 number += 1
     finally:  # also of a run that somebody has ended

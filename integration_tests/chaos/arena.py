@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connectors.testing.files import files_in
 from integration_tests import databases
@@ -16,24 +16,26 @@ from integration_tests.chaos import chain
 from integration_tests.chaos.brokers import Brokers
 from integration_tests.chaos.clock import Clock
 from integration_tests.chaos.disk import Disk
+from integration_tests.chaos.evolution import Evolution
 from integration_tests.chaos.load import Load
-from integration_tests.chaos.plan import KINDS, Round
+from integration_tests.chaos.plan import KINDS, Round, Setup
 from integration_tests.chaos.servers import DatabaseServer, MySqlServer, PostgresServer, link_to, through
+from integration_tests.chaos.spec import TABLE, Topics, pipeline_spec, spark_settings
 from integration_tests.chaos.supervised import Supervised
-from integration_tests.cluster.pipeline import cluster_conf
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.fast_start import fast_start
 from integration_tests.harness.link import Link
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
+from tests.object_store import Bucket
+from tests.object_store import server as object_store
 from twophase.codec import decode_head
 from twophase.errors import HeadError
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
 
 PARTITIONS: Final = 4
-TABLE: Final = "records"
 _CORES: Final = 2
 """Of each worker: two drivers find room at once."""
 
@@ -72,14 +74,17 @@ class Arena:
     folder: Path
     topic: str
     written: str  # the topic of the Kafka sink
+    letters: str  # the topic of dead letters
     partitions: int
     tables: Mapping[str, SinkTable | PostgresTable]  # by kind of database
-    commits: Mapping[str, str]
+    setup: Setup
+    evolution: Evolution
     disk: Disk
     clock: Clock
     load: Load
     supervised: Supervised
     before: frozenset[str]  # what was prepared in the databases, by others
+    bucket: Bucket | None  # of the log, where it is in an object store
 
     @property
     def location(self) -> Path:
@@ -96,7 +101,8 @@ class Arena:
 
     def left(self) -> list[str]:
         """What the pipeline has left prepared, in whichever life, or in its log."""
-        prepared = [*(_prepared(self.tables) - self.before), *map(str, files_in(self.location / "log"))]
+        waiting = [*map(str, files_in(self.location / "log")), *(self.bucket.listed() if self.bucket else ())]
+        prepared = [*(_prepared(self.tables) - self.before), *waiting]
         held = [table for table in self.tables.values() if isinstance(table, SinkTable) and table.is_held()]
         return [*prepared, *(f"{table.name} is locked by what no list names" for table in held)]
 
@@ -115,6 +121,7 @@ def possible_kinds(folder: Path) -> set[str]:
 def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
     """Make what a round needs, and start its load and its pipeline; at the end only its logs are left."""
     name = f"eos_chaos_{fought.number}_{secrets.token_hex(3)}"
+    setup = fought.setup
     folder = stack.folder / f"round-{fought.number}"
     folder.mkdir()
     with ExitStack() as held:
@@ -124,32 +131,38 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
             "postgresql": PostgresTable(urls["postgresql"], TABLE),
         }
         for kind, table in tables.items():
-            key = "PRIMARY KEY" if fought.variants[kind] == "upsert" else "NOT NULL"
+            key = "PRIMARY KEY" if setup.commits[kind] == "upsert" else "NOT NULL"
             table.execute(f"CREATE TABLE {TABLE} (id BIGINT, k BIGINT {key}, n BIGINT, previous BIGINT)")
-        for topic in (name, f"{name}-written"):
+        topics = Topics(name, f"{name}-written", f"{name}-letters")
+        for topic in (topics.incoming, topics.written, topics.letters):
             stack.brokers.create(topic, PARTITIONS)
         disk = held.enter_context(Disk(folder / "checkpoints"))
         clock = Clock(folder)
         shutil.copy(Path(str(chain.__file__)), folder / "chain.py")
-        linked = {kind: through(url, stack.links[kind]) for kind, url in urls.items()}
+        bucket = Bucket(held.enter_context(object_store())) if setup.log == "object store" else None
         jumps = any(fault.kind == "clock jumped" for each in fought.faults for fault in each)
         own_time = clock.environment if jumps else {}
-        spec = _spec(name, stack, linked, fought.variants, own_time)
+        linked = {kind: through(url, stack.links[kind]) for kind, url in urls.items()}
+        spec = pipeline_spec(setup, topics, stack.brokers.linked, linked, bucket)
+        spec["spark"] = spark_settings(stack.cluster, own_time)
         supervised = Supervised(folder, spec, {**fast_start(), **own_time})
-        load = Load(stack.brokers.bootstrap, name, PARTITIONS, records_per_s)
+        load = Load(stack.brokers.bootstrap, name, PARTITIONS, records_per_s, breaks=setup.has_dead_letters)
         made = Arena(
             stack,
             folder,
-            name,
-            f"{name}-written",
+            topics.incoming,
+            topics.written,
+            topics.letters,
             PARTITIONS,
             tables,
-            fought.variants,
+            setup,
+            Evolution(supervised.spec),
             disk,
             clock,
             load,
             supervised,
             _prepared(tables),
+            bucket,
         )
         with supervised.watching():
             load.start()
@@ -175,47 +188,3 @@ def _postgres(stack: Stack, name: str) -> str:
     table = PostgresTable(f"{stack.postgres.url}postgres", "")
     table.execute(f"CREATE DATABASE {name}")
     return f"{stack.postgres.url}{name}"
-
-
-def _spec(
-    name: str, stack: Stack, urls: Mapping[str, str], commits: Mapping[str, str], own_time: Mapping[str, str]
-) -> dict[str, Any]:
-    """`own_time`: an environment that executors need as well, which inherit nothing from the driver."""
-    brokers = stack.brokers.linked
-    source = {
-        "name": "incoming",
-        "connector": "kafka",
-        "bootstrap_servers": brokers,
-        "topics": [name],
-        "format": {"type": "json", "schema": "id BIGINT, k BIGINT, n BIGINT"},
-    }
-    sinks: list[dict[str, Any]] = [
-        {"name": kind, "from": "chained", "connector": kind, "url": url, "table": TABLE, "commit": commits[kind]}
-        for kind, url in urls.items()
-    ]
-    for each in sinks:
-        if each["commit"] == "upsert":
-            each["key"] = ["k"]
-    written = {"bootstrap_servers": brokers, "topic": f"{name}-written", "key": ["k"], "commit": "write-ahead-log"}
-    sinks.append({"name": "written", "from": "chained", "connector": "kafka", **written})
-    return {
-        "pipeline": name,
-        "checkpoint": {
-            "location": "./checkpoints",
-            "interval": "500ms",
-            "timeout": "60s",
-            "max_records_per_checkpoint": 100_000,
-        },
-        "restart": {"strategy": "exponential-delay", "initial_delay": "200ms", "max_delay": "2s"},
-        "spark": {
-            "master": stack.cluster.master,
-            "conf": {
-                **cluster_conf(stack.cluster),
-                **{f"spark.executorEnv.{name}": value for name, value in own_time.items()},
-                "spark.cores.max": "2",
-            },
-        },
-        "sources": [source],
-        "transforms": [{"name": "chained", "from": "incoming", "python": "chain:chained"}],
-        "sinks": sinks,
-    }

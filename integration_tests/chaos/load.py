@@ -13,15 +13,26 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 KEYS: Final = 12
 """Of each partition: a record's key never changes its partition, so that its order is defined."""
 
+BROKEN: Final = b"broken "
+"""Begins a record that does not decode; its id follows."""
+
+_BROKEN_EVERY: Final = 97
+"""Of so many records one does not decode, where some are to be such. A prime: each key's turn comes."""
+
 _PULSE_S: Final = 0.05
 _FLUSH_S: Final = 180.0
 _METADATA_S: Final = 60.0
 
 
 class Load(threading.Thread):
-    """Produces until it is stopped: `id`, from 0 without a gap; `k`, the key; `n`, the number within it."""
+    """Produces until it is stopped: `id`, from 0 without a gap; `k`, the key; `n`, the number within it.
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, records_per_s: float) -> None:
+    `breaks`: some records have an id alone, and do not decode.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, records_per_s: float, *, breaks: bool = False
+    ) -> None:
         super().__init__(name="load", daemon=True)
         # Idempotent, without giving up: what is measured is the pipeline, not the producer.
         self._producer = Producer(
@@ -37,6 +48,7 @@ class Load(threading.Thread):
         )
         self._topic = topic
         self._per_pulse = max(1, round(records_per_s * _PULSE_S))
+        self._breaks = breaks
         self._ending = threading.Event()
         self._partition_of = [partition for _ in range(KEYS) for partition in range(partitions)]  # by key
         self._numbers = [0] * len(self._partition_of)
@@ -70,11 +82,14 @@ class Load(threading.Thread):
 
     def _send(self) -> None:
         key = self.produced % len(self._partition_of)
-        value = json.dumps({"id": self.produced, "k": key, "n": self._numbers[key]})
-        partition = self._partition_of[key]
-        while not self._took(partition, value.encode()):
+        is_broken = self._breaks and self.produced % _BROKEN_EVERY == 0
+        if is_broken:
+            value = BROKEN + str(self.produced).encode()
+        else:
+            value = json.dumps({"id": self.produced, "k": key, "n": self._numbers[key]}).encode()
+            self._numbers[key] += 1
+        while not self._took(self._partition_of[key], value):
             self._producer.list_topics(self._topic, _METADATA_S)
-        self._numbers[key] += 1
         self.produced += 1
 
     def _took(self, partition: int, value: bytes) -> bool:
@@ -89,6 +104,8 @@ class Load(threading.Thread):
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.acknowledged.append(json.loads(message.value() or b"{}")["id"])
+            value = message.value() or b""
+            is_broken = value.startswith(BROKEN)
+            self.acknowledged.append(int(value.removeprefix(BROKEN)) if is_broken else json.loads(value)["id"])
         else:
             self.errors.append(error.str())

@@ -16,6 +16,9 @@ Line = dict[str, Any]
 TOPIC: Final = "the topic"
 """Among the places that are counted: what was produced. The others are sinks."""
 
+VERDICTS: Final = ("exactly once", "at least once")
+"""Of rounds whose sinks hold all that was promised, by mode of the checkpoints."""
+
 _FATES: Final = ("lost", "duplicated", "unexpected", "recovered", "out_of_order")
 
 
@@ -66,8 +69,8 @@ def summed(lines: Sequence[Line]) -> Line:
         idle.update(line.get("without_effect", {}))
         exits.update(line["driver_exits"])
     recoveries = sorted(each["s"] for line in lines for each in line["recoveries"])
-    counts = [count for line in lines for count in line["counts"].values()]
-    broken = [f"seed {line['seed']}, round {line['round']}" for line in lines if line["verdict"] != "exactly once"]
+    counts = [(_may_repeat(line, place), count) for line in lines for place, count in line["counts"].items()]
+    broken = [f"seed {line['seed']}, round {line['round']}" for line in lines if line["verdict"] not in VERDICTS]
     return {
         "verdict": "BROKEN" if broken or not lines else "exactly once",
         "rounds": len(lines),
@@ -75,7 +78,8 @@ def summed(lines: Sequence[Line]) -> Line:
         "hours": round(sum(line["duration_s"] for line in lines) / 3600, 2),
         "records": sum(line["records"] for line in lines),
         "ok": sum(count["ok"] for line in lines for place, count in line["counts"].items() if place != TOPIC),
-        **{fate: sum(count[fate] for count in counts) for fate in _FATES},
+        **{fate: sum(count[fate] for may, count in counts if not (may and fate == "duplicated")) for fate in _FATES},
+        "repeated": sum(count["duplicated"] for may, count in counts if may),
         "left": sum(len(line["left"]) for line in lines),
         "faults": faults.total(),
         "faults_by_kind": {**dict(faults.most_common()), **{kind: 0 for kind in KINDS if kind not in faults}},
@@ -89,6 +93,11 @@ def summed(lines: Sequence[Line]) -> Line:
         "driver_exits": dict(exits),
         **({"broken": broken} if broken else {}),
     }
+
+
+def _may_repeat(line: Line, place: str) -> bool:
+    """Whether rows may be there several times. Lines of earlier versions have no setup: all were exactly-once."""
+    return bool(line.get("setup", {}).get("mode") == "at-least-once") and place != TOPIC
 
 
 def _by_kind(lines: Iterable[Line]) -> dict[str, dict[str, float]]:

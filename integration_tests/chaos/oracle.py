@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pandas as pd
 
+from integration_tests.chaos.load import BROKEN
 from integration_tests.harness.drain import Record
 
 COLUMNS: Final = ("id", "k", "n", "previous")
@@ -28,21 +30,34 @@ class Count:
     @property
     def exact(self) -> bool:
         """Each once, in order, and nothing else."""
-        return not (self.lost or self.duplicated or self.unexpected or self.out_of_order)
+        return self.complete and not self.duplicated
+
+    @property
+    def complete(self) -> bool:
+        """Each at least once, in order, and nothing else: all that is promised at-least-once."""
+        return not (self.lost or self.unexpected or self.out_of_order)
 
 
 def produced(records: Sequence[Record]) -> pd.DataFrame:
-    """What the topic holds, with the `previous` that a row of it must have."""
-    rows = ((*(record.json[name] for name in COLUMNS[:3]), record.partition, record.offset) for record in records)
+    """Return what decodes of the topic, with the `previous` that a row of it must have."""
+    decoded = (record for record in records if not is_broken(record))
+    rows = ((*(record.json[name] for name in COLUMNS[:3]), record.partition, record.offset) for record in decoded)
     frame = pd.DataFrame(rows, columns=[*COLUMNS[:3], "partition", "offset"], dtype="int64")
     frame = frame.sort_values(["partition", "offset"], ignore_index=True)
     frame["previous"] = frame.groupby("k")["id"].shift(1, fill_value=-1)
     return frame
 
 
-def of_source(topic: pd.DataFrame, acknowledged: Iterable[int]) -> Count:
-    """What the brokers have made of the load: they must not lose either."""
-    known, there = set(acknowledged), topic["id"]
+def is_broken(record: Record) -> bool:
+    """Whether the load made it so that it does not decode."""
+    return record.value is not None and record.value.startswith(BROKEN)
+
+
+def of_source(topic: pd.DataFrame, acknowledged: Iterable[int], broken: Sequence[Record] = ()) -> Count:
+    """What the brokers have made of the load: they must not lose either. `broken`: records that do not decode."""
+    known = set(acknowledged)
+    ids = [int((record.value or b"").removeprefix(BROKEN)) for record in broken]
+    there = pd.concat([topic["id"], pd.Series(ids, dtype="int64")], ignore_index=True)
     lost = sorted(known.difference(there))
     again = there[there.duplicated()]
     return Count(
@@ -74,13 +89,39 @@ def of_rows(topic: pd.DataFrame, rows: pd.DataFrame) -> Count:
     )
 
 
-def of_messages(topic: pd.DataFrame, records: Sequence[Record]) -> Count:
-    """Of a topic that was written, whose records must lie in their order, too."""
+def of_messages(topic: pd.DataFrame, records: Sequence[Record], *, may_repeat: bool = False) -> Count:
+    """Of a topic that was written, whose records must lie in their order, too, unless they may repeat."""
     rows = ((*(record.json[name] for name in COLUMNS), record.partition, record.offset) for record in records)
     frame = pd.DataFrame(rows, columns=[*COLUMNS, "partition", "offset"], dtype="int64")
     count = of_rows(topic, frame[list(COLUMNS)])
-    count.out_of_order += _unordered(frame)
+    if not may_repeat:
+        count.out_of_order += _unordered(frame)
     return count
+
+
+def of_dead_letters(broken: Sequence[Record], letters: Sequence[Record]) -> Count:
+    """Of the topic of dead letters: each record that does not decode, with its place and its bytes."""
+    expected = {(str(each.partition), str(each.offset)): each.value for each in broken}
+    found = Counter(map(_place, letters))
+    lost = expected.keys() - found.keys()
+    changed = [each for each in letters if expected.get(_place(each), each.value) != each.value]
+    foreign = found.keys() - expected.keys()
+    wrong = {"lost": lost, "unexpected": foreign, "changed": set(map(_place, changed))}
+    return Count(
+        ok=len(expected) - len(lost),
+        lost=len(lost),
+        duplicated=sum(times - 1 for times in found.values()),
+        unexpected=len(foreign) + len(changed),
+        examples=[f"{what}: {each}" for what, some in wrong.items() for each in sorted(some)[:3]],
+    )
+
+
+def _place(letter: Record) -> tuple[str, str]:
+    return _text(letter, "eos.partition"), _text(letter, "eos.offset")
+
+
+def _text(letter: Record, header: str) -> str:
+    return (letter.headers.get(header) or b"").decode()
 
 
 def of_merged(topic: pd.DataFrame, rows: pd.DataFrame) -> Count:

@@ -1,4 +1,4 @@
-"""What a round does: which variants of commit, and which faults in which order. The same for the same seed."""
+"""What a round does: how its pipeline is set up, and which faults in which order. The same for the same seed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,40 @@ _OVERLAPPING: Final = 0.7
 
 _MOST_AT_ONCE: Final = 3
 
-VARIANTS: Final = (
-    {"mysql": "two-phase", "postgresql": "upsert"},
-    {"mysql": "two-phase", "postgresql": "two-phase"},
-    {"mysql": "write-ahead-log", "postgresql": "two-phase"},
-    {"mysql": "upsert", "postgresql": "write-ahead-log"},
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How a round's pipeline is set up. The topic is always written by a log."""
+
+    mysql: str  # `commit` of the sink into MySQL
+    postgresql: str  # the same into PostgreSQL
+    mode: str = "exactly-once"
+    max_concurrent: int = 1
+    has_backlog: bool = False  # sinks with a log may be away
+    log: str = "folder"  # or "object store"
+    has_dead_letters: bool = False  # some records do not decode
+
+    @property
+    def commits(self) -> Mapping[str, str]:
+        """By kind of database."""
+        return {"mysql": self.mysql, "postgresql": self.postgresql}
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a row may be there several times."""
+        return self.mode == "at-least-once"
+
+
+SETUPS: Final = (
+    Setup("two-phase", "upsert"),
+    Setup("two-phase", "two-phase", has_dead_letters=True),
+    Setup("write-ahead-log", "two-phase", has_backlog=True),
+    Setup("upsert", "write-ahead-log", log="object store"),
+    Setup("two-phase", "write-ahead-log", max_concurrent=3),
+    Setup("two-phase", "two-phase", mode="at-least-once"),
+    Setup("write-ahead-log", "upsert", max_concurrent=2, has_backlog=True, log="object store", has_dead_letters=True),
 )
-"""Of the two databases; the topic is written by a log."""
+"""Taken in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +76,15 @@ KINDS: Final[Mapping[str, Kind]] = {
     "broker stopped": Kind(3, (4, 8), _BROKERS),
     "database killed": Kind(4, (0, 4), _DATABASES),
     "database stopped": Kind(3, (2, 8), _DATABASES),
+    "sink away": Kind(2, targets=("mysql",), alone=True),
     "connections cut": Kind(4, (0, 4), (*_BROKERS, *_DATABASES)),
     "connections slow": Kind(3, (3, 8), (*_BROKERS, *_DATABASES)),
     "connections half open": Kind(2, (1, 4), (*_BROKERS, *_DATABASES)),
     "disk full": Kind(2, (2, 8)),
     "disk read-only": Kind(2, (2, 8), ("head", "spark")),
     "topic grown": Kind(1, alone=True),
+    "tables evolved": Kind(1, alone=True),
+    "savepoint taken": Kind(1, alone=True),
     "transaction rolled back": Kind(2, alone=True),
     "clock jumped": Kind(2, (2, 8), ("+3600", "-3600", "+40", "-40")),
 }
@@ -77,7 +107,7 @@ class Round:
 
     seed: int
     number: int
-    variants: Mapping[str, str]  # by kind of database
+    setup: Setup
     faults: Sequence[Sequence[Fault]]  # one, or some that overlap
 
     @property
@@ -89,8 +119,8 @@ class Round:
 def round_of(seed: int, number: int, count: int, possible: Collection[str] = tuple(KINDS)) -> Round:
     """The round of this number, with so many faults; `possible`: the kinds that this machine can do."""
     chance = random.Random(f"{seed} {number}")
-    variants = VARIANTS[(seed + number) % len(VARIANTS)]
-    kinds = [kind for kind in KINDS if kind in possible and _fits(kind, variants)]
+    setup = SETUPS[(seed + number) % len(SETUPS)]
+    kinds = [kind for kind in KINDS if kind in possible and _fits(kind, setup)]
     weights = [KINDS[kind].weight for kind in kinds]
     faults: list[list[Fault]] = []
     for fault in (_fault(chance, kind) for kind in chance.choices(kinds, weights, k=count)):
@@ -98,7 +128,7 @@ def round_of(seed: int, number: int, count: int, possible: Collection[str] = tup
             faults[-1].append(fault)
         else:
             faults.append([fault])
-    return Round(seed, number, variants, faults)
+    return Round(seed, number, setup, faults)
 
 
 def _fault(chance: random.Random, kind: str) -> Fault:
@@ -118,5 +148,7 @@ def _may_overlap(first: Fault, second: Fault) -> bool:
     return not (first.target and first.target.split("-")[0] == second.target.split("-")[0])
 
 
-def _fits(kind: str, variants: Mapping[str, str]) -> bool:
-    return kind != "transaction rolled back" or "two-phase" in variants.values()
+def _fits(kind: str, setup: Setup) -> bool:
+    """What is decided can be rolled back by hand only where it is prepared; only a sink with a backlog may be away."""
+    prepares = "two-phase" in setup.commits.values() and setup.mode == "exactly-once"
+    return {"transaction rolled back": prepares, "sink away": setup.has_backlog}.get(kind, True)

@@ -93,7 +93,8 @@ def _of_runs(lines: Sequence[Line]) -> str:
         f"{found['records']:,} records, {found['ok']:,} rows and messages of them as they must be; "
         f"lost {found['lost']}, duplicated {found['duplicated']}, unexpected {found['unexpected']}, "
         f"recovered {found['recovered']}, out of order {found['out_of_order']}, left prepared {found['left']}. "
-        f"{sum(found['without_effect'].values())} more did nothing, and are not counted.",
+        f"{sum(found['without_effect'].values())} more did nothing, and are not counted."
+        f"{_repeated(found['repeated'])}",
         "",
         f"Recovered, from the end of a fault to the next checkpoint that is committed everywhere: half of them within "
         f"{recovery['p50']:g} s, 99 of 100 within {recovery['p99']:g} s, all within {recovery['max']:g} s.",
@@ -104,6 +105,10 @@ def _of_runs(lines: Sequence[Line]) -> str:
     by_kind = found["recovery_s_by_kind"]
     rows = [_row(kind, count, by_kind.get(kind)) for kind, count in found["faults_by_kind"].items()]
     return "\n".join([*totals, *rows])
+
+
+def _repeated(rows: int) -> str:
+    return f" {rows:,} more rows and messages were repeated at-least-once." if rows else ""
 
 
 def _row(kind: str, count: int, recovery: dict[str, Any] | None) -> str:

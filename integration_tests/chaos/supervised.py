@@ -63,14 +63,16 @@ class Supervised:
         with self._watches:
             yield
 
-    def start(self, command: str = "run", *options: str, arm: Sequence[str] = ()) -> PipelineProcess:
-        """Start `eos <command>`; with `run` that is the one that is watched from now on."""
+    def start(
+        self, command: str = "run", *options: str, of: str | None = None, arm: Sequence[str] = ()
+    ) -> PipelineProcess:
+        """Start `eos <command>` of the spec, or of what `of` names; with `run` it is watched from now on."""
         number = len(self._started)
         faults = Faults(self.folder / f"faults-{number}")
         for stem in arm:
             faults.arm(stem)
-        log = self.folder / f"{command}-{number}.log"
-        arguments = [command, str(self.spec), *options]
+        log = self.folder / f"{command.replace(' ', '-')}-{number}.log"
+        arguments = [*command.split(), of or str(self.spec), *options]
         process = PipelineProcess(arguments, self.folder, log, faults, self._environment)
         self._started.append(process)
         if command == "run":

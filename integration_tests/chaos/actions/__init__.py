@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from integration_tests.chaos.actions import drivers, processes, servers, surroundings
+from integration_tests.chaos.actions import drivers, operations, processes, servers, surroundings
 from integration_tests.chaos.effect import Action
 
 ACTIONS: Final[Mapping[str, Action]] = {
@@ -23,12 +23,15 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "broker stopped": servers.broker_stopped,
     "database killed": servers.database_killed,
     "database stopped": servers.database_stopped,
+    "sink away": servers.sink_away,
     "connections cut": servers.cut,
     "connections slow": servers.slow,
     "connections half open": servers.half_open,
     "disk full": surroundings.disk_full,
     "disk read-only": surroundings.read_only,
     "topic grown": surroundings.topic_grown,
+    "tables evolved": operations.tables_evolved,
+    "savepoint taken": operations.savepoint_taken,
     "transaction rolled back": drivers.rolled_back,
     "clock jumped": surroundings.clock_jumped,
 }

@@ -20,7 +20,7 @@ _FENCED: Final = "fenced: "
 @contextmanager
 def killed(arena: Arena, _: Fault) -> Iterator[Effect]:
     """SIGKILL to it and to all that it has started, as a container's end does."""
-    driver = _running(arena)
+    driver = running(arena)
     driver.kill()
     yield Effect(driver.exit_code == -signal.SIGKILL)
 
@@ -28,7 +28,7 @@ def killed(arena: Arena, _: Fault) -> Iterator[Effect]:
 @contextmanager
 def stopped(arena: Arena, _: Fault) -> Iterator[Effect]:
     """SIGSTOP to all of its processes, as a paused container has it."""
-    driver = _running(arena).pid
+    driver = running(arena).pid
     session.stop(driver)
     try:
         processes = session.members(driver)
@@ -41,7 +41,7 @@ def stopped(arena: Arena, _: Fault) -> Iterator[Effect]:
 def superseded(arena: Arena, _: Fault) -> Iterator[Effect]:
     """It wakes up when another one has gone on, and must end without having done anything."""
     with arena.supervised.by_hand():
-        old = _running(arena)
+        old = running(arena)
         session.stop(old.pid)
         try:
             arena.supervised.start()
@@ -56,7 +56,7 @@ def superseded(arena: Arena, _: Fault) -> Iterator[Effect]:
 def two_at_once(arena: Arena, _: Fault) -> Iterator[Effect]:
     """Whichever of them claims first must end, and the other one go on."""
     with arena.supervised.by_hand():
-        _running(arena).kill()
+        running(arena).kill()
         rivals = arena.supervised.start(), arena.supervised.start()
         if not soon(lambda: any(each.exit_code is not None for each in rivals), PATIENCE_S):
             message = f"two drivers run beside one another for {PATIENCE_S:g} s: see {rivals[0].log}, {rivals[1].log}"
@@ -74,9 +74,9 @@ def two_at_once(arena: Arena, _: Fault) -> Iterator[Effect]:
 @contextmanager
 def rolled_back(arena: Arena, _: Fault) -> Iterator[Effect]:
     """An administrator ends by hand what is decided: it must be told as lost, by name, and be repaired."""
-    kind = next(kind for kind, commit in arena.commits.items() if commit == "two-phase")
+    kind = next(kind for kind, commit in arena.setup.commits.items() if commit == "two-phase")
     with arena.supervised.by_hand():
-        _running(arena).kill()
+        running(arena).kill()
         driver = arena.supervised.start(arm=["after-decide"])
         driver.await_point("after-decide")
         driver.kill()
@@ -85,14 +85,14 @@ def rolled_back(arena: Arena, _: Fault) -> Iterator[Effect]:
             raise ChaosError("head cannot be read, although nobody writes and the disk is well")
         prepared = arena.tables[kind].prepared(head.incarnation)
         arena.tables[kind].roll_back(head.incarnation)
-        _must_say(arena.supervised.start(), "eos repair", code=1)
-        _must_say(arena.supervised.start("repair", "--yes"), "", code=0)
+        must_say(arena.supervised.start(), "eos repair", code=1)
+        must_say(arena.supervised.start("repair", "--yes"), "", code=0)
         arena.supervised.start()
     yield Effect(bool(prepared))
 
 
-def _running(arena: Arena) -> PipelineProcess:
-    """The driver of this moment. There may be none for a while, since the one before was ended just now."""
+def running(arena: Arena) -> PipelineProcess:
+    """Return the driver of this moment. There may be none for a while, since the one before was ended just now."""
     if not soon(lambda: arena.supervised.current.exit_code is None, PATIENCE_S):
         message = f"there is no driver for {PATIENCE_S:g} s: see {arena.supervised.current.log}"
         raise ChaosError(message)
@@ -110,10 +110,11 @@ def _await_fenced(arena: Arena, old: PipelineProcess) -> None:
     if not soon(has_ended, PATIENCE_S):
         message = f"a driver that was fenced still runs after {PATIENCE_S:g} s: see {old.log}"
         raise ChaosError(message)
-    _must_say(old, _FENCED, code=1)
+    must_say(old, _FENCED, code=1)
 
 
-def _must_say(process: PipelineProcess, words: str, *, code: int) -> None:
+def must_say(process: PipelineProcess, words: str, *, code: int) -> None:
+    """Wait for its end. Raises ChaosError unless it is one with this exit code and these words."""
     found = process.wait()
     if found != code or words not in process.output():
         message = f"it ended with {found} where {code} and {words!r} were to be expected: see {process.log}"

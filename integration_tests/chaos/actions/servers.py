@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
+from integration_tests.chaos.actions.drivers import running
 from integration_tests.chaos.arena import Arena
 from integration_tests.chaos.effect import Effect, soon
 from integration_tests.chaos.plan import Fault
+from integration_tests.chaos.progress import await_completed
 from integration_tests.chaos.servers import DatabaseServer
 from integration_tests.harness.link import Link
+from integration_tests.harness.oracle import PostgresTable, SinkTable
 
 _LED_S: Final = 60.0  # until a broker that is back leads what it led before
 _SLOW_BYTES_PER_S: Final = 20_000.0
@@ -51,6 +54,23 @@ def cut(arena: Arena, fault: Fault) -> AbstractContextManager[Effect]:
     return _restored(link)
 
 
+@contextmanager
+def sink_away(arena: Arena, fault: Fault) -> Iterator[Effect]:
+    """A sink with a backlog holds up neither the running pipeline nor a start; it catches up when it is back."""
+    link, table = arena.stack.links[fault.target], arena.tables[fault.target]
+    link.cut()
+    try:
+        await_completed(arena, f"{fault.target} is away")
+        was_at = _newest(table)
+        await_completed(arena, f"{fault.target} is away for longer")
+        running(arena).kill()
+        await_completed(arena, f"a start without {fault.target}")
+        head = arena.head()
+        yield Effect(_newest(table) == was_at and head is not None and head.waiting > 1)
+    finally:
+        link.restore()
+
+
 def slow(arena: Arena, fault: Fault) -> AbstractContextManager[Effect]:
     """In both directions."""
     link = arena.stack.links[fault.target]
@@ -63,6 +83,11 @@ def half_open(arena: Arena, fault: Fault) -> AbstractContextManager[Effect]:
     link = arena.stack.links[fault.target]
     link.stall()
     return _restored(link)
+
+
+def _newest(table: SinkTable | PostgresTable) -> int:
+    ((newest,),) = table.execute(f"SELECT COALESCE(MAX(id), -1) FROM {table.name}")
+    return int(newest)
 
 
 @contextmanager
