@@ -432,7 +432,8 @@ def test_what_validate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert spec.checkpoint.at_least_once == (mode == "at-least-once")
         assert promise(spec).startswith(f"{mode}: ")
         assert {each.promise.partition(":")[0] for each in guarantees(spec)} == {mode}
-        assert [build_sink(spec, entry).repeats for entry in spec.sinks] == [spec.checkpoint.at_least_once] * 3
+        built: list[Any] = [build_sink(spec, entry) for entry in spec.sinks]
+        assert [sink.repeats for sink in built] == [spec.checkpoint.at_least_once] * 3
         assert run_command_line(["validate", str(path)]) == 0
         assert f"orders: {mode}, a checkpoint every 2 s" in capsys.readouterr().out
 

@@ -40,6 +40,7 @@ RUNS = [
     ),
     Result("eos-two-phase", LATENCY, 120_004, 1, {"ms_p50": 210.4, "ms_p99": 480.6}, disturbed=True),
 ]
+ENTRIES: list[Result | Machine] = [MACHINE, *RUNS]
 
 
 def test_a_ratio_is_of_one_round_and_then_the_median_is_taken() -> None:
@@ -96,7 +97,7 @@ def test_the_systems_take_turns_and_only_where_they_have_the_case(monkeypatch: p
 
 def test_a_file_of_results_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "bench.jsonl"
-    path.write_text("".join(f"{results.line(entry)}\n" for entry in (MACHINE, *RUNS)))
+    path.write_text("".join(f"{results.line(entry)}\n" for entry in ENTRIES))
     assert results.read([path]) == ([MACHINE], RUNS)
     path.write_text(f"{results.line(MACHINE)}\n{{}}\n")
     with pytest.raises(ValueError, match=r"bench\.jsonl, line 2, is not of a comparison"):
@@ -161,7 +162,7 @@ def test_the_picture_names_every_system_and_is_the_same_each_time() -> None:
 def test_the_report_takes_the_place_of_the_last_one(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     page.write_text(f"# Benchmarks\n\n{report.BEGIN}\nlast year's\n{report.END}\n\n## More\n")
-    (tmp_path / "run.jsonl").write_text("".join(f"{results.line(entry)}\n" for entry in (MACHINE, *RUNS)))
+    (tmp_path / "run.jsonl").write_text("".join(f"{results.line(entry)}\n" for entry in ENTRIES))
     docs = report.Docs(page, tmp_path / "comparison.svg")
     for _ in range(2):
         report.report(systems(), [tmp_path / "run.jsonl"], docs)

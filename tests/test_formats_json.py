@@ -248,7 +248,12 @@ def test_a_whole_batch_with_one_bad_value() -> None:
 def test_a_good_batch_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     real = pa.json.read_json
-    monkeypatch.setattr("pyarrow.json.read_json", lambda *a, **k: (calls.append(1), real(*a, **k))[1])
+
+    def read_json(*arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr("pyarrow.json.read_json", read_json)
     assert BAD not in outcomes([b'{"i":%d}' % number for number in range(1_000)])
     assert len(calls) == 1
 

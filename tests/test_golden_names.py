@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message
+from sqlalchemy import Dialect
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from connectors.kafka.letters import Replay
@@ -41,7 +42,11 @@ _LETTER = Letter(
     "orders", None, "t", 1, 23, "2026-01-02T03:04:05.678000+00:00", b"k", b"v", [("h", b"x")], "not JSON", 7
 )
 _RECORD = Message(offset=5, key=b"k", value=b"v", headers=[("h", b"v")], timestamp=(1, 1_700_000_000_000))
-_DIALECTS = {"mysql": mysql.dialect(), "postgresql": postgresql.dialect(), "sqlite": sqlite.dialect()}
+_DIALECTS: dict[str, Dialect] = {
+    "mysql": mysql.dialect(),
+    "postgresql": postgresql.dialect(),  # type: ignore[no-untyped-call]
+    "sqlite": sqlite.dialect(),
+}
 _TABLES = [*slots.LOG_TABLES, permits.PERMIT]
 
 
@@ -80,7 +85,8 @@ def test_a_witness_tells_records_apart() -> None:
         {"key": b"k", "value": b"v", "timestamp": (1, 1)},
         {"key": b"k", "value": b"v", "offset": 6},
     ]
-    found = [_witness(Message(**({"offset": 5, "timestamp": (1, 0)} | each))) for each in others]
+    usual: dict[str, Any] = {"offset": 5, "timestamp": (1, 0)}
+    found = [_witness(Message(**(usual | each))) for each in others]
     assert len(set(found)) == len(others)
 
 

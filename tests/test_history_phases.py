@@ -34,7 +34,8 @@ def test_a_task_reads_once_for_all_of_its_sinks() -> None:
 
 def test_an_empty_checkpoint_is_all_start() -> None:
     found = phases(100.0, 100.4, 101.0, {"Swap note": 0.1}, [])
-    assert (found.start_s, found.read_s, found.decide_s) == (pytest.approx(0.4), 0.0, 0.1)
+    assert found.start_s == pytest.approx(0.4)
+    assert (found.read_s, found.decide_s) == (0.0, 0.1)
 
 
 _seconds = st.floats(0.0, 10.0)

@@ -28,7 +28,7 @@ from tests.twophase_values import INCARNATION, record
 from twophase.backlog import Limit
 from twophase.errors import FencedError, PrepareError, SinkUnavailableError
 from twophase.ids import Scope
-from twophase.news import Aborted, CommittedUpTo, Decided, SinkAway, SinkCommitted, SinkJoined
+from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import read_status
 from twophase.values import SparkState, StartingPoint
 
@@ -218,7 +218,7 @@ def test_what_was_never_written_down_head_still_knows(watched: Watched) -> None:
 
 def test_a_sink_that_is_away_is_an_event_until_it_joins(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     error = SinkUnavailableError("sink archive at db:3306 does not answer", remedy="start it")
-    news = [SinkAway("archive", (3, 4), error), SinkAway("archive", (3,), error), SinkJoined("archive")]
+    news: list[News] = [SinkAway("archive", (3, 4), error), SinkAway("archive", (3,), error), SinkJoined("archive")]
     with watched.driver() as (_, checkpoints):
         for each in news:
             checkpoints.listener.news(each)
@@ -262,8 +262,8 @@ def test_what_ends_a_run_is_told_once(tmp_path: Path, told: bool) -> None:
     history = History.at(tmp_path / "state")
     found = history.events(kinds=["failure"])
     assert [(each.message, each.checkpoint_id) for each in found] == [("no space", 3 if told else None)]
-    (run,) = history.runs()
-    assert (run.run_id, run.ended, run.pid) == ("run1", "failed", os.getpid())
+    (entry,) = history.runs()
+    assert (entry.run_id, entry.ended, entry.pid) == ("run1", "failed", os.getpid())
 
 
 def test_a_text_that_is_no_unicode_is_written_and_so_is_what_follows(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_topics_that_rows_name_are_asked_for_in_tasks(tmp_path: Path) -> None:
 
 def test_the_golden_document_is_read_and_written_to_the_letter() -> None:
     known = KnownSink.decoded(_GOLDEN.read_bytes(), str(_GOLDEN))
-    assert (known.epoch, known.slots) == (7, {1, 4})
+    assert (known.epoch, known.slots) == (7, frozenset({1, 4}))
     assert known.encoded() == _GOLDEN.read_bytes()
     assert known.known is not None
     assert MySqlSink("warehouse", f"mysql+pymysql://eos:x@{_NOWHERE}/shop", "orders", log=LogPlace(Path("/x"))).open_as(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ _ORDER: Final[Order] = [("offset", "ascending"), ("gone", "descending")]
 _ORIGINS: Final = {"topic": "topics", "partition": "partitions"}
 
 
-def batch(**columns: list[object]) -> pa.RecordBatch:
+def batch(**columns: Sequence[object]) -> pa.RecordBatch:
     """With what is missing as it is of no matter."""
     rows = len(columns["k"])
     rest = {"offset": [0] * rows, "gone": [False] * rows, "topic": ["t"] * rows, "partition": [0] * rows}
@@ -36,7 +37,7 @@ def test_one_row_for_each_key_and_that_the_greatest(
         found = Newest(["k", "l"], _ORDER, _ORIGINS)
         expected: dict[tuple[int, str], tuple[int, bool]] = {}
         for part in parts:
-            columns = list(zip(*part, strict=True)) or [[], [], [], []]
+            columns = list(zip(*part, strict=True)) or [(), (), (), ()]
             kinds = [pa.int64(), pa.string(), pa.int64(), pa.bool_()]
             arrays = [pa.array(list(column), kind) for column, kind in zip(columns, kinds, strict=True)]
             rows = pa.record_batch(arrays, names=["k", "l", "offset", "gone"])

@@ -130,14 +130,16 @@ def test_a_request_outlives_a_restart_and_ends_with_the_run() -> None:
     assert len(run.answers) == 1
 
 
-def test_a_source_that_does_not_answer_before_the_request_is_out_of_date_is_told_as_well() -> None:
+def test_a_source_that_does_not_answer_before_the_request_is_out_of_date_is_told_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = _Run()
 
     def late(_known: StartingPoint) -> Horizon:
         run.on_demand.look()
         raise SourceError("no answer")
 
-    run.horizon = late  # type: ignore[method-assign]
+    monkeypatch.setattr(run, "horizon", late)
     with pytest.raises(SourceError):
         run.ask(patience_s=0.0)
 

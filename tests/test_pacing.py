@@ -352,4 +352,6 @@ def test_the_first_checkpoint_of_a_query_is_no_measure(tmp_path: Path) -> None:
     for duration_s, after in ((6.0, 4_000), (0.1, 8_000)):
         with pacing.checkpoint():
             pacing.took(4_000, duration_s)
-        assert Pace.read(pacing.path).max_records == after
+        pace = Pace.read(pacing.path)
+        assert pace is not None
+        assert pace.max_records == after

@@ -60,4 +60,4 @@ def test_what_spark_raises_goes_through(tmp_path: Path) -> None:
 
 
 def _step() -> PythonStep:
-    return PythonStep.model_construct(name="loud", python=f"{_MODULE}:step", from_=(), options={})
+    return PythonStep.model_construct(name="loud", python=f"{_MODULE}:step", from_=[], options={})

@@ -140,7 +140,7 @@ def test_steering_answers_by_kind_at_once_or_later(channel: Channel) -> None:
     assert [answer.ok for answer in answers if answer] == [False, True, False, False]
     assert [answer.message.split()[0] for answer in answers if answer] == ["the", "stopped", "the", "no"]
     assert [
-        (event.kind, event.facts["id"], event.facts["ok"]) for event in sorted(told, key=lambda e: e.facts["id"])
+        (event.kind, event.facts["id"], event.facts["ok"]) for event in sorted(told, key=lambda e: str(e.facts["id"]))
     ] == [
         ("request", before.id, False),
         ("request", later.id, True),

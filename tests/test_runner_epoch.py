@@ -64,8 +64,14 @@ class _Started(Epoch):
 
 def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
     control = StopControl("SIGTERM received" if stopping else "")
-    rest: Any = (Listener(), driver, None, [], None, _Pacing(), _OnDemand(), None, None, None)
-    _Started(cast(Any, None), control, *rest, failure=failure).run(until_caught_up=False)
+    none: Any = None
+    steps: Any = driver
+    pacing: Any = _Pacing()
+    on_demand: Any = _OnDemand()
+    epoch = _Started(
+        none, control, Listener(), steps, none, [], none, pacing, on_demand, none, none, none, failure=failure
+    )
+    epoch.run(until_caught_up=False)
 
 
 def test_a_stop_between_two_batches_waits_for_sinks_that_are_behind() -> None:

@@ -309,6 +309,9 @@ class _Over:
     def next(self) -> Turn | None:
         return None
 
+    def tell(self, sample: Sample) -> None:
+        pytest.fail(f"a query that is stopped has planned: {sample}")
+
 
 def test_a_query_that_is_stopped_plans_nothing_and_asks_nobody() -> None:
     start = SourceOffset("s", {"t/0": 5}).to_json()

@@ -42,12 +42,12 @@ def test_a_pipeline_that_never_ran_has_nothing(tmp_path: Path) -> None:
 def test_all_that_a_plan_rests_on_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And that the batch before is done; each with its folder. Of a job's own query the logs of its sources, too."""
     synced: list[list[str]] = []
+    log = _written(tmp_path)
+    folder = log.folder("inc")
     monkeypatch.setattr(
         spark_log, "sync_all", lambda paths: synced.append([str(path.relative_to(folder)) for path in paths])
     )
     plan = ["commits/9", "commits", "offsets/10", "offsets/.10.crc", "offsets", "metadata", "."]
-    log = _written(tmp_path)
-    folder = log.folder("inc")
     log.sync_offsets("inc", 10)
     log.sync_query("inc")
     (folder / "sources" / "0").mkdir(parents=True)

@@ -117,7 +117,9 @@ def test_only_failures_of_checkpoints_are_tolerated(tmp_path: Path, monkeypatch:
 def test_a_pause_is_the_interval_within_bounds_and_a_stop_ends_it(caplog: pytest.LogCaptureFixture) -> None:
     stopping: list[bool] = []
     for interval_s, pause_s in ((0.0, 1.0), (5.0, 5.0), (3600.0, 60.0)):
-        settings = CheckpointSettings.model_construct(interval_s=interval_s, tolerable_failures=1)
+        settings = CheckpointSettings.model_construct(
+            location=Path("state"), interval_s=interval_s, tolerable_failures=1
+        )
         tolerance = Tolerance.of(settings, lambda: bool(stopping))
         assert tolerance.pause_s == pause_s
     caplog.set_level(logging.WARNING, "eos.runner")

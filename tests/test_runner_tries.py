@@ -27,7 +27,8 @@ def _tries(
 @pytest.mark.parametrize("direct", [False, True])
 def test_rows_that_are_refused_are_put_aside_once(direct: bool) -> None:
     tries = _tries(letters=1000)
-    assert tries.sieve is None
+    before = tries.sieve
+    assert before is None
     assert tries.failed(BAD, direct=direct).again
     assert tries.sieve == 1000
     assert not tries.failed(BAD, direct=direct).again
@@ -77,7 +78,8 @@ def test_exactly_once_without_state_only_the_checkpoint_with_the_row_is_sifted()
 def test_equal_rows_are_looked_for_once() -> None:
     tries = _tries(may_meet=True)
     assert tries.failed(LOCKED, direct=False).again
-    assert tries.locked is LOCKED
+    first = tries.locked
+    assert first is LOCKED
     assert tries.looked(LOCKED).again  # as usual this time: a look is not decided
     assert tries.locked is None
     assert not tries.failed(LOCKED, direct=False).again

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -25,13 +26,16 @@ def rows(renamed: dict[str, str] | None = None, upsert: Upsert | None = None) ->
     return row_columns("warehouse", SCHEMA, renamed or {}, upsert)
 
 
-def plan(row: RowColumn, column: Column) -> tuple[str, str]:
-    return row.name, column.name
+class Written(NamedTuple):
+    name: str
+    column: str
 
 
-def fitted(
-    columns: Sequence[str], renamed: dict[str, str] | None = None, upsert: Upsert | None = None
-) -> Fit[tuple[str, str]]:
+def plan(row: RowColumn, column: Column) -> Written:
+    return Written(row.name, column.name)
+
+
+def fitted(columns: Sequence[str], renamed: dict[str, str] | None = None, upsert: Upsert | None = None) -> Fit[Written]:
     return fit(rows(renamed, upsert), [Column(name) for name in columns], plan)
 
 

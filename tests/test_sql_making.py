@@ -168,7 +168,7 @@ class Found:
 def test_columns_that_are_lacking_may_be_null_and_nothing_is_added_where_that_is_not_enough() -> None:
     rows = row_columns("s", SCHEMA, {}, None)
     price, percent = rows[2], rows[4]
-    fits = Fit((), (price, percent), (), (), rows)
+    fits: Fit[Any] = Fit((), (price, percent), (), (), rows)
     statements = maker(MYSQL, look=lambda: (Found(), fits)).plan()
     assert [each % () for each in statements] == [
         "ALTER TABLE `100% t` ADD COLUMN `price` DECIMAL(12,4)",
@@ -203,8 +203,8 @@ class Refusal(StatementError):
         """See StatementError."""
         return SinkUnavailableError(doing) if self._later else TargetError(doing)
 
-    disconnected = lock_wait = duplicate_key = in_doubt = rolled_back = False  # type: ignore[assignment]
-    missing_table = access_denied = False  # type: ignore[assignment]
+    disconnected = lock_wait = duplicate_key = in_doubt = rolled_back = False
+    missing_table = access_denied = False
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -97,7 +97,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 

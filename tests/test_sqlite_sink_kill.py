@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from connectors.dead_letters import SCHEMA as LETTERS
 from connectors.log.committer import LogCommitter
 from connectors.log.ledger import Share
 from connectors.log.place import LogPlace
-from connectors.sql import slots
+from connectors.sql import slots, tables
 from connectors.sql.log import apply as apply_module
 from connectors.sql.log import ledger as ledger_module
 from connectors.sql.log.apply import Target
@@ -73,9 +74,10 @@ def separate_rows_from_witness() -> None:
                 move(store, share.incarnation, sink_key(target.sink), share.slot, share.checkpoint_id)
         return outcomes
 
-    apply_module.move_slot = lambda *_arguments: None
-    apply_module.tables.insert_witness = lambda *_arguments: None
-    ledger_module.apply_share = rows_alone
+    variant = pytest.MonkeyPatch()  # never undone: this process ends
+    variant.setattr(apply_module, "move_slot", lambda *_arguments: None)
+    variant.setattr(tables, "insert_witness", lambda *_arguments: None)
+    variant.setattr(ledger_module, "apply_share", rows_alone)
 
 
 @dataclass
@@ -101,7 +103,7 @@ class Run:
         owner.claim(INCARNATION, 1)
         owner.permit(Scope(INCARNATION, 1, 0))
 
-    def query(self, statement: str) -> list[tuple[object, ...]]:
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
         connection = sqlite3.connect(self.folder / "t.db")
         try:
             return connection.execute(statement).fetchall()
@@ -157,12 +159,12 @@ class Run:
     def verdict(self) -> tuple[int, int]:
         """Rows lost and rows doubled, against what was decided, as multisets."""
         rows = range(TASKS * ROWS_PER_TASK)
-        expected = Counter((number, n, f"row {n}") for number in self.decided for n in rows)
+        expected: Counter[tuple[Any, ...]] = Counter((number, n, f"row {n}") for number in self.decided for n in rows)
         found = Counter(self.query("SELECT checkpoint, n, text FROM t"))
         if self.refuses:
             assert not any(n % 700 == 7 for _, n, _ in found)
             for checkpoint_id, row in self.query("SELECT checkpoint_id, value FROM letters"):
-                letter = json.loads(str(row, "utf-8"))  # type: ignore[call-overload]
+                letter = json.loads(str(row, "utf-8"))
                 assert checkpoint_id == letter["checkpoint"]
                 assert letter["n"] % 700 == 7
                 found[tuple(letter.values())] += 1

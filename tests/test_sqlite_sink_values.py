@@ -77,7 +77,7 @@ def number(value: Decimal) -> int | float:
     return int(value) if value == int(value) else float(value)
 
 
-def stamp(moment: datetime) -> str:
+def stamp(moment: datetime | time) -> str:
     return f"{moment:%H:%M:%S.%f}" if isinstance(moment, time) else f"{moment.date()} {moment:%H:%M:%S.%f}"
 
 

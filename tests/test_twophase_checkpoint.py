@@ -380,9 +380,13 @@ def test_whoever_watches_is_told_what_stands() -> None:
     def note(action: Any) -> None:
         seen.append(action.news if isinstance(action, messages.Tell) else names([action])[0])
 
+    def swap(action: Any) -> bool:
+        note(action)
+        return True
+
     record, _ = run(
         RunWriters=lambda _: next(answers),
-        Swap=lambda action: [note(action)] != [],
+        Swap=swap,
         Revoke=note,
         Tell=note,
     )

@@ -87,6 +87,13 @@ class MemorySink:
     ) -> None:
         self._called(f"count {checkpoint_id}")
 
+    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+        self._called("lost")
+        return [c for c in committables if c.transaction not in self.waiting | self.visible]
+
+    def permit_again(self, scope: Scope) -> None:
+        self._called("permit again")
+
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         self._called("prepared")
         return [Prepared(each, str(each)) for each in sorted(self.waiting)]

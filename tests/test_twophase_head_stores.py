@@ -96,7 +96,11 @@ def write_slowly(folder: Path, call: str, pipe: Any) -> None:
 
     os.link = wait  # type: ignore[assignment]
     store = LocalHead(folder)
-    pipe.send(("done", store.swap(None, b"late") if call == "swap" else store.put_record("a.json", b"content") is None))
+    if call == "swap":
+        pipe.send(("done", store.swap(None, b"late")))
+    else:
+        store.put_record("a.json", b"content")
+        pipe.send(("done", True))
 
 
 class TestFiles:
@@ -157,7 +161,8 @@ class TestFiles:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store = LocalHead(tmp_path)
-        lock, swept = fcntl.flock, []
+        lock = fcntl.flock
+        swept: list[Path] = []
 
         def sweep_first(file: Any, how: int) -> None:
             if not swept:

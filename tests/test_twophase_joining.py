@@ -161,7 +161,7 @@ def test_a_start_goes_on_without_a_sink_which_joins_and_gets_what_waits_in_order
     far.sink.away = True
     far.sink.calls.clear()
     driver = far.started()
-    assert (driver.owned.epoch, driver.away) == (2, {"warehouse"})
+    assert (driver.owned.epoch, driver.away) == (2, frozenset({"warehouse"}))
     for number in (2, 3, 4):
         far.run(driver, number).result(_WAIT_S)
     assert (driver.owned.completed, driver.owned.committed) == (4, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -169,15 +170,22 @@ def test_h29_a_swap_names_what_the_register_holds(owned: Ownership) -> None:
     register.seen = replace(register.seen, content=b"as another version encodes it")
     sent = swaps(swap(register, owned))
     assert sent[0].expected == Seen(3, head())
-    assert sent[1].expected == Seen(4, sent[1].expected.head, b"as another version encodes it")
+    expected = sent[1].expected
+    assert expected is not None
+    assert expected == Seen(4, expected.head, b"as another version encodes it")
 
 
 def test_h29_a_process_takes_up_only_the_head_that_it_was_given() -> None:
     given = Seen(3, head(nonces=("run.1",)))
     assert drive(take_up("run", Held.of(given)), {"ReadHead": lambda _: given})[0].head == given.head
     for other in (Seen(4, given.head), Seen(3, head(nonces=("other.1",))), None):
+        answers = {"ReadHead": partial(_say, other)}
         with pytest.raises(FencedError, match="the tasks wrote under"):
-            drive(take_up("run", Held.of(given)), {"ReadHead": lambda _, seen=other: seen})
+            drive(take_up("run", Held.of(given)), answers)
+
+
+def _say(seen: Seen | None, _action: Any) -> Seen | None:
+    return seen
 
 
 def test_another_epoch_fences(owned: Ownership) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +47,9 @@ AGAIN = {
     "warehouse": (committable(NOW, task=1), committable(NOW, task=0)),
     "lake": (committable(NOW, task=0, sink="lake"), committable(NOW, task=1, sink="lake")),
 }
+NOTHING_LOST: dict[str, Any] = {
+    "Commit": lambda action: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in action.committables.items()}
+}
 
 
 def run(seen: HeadValue = HEAD, preparing: tuple[str, ...] = ("warehouse",), **answers: Any) -> tuple[Any, list[Any]]:
@@ -65,8 +69,12 @@ def run(seen: HeadValue = HEAD, preparing: tuple[str, ...] = ("warehouse",), **a
         lost, committed = CommitOutcome.LOST, CommitOutcome.COMMITTED
         return {s: [lost if c == SECOND else committed for c in g] for s, g in action.committables.items()}
 
-    def noting(name: str, reply: Any) -> Any:
-        return lambda action: (actions.append(action), reply(action))[1]
+    def noting(reply: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def note(action: Any) -> Any:
+            actions.append(action)
+            return reply(action)
+
+        return note
 
     given = {
         "ReadHead": lambda _: register[-1],
@@ -83,7 +91,7 @@ def run(seen: HeadValue = HEAD, preparing: tuple[str, ...] = ("warehouse",), **a
     }
     steps = repair("orders", ("warehouse", "lake"), preparing, "run.0", "n" * 20, 10)
     try:
-        result, _ = drive(steps, {name: noting(name, reply) for name, reply in given.items()})
+        result, _ = drive(steps, {name: noting(reply) for name, reply in given.items()})
     except ConnectorError as error:
         return error, actions
     return result, actions
@@ -151,8 +159,7 @@ def test_r4_rows_that_this_version_cannot_compare_are_not_written_again() -> Non
 
 
 def test_nothing_lost() -> None:
-    everything = {"Commit": lambda a: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in a.committables.items()}}
-    repaired, actions = run(**everything)
+    repaired, actions = run(**NOTHING_LOST)
     assert repaired.losses == ()
     assert "WriteAgain" not in names(actions)
     assert repaired.head.committed == 4
@@ -289,9 +296,8 @@ def test_h31_what_a_sink_that_went_back_lacks_is_no_longer_committed_and_then_re
 
 def test_h31_a_sink_that_went_back_and_holds_all_of_it_needs_no_job() -> None:
     states = {name: SinkState(INCARNATION, 7, 4, counted=count) for name, count in (("warehouse", 3), ("lake", 4))}
-    committed = {"Commit": lambda a: {s: [CommitOutcome.COMMITTED] * len(g) for s, g in a.committables.items()}}
     repaired, actions = run(
-        replace(HEAD, committed=4), Inspect=lambda _: Inspected(SPARK, states), Count=lambda _: None, **committed
+        replace(HEAD, committed=4), Inspect=lambda _: Inspected(SPARK, states), Count=lambda _: None, **NOTHING_LOST
     )
     counts = [each for each in actions if isinstance(each, messages.Count)]
     assert counts[0].committables.keys() == {"warehouse"}

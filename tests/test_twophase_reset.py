@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +41,9 @@ SPARK = SparkState("query", 4, 3, {4: "v1 4"})
 OLD = Prepared(TransactionId(scope(4, epoch=7), sink_key("warehouse"), 0, 1), "old")
 CHANGES = {"Claim", "AbortPrepared", "Prune", "Sweep", "Abandon"}
 
+Answers = dict[str, Any]
+"""Functions that answer actions, by the name of the action's class."""
+
 
 def run(
     seen: Seen | None,
@@ -64,10 +68,14 @@ def run(
         register.append(Seen(action.version + 1, action.value))
         return True
 
-    def noting(name: str, reply: Any) -> Any:
-        return lambda action: (actions.append(action), reply(action))[1]
+    def noting(reply: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def note(action: Any) -> Any:
+            actions.append(action)
+            return reply(action)
 
-    given = {
+        return note
+
+    given: dict[str, Any] = {
         "ReadHead": lambda _: register[-1],
         "Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 4, counted=3)}),
         "LoadRecord": lambda action: RECORDS[action.ref.checkpoint_id],
@@ -79,7 +87,7 @@ def run(
     }
     steps = reset("orders", sinks, "run", "n" * 20, expected=expected, abandon_lost=abandon, begins=begins)
     try:
-        begun, _ = drive(steps, {name: noting(name, reply) for name, reply in given.items()})
+        begun, _ = drive(steps, {name: noting(reply) for name, reply in given.items()})
     except (LostCommittableError, IdentityError) as error:
         return error, actions
     return begun, actions
@@ -169,10 +177,10 @@ def test_h30_without_positions_further_checkpoints_are_accepted() -> None:
     assert (begun.before.completed, begun.head.completed, begun.head.positions) == (5, -1, {})
 
 
-LOST = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}
-UNREADABLE = {"LoadRecord": lambda action: DAMAGED if action.ref.checkpoint_id == 4 else RECORDS[3]}
+LOST: Answers = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}
+UNREADABLE: Answers = {"LoadRecord": lambda action: DAMAGED if action.ref.checkpoint_id == 4 else RECORDS[3]}
 MINE = committable(scope(4)).transaction
-CASES: dict[str, tuple[dict[str, Any], tuple[str, ...], Abandoned]] = {
+CASES: dict[str, tuple[Answers, tuple[str, ...], Abandoned]] = {
     "the sink has lost it": (
         LOST,
         ("warehouse",),
@@ -230,7 +238,7 @@ UNDECIDED = Seen(9, replace(HEAD, committed=4, sinks=("gone", "warehouse")))
 
 
 def test_a_sink_that_left_the_spec_and_may_hold_something_is_named() -> None:
-    planned = {"Inspect": lambda _: Inspected(replace(SPARK, newest_planned=5), {})}
+    planned: Answers = {"Inspect": lambda _: Inspected(replace(SPARK, newest_planned=5), {})}
     error, actions = run(UNDECIDED, **planned)
     assert isinstance(error, LostCommittableError)
     for part in ("checkpoint 5 in gone", "its locks", f"ids begin with {INCARNATION}", "(none known)"):
@@ -268,7 +276,7 @@ def test_the_ranges_of_an_unreadable_record_are_bounded_by_its_neighbours() -> N
     assert enclosing_ranges(value, 4, ())["orders"][0] == OffsetRange("orders/0", 0, 50)
 
 
-WENT_BACK = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 4, counted=2)})}
+WENT_BACK: Answers = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 4, counted=2)})}
 
 
 def test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted() -> None:
@@ -283,8 +291,7 @@ def test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted() -> 
 
 def test_h27_rows_that_a_sink_has_lost_are_named_and_the_reset_goes_on() -> None:
     """Whoever resets may have no newer copy of the sink, and has chosen where to read again."""
-    lost = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}
-    begun, actions = run(Seen(9, replace(HEAD, committed=4)), **WENT_BACK, **lost)
+    begun, actions = run(Seen(9, replace(HEAD, committed=4)), **WENT_BACK, **LOST)
     assert [(each.checkpoint_id, each.sinks) for each in begun.abandoned] == [(3, ("warehouse",)), (4, ("warehouse",))]
     assert [each.ranges for each in begun.abandoned] == [RECORDS[3].ranges, RECORDS[4].ranges]
     assert [each.abandoned for each in actions if isinstance(each, messages.Abandon)] == [begun.abandoned]
@@ -293,9 +300,8 @@ def test_h27_rows_that_a_sink_has_lost_are_named_and_the_reset_goes_on() -> None
 
 def test_h27_a_sink_from_before_its_first_claim_does_not_count_what_it_lacks() -> None:
     """It knows nothing of this pipeline: the reset claims it, and counts no checkpoint there."""
-    unknown = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState()})}
-    lost = {"Commit": lambda action: {s: [CommitOutcome.LOST] * len(g) for s, g in action.committables.items()}}
-    begun, actions = run(Seen(9, replace(HEAD, committed=4)), **unknown, **lost)
+    unknown: Answers = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState()})}
+    begun, actions = run(Seen(9, replace(HEAD, committed=4)), **unknown, **LOST)
     claim = next(each for each in actions if isinstance(each, messages.Claim))
     assert (claim.begins, claim.counted) == (-1, {})
     assert [each.checkpoint_id for each in begun.abandoned] == [0, 3, 4]
@@ -305,7 +311,7 @@ def test_h27_a_sink_from_before_its_first_claim_does_not_count_what_it_lacks() -
 def test_h27_what_no_record_can_judge_is_given_up_on_purpose_alone() -> None:
     """Checkpoint 1 is committed, its record is gone, and the sink lists a transaction of it as prepared."""
     unknown = Prepared(TransactionId(scope(1, epoch=7), sink_key("warehouse"), 0, 1), "unknown")
-    listed = {"ListPrepared": lambda _: {"warehouse": (unknown,)}}
+    listed: Answers = {"ListPrepared": lambda _: {"warehouse": (unknown,)}}
     error, actions = run(Seen(9, HEAD), **listed)
     assert isinstance(error, LostCommittableError)
     assert "head keeps no record of the checkpoint" in error.message
@@ -323,7 +329,7 @@ def test_h27_a_sink_that_goes_back_under_a_reset_stops_it_before_anything_is_rol
         run(Seen(9, HEAD), ListPrepared=lambda _: next(answers))
 
 
-def committed(*, counted: int | None, claimed_by: str = INCARNATION) -> dict[str, Any]:
+def committed(*, counted: int | None, claimed_by: str = INCARNATION) -> Answers:
     """Of a pipeline that has committed checkpoint 4: what its sink says."""
     return {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(claimed_by, 7, 4, counted=counted)})}
 
@@ -344,7 +350,7 @@ def test_h27_a_pipeline_that_was_written_at_least_once_lacks_nothing() -> None:
     """Its sinks count nothing since the start, and head keeps the newest records alone."""
     direct = {n: replace(record(n, n * 10, n * 10 + 10), direct=True) for n in (29, 30)}
     seen = Seen(9, replace(HEAD, completed=30, committed=30, records=(ref(29), ref(30))))
-    answers = {"LoadRecord": lambda action: direct[action.ref.checkpoint_id], "ListPrepared": lambda _: {}}
+    answers: Answers = {"LoadRecord": lambda action: direct[action.ref.checkpoint_id], "ListPrepared": lambda _: {}}
     begun, _ = run(seen, **committed(counted=-1), **answers)
     assert begun.abandoned == ()
 
@@ -382,7 +388,7 @@ def test_h27_what_is_held_and_cannot_be_committed_is_given_up_on_purpose_alone(t
         refused = action.checkpoint_id == 3
         return {s: TargetError("read-only") if refused else [CommitOutcome.COMMITTED] for s in action.committables}
 
-    answers = {"LoadRecord": load, "Commit": commit, "ListPrepared": lambda _: {"warehouse": (HELD,)}}
+    answers: Answers = {"LoadRecord": load, "Commit": commit, "ListPrepared": lambda _: {"warehouse": (HELD,)}}
     error, actions = run(COMMITTED, **committed(counted=2), **answers)
     assert isinstance(error, LostCommittableError)
     assert "checkpoint 3 in warehouse" in error.message
@@ -413,7 +419,7 @@ def test_h30_a_driver_that_has_gone_on_by_many_swaps_is_no_head_that_went_back(s
         register.append(Seen(action.version + 1, action.value))
         return True
 
-    read = {"Swap": swap, "ReadHead": lambda _: register[-1]}
+    read: Answers = {"Swap": swap, "ReadHead": lambda _: register[-1]}
     assert run(seen, **read)[0].before.completed == 5
     del register[1:]
     error, _ = run(seen, begins=BEGINS, **read)

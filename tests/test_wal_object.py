@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -335,7 +336,7 @@ def test_nothing_of_the_environment_moves_the_store(bucket: Bucket, monkeypatch:
 
 
 @pytest.mark.parametrize("wrong", [{"virtual_hosted_style_request": "perhaps"}, {"session_token": "only"}])
-def test_options_that_cannot_be_right_are_refused_without_showing_them(bucket: Bucket, wrong: dict[str, str]) -> None:
+def test_options_that_cannot_be_right_are_refused_without_showing_them(bucket: Bucket, wrong: dict[str, Any]) -> None:
     address = bucket.address(**wrong)
     if "session_token" in wrong:
         address = type(address)(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -190,7 +191,7 @@ def test_it_is_told_again_at_a_sensible_rate(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now = iter(range(0, 100_000, 5))  # a look every five seconds
-    monkeypatch.setattr(until_readable.time, "monotonic", lambda: float(next(now)))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(now)))
     monkeypatch.setattr(until_readable, "pause", lambda _delay_s, is_stopping: not is_stopping())
     asked = iter([False] * 60)
     wait, told = waiting(horizon({"t/0": 5}, p0=10), is_stopping=lambda: next(asked, True))

@@ -25,11 +25,12 @@ VARIANTS = (  # each must be caught
     "who holds the lost one's witness is waited for",
 )
 Xid = tuple[int, int]  # (epoch, task)
+DECIDED: tuple[Xid, ...] = tuple((1, task) for task in range(TASKS))  # before anything is repaired
 
 
 class Head(NamedTuple):
     epoch: int = 1
-    decided: tuple[Xid, ...] = tuple((1, task) for task in range(TASKS))
+    decided: tuple[Xid, ...] = DECIDED
     committed: bool = False
 
 
@@ -44,7 +45,7 @@ class Driver(NamedTuple):
 
 class World(NamedTuple):
     head: Head = Head()
-    prepared: frozenset[Xid] = frozenset(Head().decided)
+    prepared: frozenset[Xid] = frozenset(DECIDED)
     committing: frozenset[Xid] = frozenset()  # a commit is under way: neither listed nor yet seen
     committed: frozenset[Xid] = frozenset()
     witnesses: frozenset[Xid] = frozenset()  # of what is committed, and of what that was written for

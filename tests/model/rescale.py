@@ -176,6 +176,7 @@ def _commit(world: World, me: Process, go: Any, then: str) -> Iterator[World]:
     if len(world.commits) > number:
         yield go("failed")
         return
+    assert me.plan is not None
     yield go(then, world._replace(commits=(*world.commits, me.plan)), done=me.done + 1)
 
 

@@ -15,7 +15,7 @@ rows of each decision once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tests.model.reach import Violation, reach
 
@@ -58,14 +58,14 @@ class Sink(NamedTuple):
     permits: frozenset[Xid] = frozenset()
     prepared: frozenset[Xid] = frozenset()
     shown: frozenset[Xid] = frozenset()  # rows, each with its witness
-    count: int = 0  # every checkpoint up to this one is shown. Invariant: never goes back, but by a copy
+    counted: int = 0  # every checkpoint up to this one is shown. Invariant: never goes back, but by a copy
 
 
 class Driver(NamedTuple):
     step: str = "read"
     head: Head = Head()  # what this driver believes head to be
     todo: tuple[Xid, ...] = ()
-    count: int = 0  # the highest that it has seen
+    counted: int = 0  # the highest that it has seen
     permitted_over_a_hole: bool = False
     repairs: bool = False
 
@@ -76,6 +76,18 @@ class World(NamedTuple):
     copy: Sink | None = None
     was_restored: bool = False
     drivers: tuple[Driver, ...] = (Driver(),)
+
+
+class Go(Protocol):
+    """The world after a driver's step; `changes`: of the driver."""
+
+    def __call__(self, step: str, world: World = ..., **changes: Any) -> World: ...
+
+
+class Swap(Protocol):
+    """The world after a driver has tried to replace head: the driver takes the step, or is fenced."""
+
+    def __call__(self, step: str, head: Head, **changes: Any) -> World: ...
 
 
 def gone(world: World) -> list[Xid]:
@@ -133,14 +145,14 @@ def advance(world: World, index: int, broken: str) -> World:
                 asked = [x for x in me.head.completed[: me.head.committed] if _has_rows(x)][-1:]
                 asked = [x for x in asked if x[1] == me.head.committed]
             else:
-                asked = [x for x in me.head.completed[sink.count : me.head.committed] if _has_rows(x)]
+                asked = [x for x in me.head.completed[sink.counted : me.head.committed] if _has_rows(x)]
             is_gone = any(x not in sink.shown | sink.prepared for x in asked)
-            return go("refused" if is_gone else "claim", count=sink.count)
+            return go("refused" if is_gone else "claim", counted=sink.counted)
         case "claim":  # R1
             if world.head != me.head:
                 return go("read")
             head = world.head._replace(epoch=world.head.epoch + 1)
-            first = me.count
+            first = me.counted
             if _starts_as_if_nothing_went_back(broken):
                 first = max(first, head.committed)
             return go("recover", world._replace(head=head), head=head, todo=head.completed[first:])
@@ -151,7 +163,7 @@ def advance(world: World, index: int, broken: str) -> World:
         case "raise":  # R3: nobody older prepares from here on
             if sink.claimed > mine:
                 return go("fenced")
-            is_behind = sink.count < len(me.head.completed) and not _starts_as_if_nothing_went_back(broken)
+            is_behind = sink.counted < len(me.head.completed) and not _starts_as_if_nothing_went_back(broken)
             if is_behind and broken != "a claim rolls back without a look at the count (H27)":
                 return go("stopped")
             raised = world._replace(sink=sink._replace(claimed=mine))
@@ -161,17 +173,21 @@ def advance(world: World, index: int, broken: str) -> World:
             return go("said", roll_back(world, old))
         case "said":
             return swap(
-                "done" if me.repairs else "permit", me.head._replace(committed=len(me.head.completed)), count=sink.count
+                "done" if me.repairs else "permit",
+                me.head._replace(committed=len(me.head.completed)),
+                counted=sink.counted,
             )
         case "permit":  # R5
             if number > len(CHECKPOINTS):
                 return go("done")
             if sink.claimed != mine:
                 return go("fenced")
-            if sink.count < me.count and broken != "a permit does not compare the count (H26)":
+            if sink.counted < me.counted and broken != "a permit does not compare the count (H26)":
                 return go("stopped")
             permitted = world._replace(sink=sink._replace(permits=sink.permits | {(mine, number)}))
-            return go("prepare", permitted, count=max(me.count, sink.count), permitted_over_a_hole=bool(gone(world)))
+            return go(
+                "prepare", permitted, counted=max(me.counted, sink.counted), permitted_over_a_hole=bool(gone(world))
+            )
         case "prepare":
             if (mine, number) not in sink.permits:
                 return go("stopped")
@@ -192,7 +208,7 @@ def advance(world: World, index: int, broken: str) -> World:
             return _count(world, me, go, "recover", broken)
         case "revoke":  # R9
             last = me.head.completed[-1]
-            if sink.count < last[1] and broken != "a close rolls back without a look at the count (H27)":
+            if sink.counted < last[1] and broken != "a close rolls back without a look at the count (H27)":
                 return go("stopped")
             return go("close", evict(world, sink.permits & {last}))
         case "close":
@@ -205,7 +221,7 @@ def advance(world: World, index: int, broken: str) -> World:
     return _advance_reset(world, me, go, swap, broken)
 
 
-def _advance_reset(world: World, me: Driver, go: Any, swap: Any, broken: str) -> World:
+def _advance_reset(world: World, me: Driver, go: Go, swap: Swap, broken: str) -> World:
     sink, mine = world.sink, me.head.epoch
     match me.step:
         case step if step.startswith("repair"):
@@ -217,17 +233,17 @@ def _advance_reset(world: World, me: Driver, go: Any, swap: Any, broken: str) ->
                 return go("reset")
             return swap("reset: inspect", me.head._replace(epoch=mine + 1))
         case "reset: inspect":
-            first = sink.count
+            first = sink.counted
             if broken == "a reset rolls back what head calls committed (H27)":
                 first = max(first, me.head.committed)
-            return go("reset: commit", todo=me.head.completed[first:], count=sink.count)
+            return go("reset: commit", todo=me.head.completed[first:], counted=sink.counted)
         case "reset: commit":  # what is gone is said, and given up
             if not me.todo:
                 return go("reset: claim the sink")
             xid = me.todo[0]
             if _has_rows(xid) and xid not in sink.shown | sink.prepared:
                 return go("reset: commit", todo=me.todo[1:])
-            if me.count != xid[1] - 1 or broken == "a reset does not count what it commits (H27)":
+            if me.counted != xid[1] - 1 or broken == "a reset does not count what it commits (H27)":
                 return go("reset: commit", _commit(world, xid), todo=me.todo[1:])
             return go("reset: count", _commit(world, xid))
         case "reset: count":
@@ -235,7 +251,7 @@ def _advance_reset(world: World, me: Driver, go: Any, swap: Any, broken: str) ->
         case "reset: claim the sink":
             if sink.claimed > mine:
                 return go("fenced")
-            if sink.count < me.count and broken != "a reset claims without a look at the count (H27)":
+            if sink.counted < me.counted and broken != "a reset claims without a look at the count (H27)":
                 return go("stopped")
             raised = world._replace(sink=sink._replace(claimed=mine))
             return go("reset: leftovers", evict(raised, frozenset(p for p in sink.permits if p[0] < mine)))
@@ -253,19 +269,19 @@ def _advance_reset(world: World, me: Driver, go: Any, swap: Any, broken: str) ->
     raise AssertionError(me.step)
 
 
-def _advance_repair(world: World, me: Driver, go: Any, swap: Any, broken: str) -> World:
+def _advance_repair(world: World, me: Driver, go: Go, swap: Swap, broken: str) -> World:
     sink, mine = world.sink, me.head.epoch
     match me.step:
         case "repair":
             return go("done" if world.head.is_ended else "repair: compare", head=world.head)
         case "repair: compare":
-            return go("repair: claim head", count=sink.count)
+            return go("repair: claim head", counted=sink.counted)
         case "repair: claim head":
             if world.head != me.head:
                 return go("repair")
             return swap("repair: uncommit", me.head._replace(epoch=mine + 1))
         case "repair: uncommit":  # what the sink does not count is decided, and no longer committed
-            committed = min(me.head.committed, me.count)
+            committed = min(me.head.committed, me.counted)
             if broken == "a repair leaves to head what a sink has lost (H31)":
                 committed = me.head.committed
             head = me.head._replace(committed=committed)
@@ -279,7 +295,7 @@ def _advance_repair(world: World, me: Driver, go: Any, swap: Any, broken: str) -
             xid = me.todo[0]
             if _has_rows(xid) and xid not in sink.shown | sink.prepared:
                 return go(me.step, todo=me.todo[1:])
-            if me.count != xid[1] - 1 or broken == "a repair does not count what it commits (H31)":
+            if me.counted != xid[1] - 1 or broken == "a repair does not count what it commits (H31)":
                 return go(me.step, _commit(world, xid), todo=me.todo[1:])
             return go("repair: count what was prepared", _commit(world, xid))
         case "repair: count what was prepared":
@@ -287,7 +303,7 @@ def _advance_repair(world: World, me: Driver, go: Any, swap: Any, broken: str) -
         case "repair: claim the sink":
             if sink.claimed > mine:
                 return go("fenced")
-            if sink.count < me.count and broken != "a repair claims without a look at the count (H31)":
+            if sink.counted < me.counted and broken != "a repair claims without a look at the count (H31)":
                 return go("stopped")
             raised = world._replace(sink=sink._replace(claimed=mine))
             after = evict(raised, frozenset(p for p in sink.permits if p[0] < mine))
@@ -329,22 +345,22 @@ def _commit(world: World, xid: Xid) -> World:
     return world._replace(sink=sink._replace(prepared=sink.prepared - shown, shown=sink.shown | shown))
 
 
-def _commit_and_count(world: World, me: Driver, go: Any, step: str, broken: str) -> World:
+def _commit_and_count(world: World, me: Driver, go: Go, step: str, broken: str) -> World:
     xid, sink = me.todo[0], world.sink
     if _has_rows(xid) and xid not in sink.shown | sink.prepared:
         return go("lost")
     return go("count" if step == "commit" else "count-recovered", _commit(world, xid))
 
 
-def _count(world: World, me: Driver, go: Any, step: str, broken: str) -> World:
+def _count(world: World, me: Driver, go: Go, step: str, broken: str) -> World:
     xid, sink = me.todo[0], world.sink
     if _has_rows(xid) and xid not in sink.shown and broken != "a count moves without a look at the witnesses (H26)":
         return go("stopped")
-    if sink.count >= xid[1]:
-        return go(step, todo=me.todo[1:], count=max(me.count, sink.count))
-    if sink.count != xid[1] - 1 and broken != "a count moves from wherever it is":
+    if sink.counted >= xid[1]:
+        return go(step, todo=me.todo[1:], counted=max(me.counted, sink.counted))
+    if sink.counted != xid[1] - 1 and broken != "a count moves from wherever it is":
         return go("stopped")
-    return go(step, world._replace(sink=sink._replace(count=xid[1])), todo=me.todo[1:], count=xid[1])
+    return go(step, world._replace(sink=sink._replace(counted=xid[1])), todo=me.todo[1:], counted=xid[1])
 
 
 def successors(world: World, broken: str) -> Iterator[World]:
@@ -374,9 +390,9 @@ def check(world: World) -> None:
     is_stopped = any(d.step in ("lost", "refused", "stopped") for d in world.drivers)
     if is_stopped and len(world.drivers) == 1 and not world.was_restored:
         raise Violation("a driver alone is stopped, though nothing was restored")
-    counted = [x for x in world.head.completed[: world.sink.count] if _has_rows(x)]
+    counted = [x for x in world.head.completed[: world.sink.counted] if _has_rows(x)]
     if any(x not in world.sink.shown for x in counted):
-        raise Violation(f"the sink counts {world.sink.count}, and shows {sorted(world.sink.shown)}")
+        raise Violation(f"the sink counts {world.sink.counted}, and shows {sorted(world.sink.shown)}")
 
 
 def check_end(world: World, broken: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -52,6 +52,12 @@ class Size:
     pruned: bool = False  # this checkpoint lets go of all of these but one
 
 
+def resized(size: Size, of: str, number: int) -> Size:
+    """The size with so many of one thing."""
+    changes: dict[str, Any] = {of: number}
+    return replace(size, **changes)
+
+
 @dataclass(slots=True)
 class ReportedBatch:
     """A batch whose tasks have ended: what they have acknowledged is there, as Spark returns it."""
@@ -84,17 +90,17 @@ class _Stored:
         return replace(head, completed=last, committed=last, records=refs)
 
 
-class _Writing:
-    """What a Filing does in a thread of its own, done at once: so that its work can be counted."""
+class _Writing(Filing):
+    """A Filing without its thread, which writes at once: so that its work can be counted."""
 
     def __init__(self, path: Path) -> None:
-        self._writer = HistoryWriter(path, Retention(), time.time())
+        self._at_once = HistoryWriter(path, Retention(), time.time())
 
     def add(self, *entries: Entry) -> None:
-        self._writer.write(entries, time.time())
+        self._at_once.write(entries, time.time())
 
     def close(self) -> None:
-        self._writer.close()
+        self._at_once.close()
 
 
 class Coordinator:
@@ -154,7 +160,9 @@ class Coordinator:
 
     def rest(self) -> None:
         """Block until the history has what it was told."""
-        while isinstance(self._filing, Filing) and (self._filing._waiting or not self._filing._queue.empty()):
+        if isinstance(self._filing, _Writing):
+            return
+        while self._filing._waiting or not self._filing._queue.empty():
             time.sleep(0.001)
 
     def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:

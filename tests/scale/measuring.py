@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from tests.scale.coordinator import Coordinator, Size
+from tests.scale.coordinator import Coordinator, Size, resized
 from tests.scale.counting import peak_bytes
 from tests.scale.leftovers import INCARNATION, CountedServer, LeftInLog, transactions
 from twophase.participants import Prepared
@@ -45,7 +45,7 @@ def series(rounds: int) -> Iterator[dict[str, Any]]:
     """Each growth."""
     for of, (size, numbers) in SERIES.items():
         for number in numbers:
-            yield {"series": of, "number": number, **checkpoint(replace(size, **{of: number}), rounds)}
+            yield {"series": of, "number": number, **checkpoint(resized(size, of, number), rounds)}
 
 
 def starts(rounds: int) -> Iterator[dict[str, Any]]:

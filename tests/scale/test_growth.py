@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.scale.coordinator import ROWS, Coordinator, Size
+from tests.scale.coordinator import ROWS, Coordinator, Size, resized
 from tests.scale.counting import growth, listings, peak_bytes, steps
 from tests.scale.leftovers import INCARNATION, CountedServer, LeftInLog, SharedLog, decided, transactions
 from twophase.ids import Scope
@@ -36,7 +36,7 @@ def _folder(parent: Path) -> Path:
 @of_each
 def test_the_work_of_a_checkpoint_is_linear(tmp_path: Path, of: str) -> None:
     def counted(number: int) -> int:
-        size = replace(_SIZE, **{of: number})
+        size = resized(_SIZE, of, number)
         with Coordinator(_folder(tmp_path), size, threads=False) as coordinator:
             coordinator.complete(coordinator.batch())  # the first one fills caches
             batch = coordinator.batch()
@@ -63,7 +63,7 @@ def test_what_a_checkpoint_writes_and_holds_is_linear(tmp_path: Path, of: str) -
     calls = []
 
     def counted(number: int) -> int:
-        with Coordinator(_folder(tmp_path), replace(_SIZE, **{of: number}), threads=False) as coordinator:
+        with Coordinator(_folder(tmp_path), resized(_SIZE, of, number), threads=False) as coordinator:
             coordinator.complete(coordinator.batch())
             batch, before = coordinator.batch(), coordinator.head.written_bytes.total()
             coordinator.head.calls.clear()
@@ -72,7 +72,7 @@ def test_what_a_checkpoint_writes_and_holds_is_linear(tmp_path: Path, of: str) -
             return coordinator.head.written_bytes.total() - before
 
     def held(number: int) -> int:
-        with Coordinator(_folder(tmp_path), replace(_SIZE, **{of: number}), threads=False) as coordinator:
+        with Coordinator(_folder(tmp_path), resized(_SIZE, of, number), threads=False) as coordinator:
             coordinator.complete(coordinator.batch())
             batch = coordinator.batch()
             return peak_bytes(lambda: coordinator.complete(batch))

@@ -48,8 +48,8 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
         case messages.RunWriters() | messages.WriteAgain():
             return _acknowledged(action, results[0], config)
         case messages.FindLost():
-            found = iter(results)
-            return {name: [c for c in group if next(found)] for name, group in action.committables.items()}
+            is_lost = iter(results)
+            return {name: [c for c in group if next(is_lost)] for name, group in action.committables.items()}
         case messages.Discard() if config.stateful:
             tasks, number = range(config.tasks), action.checkpoint_id
             digests = [sum(_digest(number, task, method) for task in tasks) for method in action.digest_methods]

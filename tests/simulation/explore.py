@@ -157,7 +157,7 @@ def _check_repair_after_set_back(moves: Moves, world: World) -> None:
     ended, status = _alone(moves, moves.repair(world._replace(processes=(), budget=Budget()), FRESH + 1))
     check(ended, moves.config)
     head = head_of(world.head)
-    counts = [sink.count(head.incarnation) for sink in world.sinks] if head is not None else []
+    counts = [sink.newest_counted(head.incarnation) for sink in world.sinks] if head is not None else []
     kept = [ref.checkpoint_id for ref in head.records] if head is not None else []
     is_before_the_records = any(count is None or count + 1 < min(kept, default=0) for count in counts)
     if status in ("refused", "stopped") and is_before_the_records:

@@ -90,8 +90,8 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
         case messages.Permit():
             without = [config.names.index(name) for name in action.away]
             present = [n for n in every if n not in without]
-            asked = (("permit", n, action.scope, _known(action, n, config), True, config.evicts) for n in present)
-            return *(("permit away", n, action.scope) for n in without), *asked
+            permits = (("permit", n, action.scope, _known(action, n, config), True, config.evicts) for n in present)
+            return *(("permit away", n, action.scope) for n in without), *permits
         case messages.Revoke():
             counted = action.counted and config.counts
             among = _among(action.sinks, config)
@@ -158,8 +158,9 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
     match operation:
         case ("inspect", int(n), incarnation, expected):
             return _at(world, n, sinks.inspect(world.sinks[n], incarnation, expected))
-        case ("claim", int(n), *claim, take_over):
-            return _at(world, n, sinks.claim(world.sinks[n], *claim, broken, take_over=take_over))
+        case ("claim", int(n), incarnation, epoch, begins, counted, take_over):
+            sink = world.sinks[n]
+            return _at(world, n, sinks.claim(sink, incarnation, epoch, begins, counted, broken, take_over=take_over))
         case ("revoke older", int(n), incarnation, epoch, counted, evicts, slots):
             revoked = sinks.revoke_older(world.sinks[n], incarnation, epoch, counted, broken, evicts=evicts)
             return _at(world, n, sinks.sweep(revoked, epoch) if slots else revoked)

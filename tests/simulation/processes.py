@@ -7,7 +7,7 @@ differ in other things share it.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +127,7 @@ class Processes:
         return _after_news(steps, steps.send(answer(action, results, self._config)), path)
 
     def _born(self, make: Make) -> Steps:
-        kinds = {
+        kinds: dict[str, Callable[..., Steps]] = {
             "aborter": runs.aborter,
             "driver": runs.run,
             "repair": runs.repair,

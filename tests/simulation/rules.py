@@ -46,8 +46,8 @@ def check(world: World, config: Config) -> None:
         return
     for name, sink in zip(config.names, world.sinks, strict=True):
         decided = [decided_transactions(record, name) for record in world.decided]
-        ended = [record for record in world.past if not is_direct(record)]
-        past = frozenset[str]().union(*(decided_transactions(record, name) for record in ended))
+        of_past = (decided_transactions(record, name) for record in world.past if not is_direct(record))
+        past = frozenset[str]().union(*of_past)
         taken = (decided_transactions(record, name) for record in world.taken)
         _check_rows(name, sink, past.union(*decided, *taken))
         if given_up := past - sink.committed - world.by_hand:

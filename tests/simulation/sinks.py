@@ -29,7 +29,7 @@ def inspect(sink: Sink, incarnation: str, expected: tuple[str, ...]) -> tuple[An
     own = (parse(text) for text in sink.witnesses)
     highest = max((t.scope.checkpoint_id for t in own if t and t.scope.incarnation == incarnation), default=-1)
     missing = tuple(text for text in expected if text not in sink.witnesses)
-    return (sink.claim, highest, missing, sink.count(incarnation)), sink
+    return (sink.claim, highest, missing, sink.newest_counted(incarnation)), sink
 
 
 def claim(
@@ -45,7 +45,7 @@ def claim(
         if sink.claim[0] == incarnation and sink.claim[1] > epoch:
             return FENCED, sink
     claimed = sink._replace(claim=(incarnation, epoch), taken_with=None)
-    return None, claimed if sink.count(incarnation) is not None else claimed.counting(incarnation, begins)
+    return None, claimed if sink.newest_counted(incarnation) is not None else claimed.counting(incarnation, begins)
 
 
 def holds_of_another(sink: Sink, incarnation: str, broken: str = "") -> bool:
@@ -98,7 +98,7 @@ def revoke_older(
 
 
 def _is_behind(sink: Sink, incarnation: str, counted: int) -> bool:
-    count = sink.count(incarnation)
+    count = sink.newest_counted(incarnation)
     return counted >= 0 and (count is None or count < counted)
 
 
@@ -113,7 +113,7 @@ def count(
     slots: bool,
 ) -> tuple[Any, Sink]:
     """H26: move the count to this checkpoint, all of which is shown. A slot of a log has done so as it applied it."""
-    found = sink.count(incarnation)
+    found = sink.newest_counted(incarnation)
     if found is None or (slots and found >= checkpoint_id):
         return None, sink
     shown = all({text, origin(sink, text)} & sink.witnesses for text in expected)
@@ -126,7 +126,7 @@ def count(
 
 def catch_up(sink: Sink, incarnation: str, checkpoint_id: int, counted: int, broken: str) -> tuple[Any, Sink]:
     """Count what was written without counting. Not in a sink that went back in time (H34)."""
-    found = sink.count(incarnation)
+    found = sink.newest_counted(incarnation)
     if _is_behind(sink, incarnation, counted) and broken != "catching up does not compare the count":
         return SET_BACK, sink
     return None, sink if found is None or found >= checkpoint_id else sink.counting(incarnation, checkpoint_id)
@@ -154,7 +154,7 @@ def permit(sink: Sink, scope: Scope, counted: int, broken: str, *, is_first: boo
 
 def _has(sink: Sink, scope: Scope) -> bool:
     """Whether the sink counts or shows anything of this checkpoint."""
-    found, own = sink.count(scope.incarnation), (parse(text) for text in sink.witnesses)
+    found, own = sink.newest_counted(scope.incarnation), (parse(text) for text in sink.witnesses)
     known = {(t.scope.incarnation, t.scope.checkpoint_id) for t in own if t is not None}
     return (found is not None and found >= scope.checkpoint_id) or (scope.incarnation, scope.checkpoint_id) in known
 
@@ -204,7 +204,7 @@ def waiting(sink: Sink, prepared: frozenset[str]) -> frozenset[str]:
 
     def waits(text: str) -> bool:
         own = parse(text)
-        found = sink.count(own.scope.incarnation) if own is not None else None
+        found = sink.newest_counted(own.scope.incarnation) if own is not None else None
         return text not in sink.witnesses and (own is None or found is None or own.scope.checkpoint_id > found)
 
     return frozenset(filter(waits, prepared))
@@ -232,7 +232,7 @@ def _applied(sink: Sink, transaction: str, broken: str, *, own: bool) -> Any:
     asked = parse(transaction)
     if asked is None:
         return None
-    scope, found = asked.scope, sink.count(asked.scope.incarnation)
+    scope, found = asked.scope, sink.newest_counted(asked.scope.incarnation)
     if own and sink.claim != (scope.incarnation, scope.epoch):
         return FENCED
     if own and found is not None and found > scope.checkpoint_id and broken != "a log does not look how far it is":

@@ -139,9 +139,10 @@ def _is_job(what: Any, names: tuple[str, ...], size: int, which: Any, config: Co
     return isinstance(what, tuple) and what[0] in names and len(what) == size and _is(which, what[1], config)
 
 
-def _is(xid: Any, text: str, config: Config) -> bool:
+def _is(xid: Any, text: object, config: Config) -> bool:
     """Whether the model's transaction is this one of the simulation."""
     assert isinstance(xid, Xid)
+    assert isinstance(text, str)
     found = parse(text)
     if found is None:
         return False

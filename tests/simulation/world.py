@@ -44,7 +44,7 @@ class Sink(NamedTuple):
         """What is prepared, whether the sink lists it or not."""
         return self.prepared | self.forgotten
 
-    def count(self, incarnation: str) -> int | None:
+    def newest_counted(self, incarnation: str) -> int | None:
         """The newest checkpoint that the sink counts of this incarnation."""
         return next((number for name, number in self.counts if name == incarnation), None)
 
