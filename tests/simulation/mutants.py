@@ -45,7 +45,7 @@ _CLOSE = """    yield messages.Revoke(scope, counted, sinks)
 """
 _LISTED = "        if {each.transaction for each in group} & {each.transaction for each in rest.get(sink, ())}:\n"
 _CLOSED = "    yield from close(owned.head, record.scope, record, counted=True, sinks=tuple(record.committables))\n"
-_SHOWN = """    yield from show(owned, record)
+_SHOWN = """    yield from show(owned, record, own=own)
     yield from say(owned, record, retained)
 """
 
