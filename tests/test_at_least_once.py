@@ -283,7 +283,7 @@ def test_a_driver_of_before_the_change_applies_nothing(world: World) -> None:
     class Frozen(BaseException):
         pass
 
-    def stop(checkpoint_id: int, committables: Any, *, own: bool = False) -> Any:
+    def stop(checkpoint_id: int, committables: Any, *, own: bool = False, known: int | None = None) -> Any:
         woken.append(Frozen())
         raise woken[0]
 

@@ -181,7 +181,7 @@ def test_tries_that_are_aborted_say_why_and_name_no_secret(watched: Watched) -> 
 class DyingSink(MemorySink):
     """Dies in its first commit, as far as the driver can tell."""
 
-    def commit(self, checkpoint_id: int, committables: Any, *, own: bool = False) -> Any:
+    def commit(self, checkpoint_id: int, committables: Any, *, own: bool = False, known: int | None = None) -> Any:
         if self.calls.count("commit") == 0:
             self.calls.append("commit")
             raise KeyboardInterrupt

@@ -47,8 +47,8 @@ class _Played:
         self.ledger = KafkaLedger("topic", Place(Connection("k:1", "g")), 1, "orders")
         self.storage = LocalStorage(folder)
 
-    def apply(self) -> list[CommitOutcome]:
-        return list(self.ledger.apply(Share(INCARNATION, 1, NUMBER, 0, GROUP), self.storage))
+    def apply(self, known: int | None = None) -> list[CommitOutcome]:
+        return list(self.ledger.apply(Share(INCARNATION, 1, NUMBER, 0, GROUP, known=known), self.storage))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,17 @@ def test_a_checkpoint_is_applied_where_the_marker_is_at_the_one_before(
     played = _Played(Marker(NUMBER - 1), tmp_path, monkeypatch)
     assert played.apply() == [CommitOutcome.COMMITTED] * 2
     assert played.producer.calls == ["begin", "commit 3"]
+
+
+def test_h34_a_marker_moves_over_at_least_once_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka went back to before the slot caught up with what no sink counts; less than it had counted is a gap."""
+    played = _Played(Marker(NUMBER - 2), tmp_path, monkeypatch)
+    assert played.apply(known=NUMBER - 2) == [CommitOutcome.COMMITTED] * 2
+    assert played.producer.calls == ["begin", "commit 3"]
+    behind = _Played(Marker(NUMBER - 3), tmp_path, monkeypatch)
+    with pytest.raises(IdentityError, match="stands at checkpoint 0 and is asked to apply checkpoint 3"):
+        behind.apply(known=NUMBER - 2)
+    assert behind.producer.calls == []
 
 
 def test_what_is_applied_is_applied_once_and_only_with_the_decision(

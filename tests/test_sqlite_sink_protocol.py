@@ -116,7 +116,7 @@ class CrashingCommitter(LogCommitter):
     after: bool = False
 
     def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         if self.after:
             super().commit(checkpoint_id, committables)

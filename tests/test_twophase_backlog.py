@@ -35,7 +35,7 @@ class SlowSink(MemorySink):
     answers: list[BaseException | CommitOutcome] = field(default_factory=list)
 
     def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         assert self.gate.wait(_WAIT_S)
         answer = self.answers.pop(0) if self.answers else None

@@ -72,7 +72,7 @@ class MemorySink:
         self._called("permit away")
 
     def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         self._called("commit")
         if self.late:

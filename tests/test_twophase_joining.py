@@ -66,7 +66,7 @@ class FarSink(MemorySink):
         return SinkState(found.claim_incarnation, found.claim_epoch, found.highest_witness, (), self.counted)
 
     def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         self._called("commit")
         if self.counted >= checkpoint_id:
@@ -75,7 +75,7 @@ class FarSink(MemorySink):
         assert {each.transaction for each in committables} <= self.waiting
         self.counted = checkpoint_id
         self.order.append(checkpoint_id)
-        return super().commit(checkpoint_id, committables, own=own)
+        return super().commit(checkpoint_id, committables, own=own, known=known)
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
         group = list(prepared)
@@ -351,12 +351,12 @@ def test_a_sink_that_goes_away_again_while_it_joins_is_waited_for(far: Far) -> N
     original = far.sink.commit
 
     def commit(
-        checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         if checkpoint_id == 2 and not claimed.is_set():
             claimed.set()
             far.sink.away = True
-        return original(checkpoint_id, committables, own=own)
+        return original(checkpoint_id, committables, own=own, known=known)
 
     far.sink.commit = commit  # type: ignore[method-assign]
     far.sink.away = False

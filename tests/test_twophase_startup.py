@@ -293,3 +293,19 @@ def test_h26_a_start_knows_the_count_that_it_had_a_sink_catch_up_to(
     (catch_up,) = (each for each in actions if isinstance(each, messages.CatchUp))
     assert (catch_up.epoch, catch_up.checkpoint_id, catch_up.sinks) == (8, 4, ("warehouse",))
     assert owned.counted == {"warehouse": known}
+
+
+def test_h34_where_no_record_tells_a_count_moves_by_one() -> None:
+    """A repair that died has taken back what head has no record of; then nothing says what was at-least-once."""
+    records = {each: record(each, 0, 10) for each in (3, 4)}
+    direct = {2: replace(record(2, 0, 10), direct=True), **records}
+    for found, known in ((records, [{}, {}]), (direct, [{"warehouse": -1}, {}])):
+        refs = tuple(replace(ref(each.checkpoint_id), direct=each.direct) for each in found.values())
+        _, actions = run(
+            Seen(9, replace(HEAD, committed=2, records=refs)),
+            Inspect=lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 1, counted=1)}),
+            LoadRecord=lambda action, found=found: found[action.ref.checkpoint_id],
+        )
+        asked = [each for each in actions if isinstance(each, messages.Commit | messages.Count)]
+        assert [each.checkpoint_id for each in asked] == [3, 3, 4, 4]
+        assert [each.known for each in asked[::2]] == [each.known for each in asked[1::2]] == known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from tests.test_twophase_effects import SparkFolder
 from tests.twophase_values import INCARNATION
 from twophase.backlog import Limit
 from twophase.driver import Driver
-from twophase.errors import LostCommittableError, SinkUnavailableError
+from twophase.errors import IdentityError, LostCommittableError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
@@ -191,3 +192,50 @@ def test_a_slot_that_is_not_there_is_none_that_has_applied(logs: Logs) -> None:
         database.execute("UPDATE eos_slot SET checkpoint_id = 0")
     with pytest.raises(LostCommittableError):
         logs.started()
+
+
+def test_h34_a_log_goes_back_to_before_it_caught_up(logs: Logs) -> None:
+    """Checkpoint 1 was at-least-once, 2 waits for b, and b went back to before it was told of 1: it lacks nothing."""
+    first = logs.started()
+    logs.run(first, 0)
+    first.drain()
+    first.close()
+    second = logs.started(direct=True)
+    logs.run(second, 1)
+    second.close()
+    copy = logs.folder / "copy.db"
+    shutil.copy(logs.database("b"), copy)
+    third = logs.started()  # b is told of 1
+    logs.away = {"b"}
+    logs.run(third, 2)
+    third.close()
+    assert (third.owned.completed, third.owned.committed, len(logs.rows("b"))) == (2, 1, 60)
+    shutil.copy(copy, logs.database("b"))
+    logs.away = set()
+    last = logs.started()
+    logs.run(last, 3)
+    last.drain()
+    assert (last.owned.completed, last.owned.committed) == (3, 3)
+    assert [logs.rows(name) for name in logs.slots] == [_all_rows(4)] * 2
+
+
+def test_h34_a_log_that_lacks_what_it_had_counted_is_not_moved_over_it(logs: Logs) -> None:
+    """The same, and b went back further: to before 0, which was exactly-once."""
+    first = logs.started()
+    copy = logs.folder / "copy.db"
+    shutil.copy(logs.database("b"), copy)
+    logs.run(first, 0)
+    first.drain()
+    first.close()
+    second = logs.started(direct=True)
+    logs.run(second, 1)
+    second.close()
+    third = logs.started()
+    logs.away = {"b"}
+    logs.run(third, 2)
+    third.close()
+    shutil.copy(copy, logs.database("b"))
+    logs.away = set()
+    with pytest.raises(IdentityError, match="sink b went back in time: it counts checkpoints up to -1"):
+        logs.started()
+    assert logs.rows("b") == []

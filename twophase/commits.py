@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from twophase import messages
 from twophase.errors import ConnectorError, FencedError, LostCommittableError, SetBackError
@@ -36,12 +36,20 @@ def count(owned: Ownership, checkpoint_id: int, committables: Mapping[str, tuple
     A successor that has pruned the witnesses leaves the same picture, so head is read again before that is said (H12):
     FencedError.
     """
-    known = {n: at for n in committables if (at := owned.counted.get(n, checkpoint_id)) < checkpoint_id - 1}
+    known = _known(owned, checkpoint_id, committables)
     error: SetBackError | None = yield messages.Count(owned.head.incarnation, checkpoint_id, committables, known)
     if error is not None:
         yield from check_owned(owned)
         raise error
     owned.note_counted(dict.fromkeys(committables, checkpoint_id))
+
+
+def _known(owned: Ownership, checkpoint_id: int, sinks: Iterable[str]) -> dict[str, int]:
+    """Return by sink what it has counted, where at-least-once checkpoints lie between that and this checkpoint (H34).
+
+    A sink of which nothing is known has counted the checkpoint before.
+    """
+    return {name: at for name in sinks if (at := owned.counted.get(name, checkpoint_id)) < checkpoint_id - 1}
 
 
 def commit_what_can_be(
@@ -62,7 +70,13 @@ def commit_what_can_be(
     while True:
         answers: Mapping[str, Sequence[CommitOutcome] | ConnectorError]
         answers = yield messages.Commit(
-            owned.head.incarnation, checkpoint_id, waiting, repeated, tell_refusals=refusals is not None, own=own
+            owned.head.incarnation,
+            checkpoint_id,
+            waiting,
+            repeated,
+            tell_refusals=refusals is not None,
+            own=own,
+            known=_known(owned, checkpoint_id, waiting),
         )
         outcomes: dict[str, Sequence[CommitOutcome]] = {}
         for sink, answer in answers.items():

@@ -292,8 +292,7 @@ class Effects:
     def _commit_at(self, name: str, action: messages.Commit) -> Sequence[CommitOutcome] | ConnectorError:
         number = action.checkpoint_id
         began_s = self._commits_began_s.setdefault((number, name), time.monotonic())
-        group, tell_refusals = action.committables[name], action.tell_refusals
-        answer = _commit(self.committers[name], number, group, tell_refusals=tell_refusals, own=action.own)
+        answer = _commit(self.committers[name], name, action)
         if not isinstance(answer, ConnectorError) and _VISIBLE.issuperset(answer):
             self.watcher(SinkCommitted(action.incarnation, number, name, time.monotonic() - began_s))
         return answer
@@ -336,14 +335,13 @@ def _stored(seen: Seen | None) -> Versioned | None:
     return Versioned(seen.version, seen.content if seen.content is not None else encode_head(seen.head))
 
 
-def _commit(
-    committer: Committer, checkpoint_id: int, committables: Sequence[Committable], *, tell_refusals: bool, own: bool
-) -> Sequence[CommitOutcome] | ConnectorError:
+def _commit(committer: Committer, sink: str, action: messages.Commit) -> Sequence[CommitOutcome] | ConnectorError:
     """A sink that is away is not among the refusals: it is waited for."""
+    group, known = action.committables[sink], action.known.get(sink)
     try:
-        return committer.commit(checkpoint_id, committables, own=own)
+        return committer.commit(action.checkpoint_id, group, own=action.own, known=known)
     except (LostCommittableError, BadRowError, TargetError, IdentityError, FencedError) as error:
-        if not tell_refusals:
+        if not action.tell_refusals:
             raise
         return error
 

@@ -14,7 +14,7 @@ from twophase.ids import TransactionId
 from twophase.messages import Inspected, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
-from twophase.set_back import check_undecided, counted_by, find_set_back
+from twophase.set_back import check_undecided, counted_by, find_set_back, known_by
 from twophase.values import CheckpointRecord, SinkState, SparkState
 from twophase.verify import may_be_under_way
 
@@ -33,6 +33,7 @@ def end_incarnation(
     old = owned.head
     records = yield from _read_records(owned)
     states = inspected.sinks
+    owned.note_counted(known_by(_readable(records), list(states), old.committed))
     counts = {n: each.counted for n, each in states.items() if _is_claimed(old, each) and each.counted is not None}
     behind = _find_behind(old, records, states)
     lacking = yield from _commit_once_more(owned, records, behind, counts)

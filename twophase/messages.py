@@ -185,6 +185,7 @@ class Commit:
     repeated: int  # how often "retry later" was the answer so far: the driver waits, and gives up in the end
     tell_refusals: bool = False  # answer why a sink cannot commit, which a reset can give up, instead of raising
     own: bool = False  # this driver has decided it: no sink may be past it (H33)
+    known: Mapping[str, int] = field(default_factory=dict)  # by sink: see Count
 
 
 @dataclass(frozen=True, slots=True)

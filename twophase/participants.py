@@ -82,7 +82,7 @@ class Committer(Protocol):
         """
 
     def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         """Make the committables of a completed checkpoint visible, in checkpoint order (R7). One outcome each.
 
@@ -91,6 +91,8 @@ class Committer(Protocol):
 
         `own`: this driver has decided the checkpoint after its start, and nothing after it. Raises SetBackError where a
         sink that finds it applied is past it: the driver was set back with its memory (H33).
+
+        `known`: see `count`. A slot of a log moves from there, or from any checkpoint behind it, to this one (H34).
         """
 
     def count(

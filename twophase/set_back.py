@@ -66,6 +66,15 @@ def counted_by(records: Sequence[CheckpointRecord], sinks: Sequence[str], upto: 
     }
 
 
+def known_by(records: Sequence[CheckpointRecord], sinks: Sequence[str], upto: int) -> dict[str, int]:
+    """Return by sink what it has counted up to here for certain; -1 where all of these checkpoints count nothing there.
+
+    Empty where no record is of such a checkpoint: a repair that died has taken back more than head has records of.
+    """
+    is_told = any(each.checkpoint_id <= upto for each in records)
+    return {**dict.fromkeys(sinks if is_told else (), -1), **counted_by(records, sinks, upto)}
+
+
 def _counts(record: CheckpointRecord, sink: str) -> bool:
     return not record.direct and sink in record.committables
 

@@ -23,7 +23,7 @@ from twophase.messages import Inspected, Seen, Steps
 from twophase.news import CommittedUpTo, SinkAway
 from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced, head_set_back, load
 from twophase.participants import Prepared
-from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, read_counting_records
+from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, known_by, read_counting_records
 from twophase.transitions import Claim, Committed
 from twophase.values import CheckpointRecord, Committable
 from twophase.verify import check_not_beyond, verify
@@ -39,7 +39,7 @@ class Compared:
     newest: CheckpointRecord | None = None  # of the newest completed checkpoint
     found: Mapping[str, int] = field(default_factory=dict)  # by sink, what it counts now
     known: Mapping[str, int] = field(default_factory=dict)
-    """By sink, what it had counted when head was read; -1 where no record tells. At-least-once counts none."""
+    """By sink, what it had counted when head was read: see set_back.known_by. At-least-once counts none."""
     counted: Mapping[str, int] = field(default_factory=dict)
     """By sink, the newest checkpoint that it counts once what is decided is committed."""
     missing: tuple[CheckpointRecord, ...] = ()
@@ -189,11 +189,10 @@ def _compare(
     behind = find_set_back(counted, inspected.sinks)
     missing = (yield from find_missing(head, counted, behind, repairs=repairs)) if behind else ()
     found = {name: sink.counted for name, sink in inspected.sinks.items() if sink.counted is not None}
-    counted_then = {**dict.fromkeys(sinks, -1), **counted}
     will_count = counted_by(records, [name for name in sinks if name not in away], head.completed)
-    return Compared(
-        newest, found, counted_then, will_count, missing, away, {name: counted.get(name, -1) for name in away}
-    )
+    known_then = known_by(records, sinks, head.committed)
+    away_counted = {name: counted.get(name, -1) for name in away}
+    return Compared(newest, found, known_then, will_count, missing, away, away_counted)
 
 
 def _may_be_away(

@@ -88,7 +88,7 @@ class LogCommitter:
         self._prepare(scope)
 
     def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         """See Committer. All of a slot's share or nothing of it; the slots at once, each in a thread.
 
@@ -99,7 +99,7 @@ class LogCommitter:
         slots = slots_of(committables) or self._slots_in_use(incarnation)
         calls = {
             f"{self.name}, slot {slot}": partial(
-                self._apply, Share(incarnation, self._epoch, checkpoint_id, slot, of_slot, own)
+                self._apply, Share(incarnation, self._epoch, checkpoint_id, slot, of_slot, own, known)
             )
             for slot, of_slot in enumerate(by_slot(committables, slots))
         }

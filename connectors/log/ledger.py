@@ -24,6 +24,12 @@ class Share:
     slot: int
     committables: Sequence[Committable]
     own: bool = False  # see Committer.commit
+    known: int | None = None  # see Committer.commit
+
+    def is_next(self, applied: int | None) -> bool:
+        """Whether a slot that stands there applies this checkpoint next."""
+        least = self.checkpoint_id - 1 if self.known is None else self.known
+        return applied is not None and least <= applied < self.checkpoint_id
 
     def check_not_past(self, sink: str, applied: int) -> None:
         """Raise SetBackError where the slot is past a checkpoint that this driver has only just decided (H33)."""
@@ -118,7 +124,7 @@ def missing_segments(storage: Storage, share: Share) -> list[str]:
 
 
 def gap(sink: str, share: Share, applied: int | None) -> IdentityError:
-    """The error for a slot that is not at the checkpoint before."""
+    """The error for a slot that is not at the checkpoint before, see `Share.is_next`."""
     stands = "knows of no checkpoint" if applied is None else f"stands at checkpoint {applied}"
     message = f"sink {sink}, slot {share.slot}, {stands} and is asked to apply checkpoint {share.checkpoint_id}"
     return IdentityError(message, remedy="restore the sink and the checkpoint location to the same moment")

@@ -146,10 +146,10 @@ MUTANTS: Final = (
         name="a sink that refuses to commit ends a reset that should tell it",
         rule="R2",
         path="twophase/effects.py",
-        before="""        if not tell_refusals:
+        before="""        if not action.tell_refusals:
             raise
 """,
-        after="""        if tell_refusals:
+        after="""        if action.tell_refusals:
             raise
 """,
         caught_by=(

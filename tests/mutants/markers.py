@@ -21,7 +21,7 @@ MUTANTS: Final = (
         name="a slot of a topic leaves out a checkpoint",
         rule="R7",
         path="connectors/kafka/sink/ledger.py",
-        before="""        if marker is None or marker.applied != share.checkpoint_id - 1:
+        before="""        if marker is None or not share.is_next(marker.applied):
 """,
         after="""        if marker is None or marker.applied >= share.checkpoint_id:
 """,

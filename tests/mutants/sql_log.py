@@ -67,10 +67,21 @@ MUTANTS: Final = (
         caught_by=(f"{_TWO}test_a_slot_that_is_not_there_is_none_that_has_applied",),
     ),
     Mutant(
+        name="a slot moves over checkpoints that it had counted",
+        rule="H34",
+        path="connectors/log/ledger.py",
+        before="        return applied is not None and least <= applied < self.checkpoint_id\n",
+        after="        return applied is not None and applied < self.checkpoint_id\n",
+        caught_by=(
+            "tests/test_kafka_ledger.py::test_h34_a_marker_moves_over_at_least_once_checkpoints",
+            f"{_TESTS}test_a_slot_that_is_behind_applies_nothing",
+        ),
+    ),
+    Mutant(
         name="a share is applied over a checkpoint that its slot lacks",
         rule="R10",
         path=_APPLY,
-        before="        if applied != share.checkpoint_id - 1:\n            raise gap(target.sink, share, applied)\n",
+        before="        if not share.is_next(applied):\n            raise gap(target.sink, share, applied)\n",
         after="",
         caught_by=(f"{_TESTS}test_a_slot_that_is_behind_applies_nothing",),
     ),

@@ -37,7 +37,7 @@ class FreeSink:
         raise NotImplementedError
 
     def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         self.calls["commit"] += 1
         self.rows += sum(each.rows for each in committables)

@@ -246,7 +246,7 @@ class Moves:
         elif world.budget.absences:
             yield "absence", ("sink 0 is away",), world.spend("absences")._replace(away=True)
         awaited = self._awaited(world)
-        yield from set_backs(world)
+        yield from set_backs(world, self.config)
         yield from resumes(world, self.config, self.processes.resume)
         for number, sink in enumerate(world.sinks):
             for text in sorted(sink.open - awaited):

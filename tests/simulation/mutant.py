@@ -35,6 +35,7 @@ SET_BACK_UNDER_A_RESET = SCENARIOS["a sink goes back in time before a reset, or 
 SET_BACK_AFTER_AT_LEAST_ONCE = scenarios.SET_BACK_AFTER_AT_LEAST_ONCE
 SET_BACK_AMONG_TWO = SCENARIOS["a sink goes back in time while drivers take over"][0]
 THEN_AT_LEAST_ONCE = scenarios.THEN_AT_LEAST_ONCE
+LOG_AFTER_AT_LEAST_ONCE = scenarios.LOG_AFTER_AT_LEAST_ONCE
 RESCALE_AFTER_AT_LEAST_ONCE = scenarios.RESCALE_AFTER_AT_LEAST_ONCE
 RESUMED = scenarios.RESUMED
 RESUMED_LOG = scenarios.RESUMED_LOG

@@ -9,6 +9,7 @@ from tests.simulation.mutant import (
     HEAD_SET_BACK,
     HEAD_SET_BACK_TWICE,
     HEAD_SET_BACK_UNDER_A_RESET,
+    LOG_AFTER_AT_LEAST_ONCE,
     RESCALE_AFTER_AT_LEAST_ONCE,
     SET_BACK,
     SET_BACK_AMONG_TWO,
@@ -138,6 +139,11 @@ SET_BACK_MUTANTS: dict[str, Mutant] = {
         RESCALE_AFTER_AT_LEAST_ONCE,
         "ends as 'set back'",
         (Patch("commits", "checkpoint_id, committables, known)", "checkpoint_id, committables)"),),
+    ),
+    "a slot wants the at-least-once checkpoint before (H34)": Mutant(
+        LOG_AFTER_AT_LEAST_ONCE,
+        "",
+        (Patch("commits", "            known=_known(owned, checkpoint_id, waiting),\n", ""),),
     ),
     "what is left of an aborted try is kept where at-least-once came after (H34)": Mutant(
         replace(THEN_AT_LEAST_ONCE, evicts=False),

@@ -122,8 +122,10 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
                 for c in group
             )
         case messages.Commit():
+            slot = config.slots, action.own
+            known = {name: action.known.get(name, action.checkpoint_id - 1) for name in action.committables}
             return tuple(
-                ("commit", config.names.index(name), str(c.transaction), action.repeated, config.slots, action.own)
+                ("commit", config.names.index(name), str(c.transaction), action.repeated, *slot, known[name])
                 for name, group in action.committables.items()
                 for c in group
             )
@@ -183,8 +185,8 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             return tuple(text for text in listed if text == FOREIGN or text.startswith(incarnation)), after
         case ("lost", int(n), transaction):
             return _at(world, n, sinks.lost(world.sinks[n], transaction, broken))
-        case ("commit", int(n), transaction, _, slots, own):
-            return _at(world, n, sinks.commit(world.sinks[n], transaction, broken, slots=slots, own=own))
+        case ("commit", int(n), transaction, _, slots, own, known):
+            return _at(world, n, sinks.commit(world.sinks[n], transaction, known, broken, slots=slots, own=own))
         case ("abort", int(n), transaction):
             return _at(world, n, sinks.abort(world.sinks[n], transaction))
         case ("prune", int(n), incarnation, below):

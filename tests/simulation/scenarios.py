@@ -45,6 +45,9 @@ TAKEN_OVER = replace(small(Budget(switches=1, commits=1, take_overs=1)), logs=Tr
 THEN_AT_LEAST_ONCE = replace(small(Budget(set_backs=1)), evicts=True, direct=frozenset({1}))
 """As many at-least-once checkpoints as are retained, then the sink goes back to before the one before (H34)."""
 
+LOG_AFTER_AT_LEAST_ONCE = replace(THEN_AT_LEAST_ONCE, evicts=False, slots=True, direct=frozenset({0}))
+"""A log goes back to before it caught up with at-least-once checkpoints, and the next one waits there (H34)."""
+
 RESCALE_AFTER_AT_LEAST_ONCE = replace(
     small(Budget(set_backs=1), drivers=1), evicts=True, direct=frozenset({0}), rescales=1
 )
@@ -190,6 +193,7 @@ SCENARIOS: dict[str, tuple[Config, int]] = {
         replace(THEN_AT_LEAST_ONCE, direct=frozenset({0})),
         5_000,
     ),
+    "at-least-once, then exactly-once, and a sink with a log goes back in time": (LOG_AFTER_AT_LEAST_ONCE, 5_000),
     "a rescale after at-least-once, and the sink goes back in time": (RESCALE_AFTER_AT_LEAST_ONCE, 1_000),
     "a machine is restored with its memory": (RESUMED, 5_000),
     "a machine is restored with its memory, and with a log": (RESUMED_LOG, 10_000),

@@ -9,8 +9,8 @@ from tests.simulation.world import Sink, World, decided_transactions, is_direct
 from twophase.ids import Scope
 
 
-def set_backs(world: World) -> Iterator[tuple[str, tuple[object, ...], World]]:
-    """The moves: a copy of one sink is taken; the copy takes the sink's place."""
+def set_backs(world: World, config: Config) -> Iterator[tuple[str, tuple[object, ...], World]]:
+    """The moves: a copy of one sink is taken; the copy takes the sink's place. A log with slots stays as it is."""
     if not world.budget.set_backs:
         return
     if world.copy is None:
@@ -19,6 +19,8 @@ def set_backs(world: World) -> Iterator[tuple[str, tuple[object, ...], World]]:
         return
     number, sink = world.copy
     now = world.sinks[number]
+    if config.slots:
+        sink = sink._replace(open=now.open, prepared=now.prepared)
     if sink != now:
         had = now.committed | now.held | now.open | {text for text, _ in now.committing}
         sinks = (*world.sinks[:number], sink, *world.sinks[number + 1 :])

@@ -216,9 +216,9 @@ def _scope(text: str) -> Scope:
     return scope
 
 
-def commit(sink: Sink, transaction: str, broken: str, *, slots: bool, own: bool) -> tuple[Any, Sink]:
-    """R7: commit, or let a locking read of the witness decide. `own`: see Committer.commit."""
-    if slots and (applied := _applied(sink, transaction, broken, own=own)) is not None:
+def commit(sink: Sink, transaction: str, known: int, broken: str, *, slots: bool, own: bool) -> tuple[Any, Sink]:
+    """R7: commit, or let a locking read of the witness decide. `known`, `own`: see Committer.commit."""
+    if slots and (applied := _applied(sink, transaction, known, broken, own=own)) is not None:
         return applied, sink
     if transaction in sink.held:
         return CommitOutcome.COMMITTED, committed(_without(sink, transaction), transaction)
@@ -227,8 +227,8 @@ def commit(sink: Sink, transaction: str, broken: str, *, slots: bool, own: bool)
     return _by_witness(sink, transaction, broken), sink
 
 
-def _applied(sink: Sink, transaction: str, broken: str, *, own: bool) -> Any:
-    """What a slot of a log says that has moved over this checkpoint already; None: it has not."""
+def _applied(sink: Sink, transaction: str, known: int, broken: str, *, own: bool) -> Any:
+    """What a slot of a log says that has moved over this checkpoint already, or is behind; None: it applies this."""
     asked = parse(transaction)
     if asked is None:
         return None
@@ -238,14 +238,14 @@ def _applied(sink: Sink, transaction: str, broken: str, *, own: bool) -> Any:
     if own and found is not None and found > scope.checkpoint_id and broken != "a log does not look how far it is":
         return SET_BACK
     key = scope.incarnation, scope.checkpoint_id, asked.task
-    known = (parse(text) for text in sink.witnesses)
-    of_slot = {(t.scope.incarnation, t.scope.checkpoint_id, t.task) for t in known if t is not None}
+    shown_ids = (parse(text) for text in sink.witnesses)
+    of_slot = {(t.scope.incarnation, t.scope.checkpoint_id, t.task) for t in shown_ids if t is not None}
     if key in of_slot:
         shown = {transaction, origin(sink, transaction)} & sink.witnesses
         return CommitOutcome.ALREADY_COMMITTED if shown else CommitOutcome.LOST
     if found is not None and found >= scope.checkpoint_id:
         return CommitOutcome.LOST if found == scope.checkpoint_id else CommitOutcome.ALREADY_COMMITTED
-    return None
+    return None if found is None or found >= known or transaction not in sink.held else REFUSED
 
 
 def committed(sink: Sink, transaction: str) -> Sink:

@@ -138,7 +138,7 @@ class KafkaLedger:
             share.check_not_past(self._sink, marker.applied)
             other = marker.applied == share.checkpoint_id and marker.of != digest
             return [CommitOutcome.LOST if other else CommitOutcome.ALREADY_COMMITTED] * len(share.committables)
-        if marker is None or marker.applied != share.checkpoint_id - 1:
+        if marker is None or not share.is_next(marker.applied):
             raise gap(self._sink, share, marker.applied if marker else None)
         if marker.rows and marker.begun != digest:
             message = f"sink {self._sink}, slot {share.slot}: {marker.rows} rows of checkpoint {share.checkpoint_id} "

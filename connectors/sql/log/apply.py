@@ -84,7 +84,7 @@ def _apply(store: Store, storage: Storage, target: Target, share: Share, put: Pu
         if missing := missing_segments(storage, share):
             _log.error("sink %s: the log lacks %s: restore it, and start again", target.sink, ", ".join(missing))
             return [CommitOutcome.LOST] * len(share.committables)  # all or nothing, so that it can still be mended
-        if applied != share.checkpoint_id - 1:
+        if not share.is_next(applied):
             raise gap(target.sink, share, applied)
         move_slot(store, share.incarnation, sink, share.slot, share.checkpoint_id)
         for each in share.committables:

@@ -76,7 +76,7 @@ class TwoPhaseCommitter:
         raise SinkUnavailableError(message, remedy="only a sink with a log can wait")
 
     def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False
+        self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         """See Committer."""
         with self._kept.use(f"committing checkpoint {checkpoint_id}"):
