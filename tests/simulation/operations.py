@@ -123,9 +123,9 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
             )
         case messages.Commit():
             slot = config.slots, action.own
-            known = {name: action.known.get(name, action.checkpoint_id - 1) for name in action.committables}
+            least = {name: action.known.get(name, action.checkpoint_id - 1) for name in action.committables}
             return tuple(
-                ("commit", config.names.index(name), str(c.transaction), action.repeated, *slot, known[name])
+                ("commit", config.names.index(name), str(c.transaction), action.repeated, *slot, least[name])
                 for name, group in action.committables.items()
                 for c in group
             )
