@@ -45,11 +45,14 @@ def count(owned: Ownership, checkpoint_id: int, committables: Mapping[str, tuple
 
 
 def _known(owned: Ownership, checkpoint_id: int, sinks: Iterable[str]) -> dict[str, int]:
-    """Return by sink what it has counted, where at-least-once checkpoints lie between that and this checkpoint (H34).
+    """Return by sink what it has counted, where nothing but at-least-once checkpoints lies between that and this (H34).
 
-    A sink of which nothing is known has counted the checkpoint before.
+    Of another sink nothing is known but that it has to be at the checkpoint before. An exactly-once checkpoint that
+    lies between is lost there, and must not be passed over: a repair would find it applied.
     """
-    return {name: at for name in sinks if (at := owned.counted.get(name, checkpoint_id)) < checkpoint_id - 1}
+    counts = (ref.checkpoint_id for ref in owned.head.records if not ref.direct and ref.checkpoint_id < checkpoint_id)
+    least = max(counts, default=-1)
+    return {name: at for name in sinks if least <= (at := owned.counted.get(name, checkpoint_id)) < checkpoint_id - 1}
 
 
 def commit_what_can_be(

@@ -8,6 +8,16 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="a slot moves over a checkpoint that is lost",
+        rule="H34",
+        path="twophase/commits.py",
+        before="    return {name: at for name in sinks if least <= (at :=",
+        after="    return {name: at for name in sinks if -1 <= (at :=",
+        caught_by=(
+            "tests/test_twophase_two_logs.py::test_h34_a_reset_that_is_refused_moves_no_slot_over_what_is_lost",
+        ),
+    ),
+    Mutant(
         name="what waits for a sink that joins is taken for decided by this epoch",
         rule="H32",
         path="twophase/backlog.py",
