@@ -362,6 +362,21 @@ def test_h27_what_was_written_at_least_once_into_a_sink_that_went_back_is_named(
     assert "written at-least-once" in begun.abandoned[0].why
 
 
+def test_h34_what_is_left_of_an_aborted_try_is_rolled_back_where_at_least_once_came_after() -> None:
+    """Checkpoint 20 was written at-least-once, and its record is gone: all after the newest exactly-once one were."""
+    records = {4: RECORDS[4], 30: replace(record(30, 300, 310), direct=True)}
+    refs = (ref(4), replace(ref(30), direct=True))
+    left = Prepared(TransactionId(scope(20, epoch=6), sink_key("warehouse"), 0, 1), "left")
+    begun, actions = run(
+        Seen(9, replace(HEAD, completed=30, committed=30, records=refs)),
+        **committed(counted=4),
+        LoadRecord=lambda action: records[action.ref.checkpoint_id],
+        ListPrepared=lambda _: {"warehouse": (left,)},
+    )
+    assert begun.abandoned == ()
+    assert [each.prepared for each in actions if isinstance(each, messages.AbortPrepared)] == [{"warehouse": (left,)}]
+
+
 @pytest.mark.parametrize("counted", [30, 5])
 def test_h27_a_sink_that_no_record_names_lacks_nothing(counted: int) -> None:
     """A dead-letter sink that is about to join, or had left at checkpoint 5."""

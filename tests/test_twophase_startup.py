@@ -295,6 +295,19 @@ def test_h26_a_start_knows_the_count_that_it_had_a_sink_catch_up_to(
     assert owned.counted == {"warehouse": known}
 
 
+def test_h34_a_start_says_in_the_head_of_an_earlier_version_which_records_are_direct() -> None:
+    """Only while one is there that sinks have counted: else it may have been let go of, and nobody could judge."""
+    direct = {each: replace(record(each, 0, 10), direct=True) for each in (3, 4)}
+    for found, labelled in ((direct, []), ({2: record(2, 0, 10), **direct}, [3, 4])):
+        owned, _ = run(
+            Seen(9, replace(HEAD, records=tuple(map(ref, found)))),
+            Inspect=lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 4, counted=4)}),
+            LoadRecord=lambda action, found=found: found[action.ref.checkpoint_id],
+        )
+        assert [each.checkpoint_id for each in owned.head.records] == [*found]
+        assert [each.checkpoint_id for each in owned.head.records if each.direct] == labelled
+
+
 def test_h34_where_no_record_tells_a_count_moves_by_one() -> None:
     """A repair that died has taken back what head has no record of; then nothing says what was at-least-once."""
     records = {each: record(each, 0, 10) for each in (3, 4)}

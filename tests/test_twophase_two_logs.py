@@ -27,12 +27,17 @@ from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
 from twophase.retry import Patience
+from twophase.status import read_seen
 from twophase.values import Committable, StartingPoint
 
 _WAIT_S = 20.0
 _SCHEMA = pa.schema([("id", pa.int64())])
 _TASKS = 3
 _LIMIT = Limit(10, outlasts_outages=True)
+
+
+class _DiedError(Exception):
+    """The process is killed."""
 
 
 @dataclass
@@ -58,14 +63,14 @@ class Logs:
         driver.start()
         return driver
 
-    def driver(self, *, direct: bool = False) -> Driver:
+    def driver(self, incarnation: str = INCARNATION, *, direct: bool = False) -> Driver:
         driver = Driver(
             "orders",
             LocalHead(self.folder / "head"),
             {name: self._committer(name) for name in self.slots},
             self.spark,
             f"run{len(self.drivers)}.1",
-            INCARNATION,
+            incarnation,
             patience=Patience(deadline_s=0.2, first_wait_s=0.001, max_wait_s=0.01),
             limits=dict.fromkeys(self.slots, _LIMIT),
             known={name: [INCARNATION] for name in self.slots},
@@ -256,3 +261,48 @@ def test_h34_a_reset_that_is_refused_moves_no_slot_over_what_is_lost(logs: Logs)
         logs.driver().reset(expected=head)
     of_slot = [row for row in logs.rows("a") if (row // 10) % _TASKS != 1]  # the other slot lacks nothing
     assert of_slot == [row for row in _all_rows(1) if row // 10 != 1]
+
+
+def _repair_that_dies(logs: Logs) -> None:
+    """Checkpoint 0, then 1 at-least-once; b goes back to before 0, and the repair dies over it. Then b is put back."""
+    first = logs.started()
+    copy, newest = logs.folder / "copy.db", logs.folder / "newest.db"
+    shutil.copy(logs.database("b"), copy)
+    logs.run(first, 0)
+    first.drain()
+    first.close()
+    second = logs.started(direct=True)
+    logs.run(second, 1)
+    second.close()
+    shutil.copy(logs.database("b"), newest)
+    shutil.copy(copy, logs.database("b"))
+
+    def dies(*_: object) -> Acknowledged | Failed:
+        raise _DiedError
+
+    with pytest.raises(_DiedError):
+        logs.driver().repair(dies)
+    shutil.copy(newest, logs.database("b"))
+
+
+def test_h34_a_reset_after_a_repair_that_died_gives_up_nothing_of_at_least_once_checkpoints(logs: Logs) -> None:
+    _repair_that_dies(logs)
+    seen = read_seen(LocalHead(logs.folder / "head"))
+    assert seen is not None
+    assert (seen.head.completed, seen.head.committed) == (1, -1)
+    begun = logs.driver("n" * 20).reset(expected=seen.head)
+    assert begun.abandoned == ()
+    assert [logs.rows(name) for name in logs.slots] == [_all_rows(2)] * 2
+
+
+def test_h34_a_reset_after_a_repair_that_died_names_what_the_sink_may_lack(logs: Logs) -> None:
+    _repair_that_dies(logs)
+    shutil.copy(logs.folder / "copy.db", logs.database("b"))
+    seen = read_seen(LocalHead(logs.folder / "head"))
+    assert seen is not None
+    with pytest.raises(LostCommittableError, match="checkpoint 0 in b: the sink neither holds nor shows them"):
+        logs.driver("m" * 20).reset(expected=seen.head)
+    begun = logs.driver("n" * 20).reset(expected=seen.head, abandon_lost=True)
+    told = [(each.checkpoint_id, each.sinks, len(each.transactions)) for each in begun.abandoned]
+    assert told == [(1, ("b",), 0), (0, ("b",), _TASKS)]
+    assert [logs.rows(name) for name in logs.slots] == [_all_rows(2), []]

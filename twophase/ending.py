@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
@@ -14,9 +15,13 @@ from twophase.ids import TransactionId
 from twophase.messages import Inspected, Steps
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
-from twophase.set_back import check_undecided, counted_by, find_set_back, known_by
+from twophase.set_back import check_undecided, counted_by, find_set_back, known_by, newest_counted
 from twophase.values import CheckpointRecord, SinkState, SparkState
 from twophase.verify import may_be_under_way
+
+_WRITTEN_DIRECTLY: Final = (
+    "it was written at-least-once, and the sink went back in time: nothing tells which rows are there"
+)
 
 Records = Mapping[int, CheckpointRecord | HeadFormatError]
 """All that head points at, by checkpoint, ascending; an error for one that cannot be read."""
@@ -37,6 +42,7 @@ def end_incarnation(
     counts = {n: each.counted for n, each in states.items() if _is_claimed(old, each) and each.counted is not None}
     behind = _find_behind(old, records, states)
     lacking = yield from _commit_once_more(owned, records, behind, counts)
+    lacking += _find_direct(old, records, states)
     abandoned = yield from _commit_decided(owned, sinks, records, counts)
     abandoned += _out_of_reach(old, sinks, inspected.spark)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
@@ -121,21 +127,39 @@ def _commit_once_more(
         if isinstance(record, HeadFormatError):
             lacking.append((yield from _unreadable(owned, names, number, records, record)))
         elif record.direct:
-            why = "it was written at-least-once, and the sink went back in time: nothing tells which rows are there"
-            lacking.append(Abandoned(number, names, why, (), record.ranges))
+            lacking.append(Abandoned(number, names, _WRITTEN_DIRECTLY, (), record.ranges))
         else:
             part = {name: group for name, group in record.committables.items() if name in names}
             lacking += yield from _commit(owned, names, replace(record, committables=part), counts)
     return tuple(lacking)
 
 
+def _find_direct(head: HeadValue, records: Records, sinks: Mapping[str, SinkState]) -> tuple[Abandoned, ...]:
+    """Return which at-least-once checkpoints a sink may lack that went back in time, where a repair has died over that.
+
+    It has taken back that they are committed, with those that the sink counts (H34).
+    """
+    readable = _readable(records)
+    found = [
+        (each, tuple(find_set_back(counted_by(readable, list(sinks), each.checkpoint_id), sinks)))
+        for each in readable
+        if each.direct and each.checkpoint_id > head.committed
+    ]
+    return tuple(
+        Abandoned(each.checkpoint_id, names, _WRITTEN_DIRECTLY, (), each.ranges) for each, names in found if names
+    )
+
+
 def _commit_decided(
     owned: Ownership, sinks: Sequence[str], records: Records, counts: dict[str, int]
 ) -> Steps[tuple[Abandoned, ...]]:
-    """Everything that is decided and can become visible does; the rest is told."""
+    """Everything that is decided and can become visible does; the rest is told.
+
+    At-least-once the tasks have committed, and no sink can tell what (see `_find_direct`).
+    """
     abandoned: list[Abandoned] = []
     for number, record in records.items():
-        if number <= owned.head.committed:
+        if number <= owned.head.committed or (isinstance(record, CheckpointRecord) and record.direct):
             continue
         if isinstance(record, HeadFormatError):
             abandoned.append((yield from _unreadable(owned, sinks, number, records, record)))
@@ -210,6 +234,7 @@ def _find_unjudged(
         for each in group:
             number = each.transaction.scope.checkpoint_id if each.transaction is not None else head.completed + 1
             is_judged = number > head.committed or isinstance(records.get(number), CheckpointRecord)
+            is_judged = is_judged or (number not in records and number > newest_counted(head))
             if each.transaction is not None and not is_judged and each.transaction not in named:
                 found.setdefault((number, name), []).append(each.transaction)
     why = "the sink went back in time; head keeps no record of the checkpoint, so nothing tells what was decided"

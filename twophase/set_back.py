@@ -79,6 +79,11 @@ def _counts(record: CheckpointRecord, sink: str) -> bool:
     return not record.direct and sink in record.committables
 
 
+def newest_counted(head: HeadValue) -> int:
+    """Return the newest checkpoint that sinks count; -1: none. Each one after it was written at-least-once."""
+    return max((ref.checkpoint_id for ref in head.records if not ref.direct), default=-1)
+
+
 def find_set_back(counted: Mapping[str, int], sinks: Mapping[str, SinkState]) -> dict[str, int]:
     """Return the sinks that count less than they had counted, with their count."""
     return {
@@ -122,7 +127,7 @@ def check_undecided(head: HeadValue, leftovers: Mapping[str, Sequence[Prepared]]
     time since (SetBackError). Raises IdentityError where head keeps no record of the checkpoint, unless it was written
     at-least-once: every checkpoint is that after the newest record that says otherwise (transitions.Committed).
     """
-    newest = max((ref.checkpoint_id for ref in head.records if not ref.direct), default=-1)
+    newest = newest_counted(head)
     records: dict[int, CheckpointRecord | None] = {}
     for sink, group in leftovers.items():
         for each in group:

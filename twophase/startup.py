@@ -47,6 +47,7 @@ class Compared:
     (H27), unless this is a repair, which writes again what is gone (H31)."""
     away: Mapping[str, ConnectorError] = field(default_factory=dict)  # sinks that do not answer, and need not (H32)
     away_counted: Mapping[str, int] = field(default_factory=dict)  # what each of them has counted for certain
+    direct: frozenset[int] = frozenset()  # see transitions.Claim
 
 
 def start(
@@ -138,7 +139,7 @@ def claim_head(
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
         basis = seen or Seen(0, _newborn(pipeline, incarnation))
         owned = Ownership(session, basis.version, basis.head, claims, content=basis.content)
-        value = yield from owned.stamped(Claim(tuple(sinks)).apply(owned.head))
+        value = yield from owned.stamped(Claim(tuple(sinks), compared.direct).apply(owned.head))
         claims = owned.swaps
         if not (yield messages.Swap(owned.expected(), value, "claim")):
             landed: Seen | None = yield messages.ReadHead()
@@ -192,7 +193,17 @@ def _compare(
     will_count = counted_by(records, [name for name in sinks if name not in away], head.completed)
     known_then = known_by(records, sinks, head.committed)
     away_counted = {name: counted.get(name, -1) for name in away}
-    return Compared(newest, found, known_then, will_count, missing, away, away_counted)
+    return Compared(newest, found, known_then, will_count, missing, away, away_counted, _find_direct(records))
+
+
+def _find_direct(records: Sequence[CheckpointRecord]) -> frozenset[int]:
+    """Return which of these checkpoints are at-least-once, for a head that does not say so (transitions.Claim).
+
+    None where all are: an earlier version may have let go of an exactly-once record. What a sink holds prepared of that
+    must not pass for undecided (set_back.check_undecided).
+    """
+    direct = frozenset(each.checkpoint_id for each in records if each.direct)
+    return direct if len(direct) < len(records) else frozenset()
 
 
 def _may_be_away(

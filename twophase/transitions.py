@@ -27,11 +27,16 @@ class Claim:
     """R1: the next epoch begins. What older epochs of the same checkpoint aborted does not matter to new ids."""
 
     sinks: tuple[str, ...] | None = None  # of this driver; None: it writes to none, so that those known stay
+    direct: frozenset[int] = frozenset()
+    """Checkpoints whose records were read and are at-least-once: a head of an earlier version does not say so, and
+    would let go of the newest record that sinks have counted (H34)."""
 
     def apply(self, head: HeadValue) -> HeadValue:
         """See Transition."""
         sinks = head.sinks if self.sinks is None else self.sinks
-        return replace(head, epoch=head.epoch + 1, sinks=sinks, aborted_checkpoint=-1, aborted_attempt=0)
+        records = tuple(replace(each, direct=each.direct or each.checkpoint_id in self.direct) for each in head.records)
+        next_epoch = replace(head, epoch=head.epoch + 1, sinks=sinks, records=records)
+        return replace(next_epoch, aborted_checkpoint=-1, aborted_attempt=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,15 +125,22 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="a reset commits what tasks have committed at-least-once",
+        rule="H34",
+        path="twophase/ending.py",
+        before=" or (isinstance(record, CheckpointRecord) and record.direct):",
+        after=":",
+        caught_by=(
+            "tests/test_twophase_two_logs.py"
+            "::test_h34_a_reset_after_a_repair_that_died_gives_up_nothing_of_at_least_once_checkpoints",
+        ),
+    ),
+    Mutant(
         name="a reset commits nothing of what is decided",
         rule="R2",
         path="twophase/ending.py",
-        before="""        if number <= owned.head.committed:
-            continue
-""",
-        after="""        if number <= owned.head.completed:
-            continue
-""",
+        before="        if number <= owned.head.committed or (",
+        after="        if number <= owned.head.completed or (",
         caught_by=(
             "tests/test_twophase_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",
         ),

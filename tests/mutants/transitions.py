@@ -8,6 +8,17 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="a start calls all records of a head at-least-once, though one that is not was let go of",
+        rule="H34",
+        path="twophase/startup.py",
+        before="    return direct if len(direct) < len(records) else frozenset()\n",
+        after="    return direct\n",
+        caught_by=(
+            "tests/test_twophase_startup.py"
+            "::test_h34_a_start_says_in_the_head_of_an_earlier_version_which_records_are_direct",
+        ),
+    ),
+    Mutant(
         name="a start claims the epoch of the one before",
         rule="R1",
         path="twophase/transitions.py",
