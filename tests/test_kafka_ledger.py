@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -10,9 +11,10 @@ import pytest
 
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.ledger import KafkaLedger, _digest, _Slot
-from connectors.kafka.sink.markers import Marker
+from connectors.kafka.sink.markers import Claim, Marker
 from connectors.kafka.sink.place import Place
 from connectors.log.ledger import Share
+from connectors.owner import Owner
 from tests.twophase_values import INCARNATION, committable, scope
 from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.values import CommitOutcome
@@ -109,3 +111,19 @@ def test_h26_markers_are_read_anew_after_an_error(tmp_path: Path, monkeypatch: p
     with pytest.raises(SinkUnavailableError, match="out of order"):
         played.apply()
     assert (markers._read, markers._values) == ({}, {})
+
+
+@pytest.mark.parametrize(("stale", "begun"), [(NUMBER - 1, []), (NUMBER - 2, [(1, NUMBER - 1)])])
+def test_a_slot_that_is_in_use_again_keeps_what_it_says_of_the_checkpoint_before(
+    stale: int, begun: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start may commit that once more, and asks with what it was applied."""
+    ledger = KafkaLedger("topic", Place(Connection("k:1", "g")), 2, "orders")
+    owner, found = Owner(INCARNATION, 1), list[tuple[int, int]]()
+    changed: list[Claim] = []
+    monkeypatch.setattr(ledger, "_owned", lambda _: Claim(owner, 1))
+    monkeypatch.setattr(ledger, "_applied", lambda _, slots: {0: NUMBER - 1, **({1: stale} if slots > 1 else {})})
+    monkeypatch.setattr(ledger, "_begin", lambda _, slot, marker: found.append((slot, marker.applied)))
+    monkeypatch.setattr(ledger, "_claiming", lambda: nullcontext((changed.append, Claim(owner, 1))))
+    ledger.share_out(scope(NUMBER))
+    assert (found, changed) == (begun, [Claim(owner, 2)])

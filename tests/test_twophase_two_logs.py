@@ -22,7 +22,7 @@ from tests.test_twophase_effects import SparkFolder
 from tests.twophase_values import INCARNATION
 from twophase.backlog import Limit
 from twophase.driver import Driver
-from twophase.errors import IdentityError, LostCommittableError, SinkUnavailableError
+from twophase.errors import IdentityError, LostCommittableError, SetBackError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
@@ -306,3 +306,24 @@ def test_h34_a_reset_after_a_repair_that_died_names_what_the_sink_may_lack(logs:
     told = [(each.checkpoint_id, each.sinks, len(each.transactions)) for each in begun.abandoned]
     assert told == [(1, ("b",), 0), (0, ("b",), _TASKS)]
     assert [logs.rows(name) for name in logs.slots] == [_all_rows(2), []]
+
+
+def test_h34_a_log_goes_back_between_catching_up_and_the_first_permit(logs: Logs) -> None:
+    """A restart compares it, and goes on."""
+    first = logs.started()
+    logs.run(first, 0)
+    first.drain()
+    first.close()
+    second = logs.started(direct=True)
+    logs.run(second, 1)
+    second.close()
+    third = logs.started()
+    with closing(sqlite3.connect(logs.database("b"))) as database, database:  # but the claim
+        database.execute("UPDATE eos_slot SET checkpoint_id = 0")
+    with pytest.raises(SetBackError, match="sink b went back in time: it counts checkpoints up to 0"):
+        logs.run(third, 2)
+    third.close()
+    last = logs.started()
+    logs.run(last, 2)
+    last.drain()
+    assert [logs.rows(name) for name in logs.slots] == [_all_rows(3)] * 2

@@ -80,6 +80,8 @@ class LogCommitter:
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
         """See Committer. Everything before this checkpoint is applied, since it is the first one of a start: the time
         for another number of slots."""
+        if counted >= 0:
+            self._check_counted(scope.incarnation, counted)
         self._ledger.share_out(scope)
         self._prepare(scope)
 
@@ -200,6 +202,11 @@ class LogCommitter:
     def _prepare(self, scope: Scope) -> None:
         with _of_the_log():
             self._log(scope.incarnation).prepare()
+
+    def _check_counted(self, incarnation: str, counted: int) -> None:
+        """Raise SetBackError where the sink counts less than it has (H26)."""
+        if (applied := self._ledger.entries(incarnation, ()).applied) < counted:
+            raise SetBackError.of(self.name, applied, counted)
 
     def _slots_in_use(self, incarnation: str) -> int:
         """For a checkpoint without tasks: as many as there are, whatever the spec says by now."""

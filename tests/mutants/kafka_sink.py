@@ -96,12 +96,22 @@ MUTANTS: Final = (
         caught_by=(f"{_COMPLIANCE}::TestKafkaLog::test_h26_a_sink_from_before_the_first_claim_is_not_claimed",),
     ),
     Mutant(
+        name="a slot that comes into use again forgets what it has applied",
+        rule="H32",
+        path=_LEDGER,
+        before="_applied(scope.incarnation, max(found.slots, self.slots))",
+        after="_applied(scope.incarnation, found.slots)",
+        caught_by=(
+            "tests/test_kafka_ledger.py::test_a_slot_that_is_in_use_again_keeps_what_it_says_of_the_checkpoint_before",
+        ),
+    ),
+    Mutant(
         name="a slot that is elsewhere begins where it must",
         rule="H26",
         path=_LEDGER,
-        before="            if slot in applied:\n",
+        before="            if slot in applied and slot < found.slots:\n",
         after="            if slot in applied and slot < 0:\n",
-        caught_by=(f"{_COMPLIANCE}::TestKafkaLog::test_h26_a_sink_that_counts_less_takes_no_checkpoint",),
+        caught_by=(f"{_COMPLIANCE}::TestKafkaLog::test_h33_a_checkpoint_that_a_sink_has_is_not_permitted_again",),
     ),
     Mutant(
         name="slots of an at-least-once run stay where they were",

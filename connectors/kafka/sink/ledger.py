@@ -106,14 +106,18 @@ class KafkaLedger:
                 self._begin(owner, slot, Marker(begins))
 
     def share_out(self, scope: Scope) -> None:
-        """See Ledger. The markers are read, not remembered: another process may be the one that commits."""
+        """See Ledger. The markers are read, not remembered: another process may be the one that commits.
+
+        A slot that was in use before keeps its marker where that is of the checkpoint before: a start may commit that
+        once more, since another sink is away (H32), and the marker says what the slot applied.
+        """
         owner, before = Owner(scope.incarnation, scope.epoch), scope.checkpoint_id - 1
         found = self._owned(owner)
-        applied = self._applied(scope.incarnation, found.slots)
+        applied = self._applied(scope.incarnation, max(found.slots, self.slots))
         for slot in range(self.slots):
             if applied.get(slot) == before:
                 continue
-            if slot in applied:
+            if slot in applied and slot < found.slots:
                 message = (
                     f"slot {slot} stands at checkpoint {applied[slot]}, and everything up to {before} was committed"
                 )

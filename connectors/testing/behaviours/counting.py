@@ -71,7 +71,7 @@ class Counting:
 
     def test_h26_a_sink_that_counts_less_takes_no_checkpoint(self, life: Life) -> None:
         life.checkpoint(0, rows(0, 2))
-        with pytest.raises(ConnectorError):
+        with pytest.raises(SetBackError, match=f"{life.name} went back in time: it counts checkpoints up to 0"):
             life.committer.permit(Scope(life.incarnation, life.epoch, 2), counted=1)
         life.checkpoint(1, rows(2, 4))
 
