@@ -86,11 +86,12 @@ def _context(settings: dict[str, str]) -> ssl.SSLContext:
 
 
 def _shake_hands(host: str, port: int, context: ssl.SSLContext) -> None:
+    """Raises OSError. Of a connection that is cut already, `wrap_socket` tells nothing unless it is asked to do it."""
     with (
         socket.create_connection((host, port), _LOOK_S) as plain,
-        context.wrap_socket(plain, server_hostname=host),
+        context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False) as encrypted,
     ):
-        pass
+        encrypted.do_handshake()
 
 
 def _speaks_plain_text(host: str, port: int) -> bool:
