@@ -21,6 +21,7 @@ import pytest
 from integration_tests.chaos import log as logs
 from integration_tests.chaos import oracle, report
 from integration_tests.chaos.arena import possible_kinds
+from integration_tests.chaos.brokers import Brokers
 from integration_tests.chaos.clock import Clock
 from integration_tests.chaos.disk import PARTS, Disk
 from integration_tests.chaos.effect import soon
@@ -28,12 +29,14 @@ from integration_tests.chaos.evolution import problem_of_column
 from integration_tests.chaos.load import Load
 from integration_tests.chaos.plan import KINDS, SETUPS, Setup, round_of
 from integration_tests.chaos.round import Outcome, problem_of
+from integration_tests.cluster.standalone import free_ports
 from integration_tests.harness import session
 from integration_tests.harness.drain import Record
 from integration_tests.harness.link import Link
 from integration_tests.harness.rotation import seed_of_run
 from integration_tests.report import Report
 from integration_tests.services import Services
+from integration_tests.services.values import ServiceError
 
 _RECORDS_PER_S = 400.0
 
@@ -368,6 +371,24 @@ def test_a_machine_of_ci_can_do_every_kind(pytestconfig: pytest.Config, tmp_path
     if missing and not pytestconfig.getoption("--require-all"):
         pytest.skip(f"{Report.NOT_APPLICABLE}: not possible here: {missing}")
     assert not missing
+
+
+def test_a_node_that_has_ended_is_told(tmp_path: Path) -> None:
+    """Its port may be another server's, which answers; or it never was one of the three."""
+    with Brokers(tmp_path) as brokers:
+        brokers.await_all()
+        brokers.kill(1)
+        with pytest.raises(ServiceError, match=r"a node has ended, see .*kafka-2\.log"):
+            brokers.await_all()
+        brokers.start(1)
+        brokers.await_all()
+
+
+def test_ports_of_servers_are_not_those_of_connections() -> None:
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = free_ports(50)
+    assert len(set(ports)) == 50
+    assert not [port for port in ports if first <= port <= last]
 
 
 @pytest.mark.any_server

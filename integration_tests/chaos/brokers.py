@@ -113,9 +113,16 @@ class Brokers:
         os.kill(self._process(number).pid, signal.SIGCONT)
 
     def await_all(self) -> None:
-        """Wait until every node answers. The leaderships go back to where they were within seconds."""
+        """Wait until every node answers and knows the others. The leaderships go back within seconds.
+
+        Raises ServiceError if a node has ended, also where another server answers at its port.
+        """
         for node in self._nodes:
-            await_kafka(node.server.bootstrap, seconds=_SECONDS)
+            await_kafka(node.server.bootstrap, self._obituary, _SECONDS, brokers=NODES)
+
+    def _obituary(self) -> str | None:
+        ended = [str(node.server.log) for node in self._nodes if node.process is None or not node.process.running()]
+        return f"a node has ended, see {', '.join(ended)}" if ended else None
 
     def led_by(self, number: int, topic: str) -> set[int] | None:
         """Partitions that it leads, as another node has it; None: no other one says."""

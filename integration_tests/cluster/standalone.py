@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +30,7 @@ _KEPT = ("PATH", "HOME", "JAVA_HOME", "LANG", "TZ", "TMPDIR")
 _RUNNING = re.compile(r"Executor: Running task (\d+)\.")
 _READY_S = 120.0
 _POLL_S = 0.05
+_PORTS = range(20_000, 32_000)  # Linux gives 32,768 and above to connections
 
 
 class Cluster:
@@ -159,9 +162,19 @@ def _is_executor(process: psutil.Process) -> bool:
 
 
 def free_ports(count: int) -> Sequence[int]:
-    """Ports of the loopback address that nobody listens on now, no two alike."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Ports of the loopback address that nobody listens on now, no two alike.
+
+    Below those that Linux gives to connections: a server that is started again would find its port taken.
+    """
+    with ExitStack() as held:
+        ports: list[int] = []
+        for port in random.sample(_PORTS, len(_PORTS)):
+            if len(ports) == count:
+                return ports
+            try:
+                held.enter_context(socket.create_server((HOST, port)))
+            except OSError:
+                continue
+            ports.append(port)
+    message = f"no {count} ports of {_PORTS} are free"
+    raise OSError(message)

@@ -19,9 +19,13 @@ START_SECONDS = 90.0
 
 
 def await_kafka(
-    bootstrap: str, died: Obituary = lambda: None, seconds: float = START_SECONDS, topic: str | None = None
+    bootstrap: str,
+    died: Obituary = lambda: None,
+    seconds: float = START_SECONDS,
+    topic: str | None = None,
+    brokers: int = 1,
 ) -> None:
-    """Wait until the broker answers a metadata request, knows the topic, and every partition has a leader."""
+    """Wait until the broker knows so many brokers and the topic, and every partition has a leader."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
 
     def answers() -> str | None:
@@ -30,8 +34,8 @@ def await_kafka(
         except KafkaException as error:
             return str(error)
         partitions = [p for topic in metadata.topics.values() for p in topic.partitions.values()]
-        if not metadata.brokers:
-            return "no broker is registered yet"
+        if len(metadata.brokers) < brokers:
+            return f"{len(metadata.brokers)} of {brokers} brokers are registered"
         if topic is not None and topic not in metadata.topics:
             return f"topic {topic} is not known yet"
         return None if all(p.leader >= 0 for p in partitions) else "partitions without a leader"
