@@ -325,7 +325,9 @@ def test_h10_markers_that_were_made_again_tell_nothing(services: Services, topic
     assert markers.claim("mine") is not None
     topics.delete(services.kafka_bootstrap, [name])
     topics.create(services.kafka_bootstrap, name, 8, {"cleanup.policy": "compact"})
-    with pytest.raises(IdentityError, match="was made again, or went back in time: it no longer says how far the sink is"):
+    with pytest.raises(
+        IdentityError, match="was made again, or went back in time: it no longer says how far the sink is"
+    ):
         markers.claim("mine")
 
 
