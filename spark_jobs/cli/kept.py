@@ -85,7 +85,7 @@ def lines_in(folder: Path, manifest: Manifest) -> Iterator[Text]:
     for source, splits in (_positions(folder) or {}).items():
         yield out.text(f"source {source} goes on at {', '.join(f'{s}={n:,}' for s, n in sorted(splits.items()))}")
     for operator in manifest.plan.operators if manifest.plan else ():
-        yield out.text(f"state of {operator.named}: {operator.state}")
+        yield out.text(f"state of {operator.named}" + (f": {operator.state}" if operator.state else ""))
     for name, sink in manifest.plan.described.get("sinks", {}).items() if manifest.plan else ():
         yield out.text(f"sink {name}: {', '.join(value for value in sink.values() if value)}")
 
