@@ -29,8 +29,13 @@ _SCHEMA: Final = pa.schema(
     [("committable", pa.binary()), ("refused", pa.binary())] + [(name, pa.float64()) for name in _SECONDS]
 )
 
-NOTHING: Final[pa.Table] = _SCHEMA.empty_table()
-"""Of a job that did not have to run."""
+
+def nothing() -> pa.Table:
+    """What a job acknowledges that did not have to run.
+
+    No constant: to make an array imports pandas, a quarter of a second for each of Spark's planners.
+    """
+    return _SCHEMA.empty_table()
 
 
 def acknowledgement(written: Sequence[Committable], watch: Stopwatch, refused: bytes | None = None) -> pa.RecordBatch:

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from spark_jobs import branch_jobs
-from spark_jobs.acknowledging import NOTHING, by_sink, committables, measured, refused
+from spark_jobs.acknowledging import by_sink, committables, measured, nothing, refused
 from spark_jobs.branches import Branch, Flow
 from spark_jobs.chaining import ArrowTask, Chain
 from spark_jobs.dead_letters import DeadLetters, Ranges
@@ -158,7 +158,7 @@ class SparkBatch:
         """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
         found = self.letters.found(self.frame, self.ranges(), letters) if self.letters is not None else None
         if found is None:
-            return NOTHING
+            return nothing()
         faults.point("dead-letters", self.checkpoint_id)
         rows = found.rows(self.frame.sparkSession, self.checkpoint_id)
         if direct and (surplus := found.surplus(self.checkpoint_id)) is not None:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connectors.contracts import Source
-from connectors.spec import Spec
-from connectors.spec.sinks import UPSERT
 from spark_jobs.acknowledging import ACKNOWLEDGEMENT
-from spark_jobs.branches import Flow
 from spark_jobs.numbers import numbers, numbers_in
 from spark_jobs.ranges import shares
 from twophase.values import OffsetRange
+
+if TYPE_CHECKING:  # tasks import this module, and have no use for a spec
+    from connectors.spec import Spec
+    from spark_jobs.branches import Flow
 
 ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What Spark runs on each partition. Picklable."""
@@ -58,6 +60,8 @@ class _ChainedTask:
 
 def may_chain(spec: Spec) -> bool:
     """Whether nothing in the spec speaks against it: then hardly a row goes through the JVM. Touches no service."""
+    from connectors.spec.sinks import UPSERT
+
     merged = any(getattr(sink, "commit", "") == UPSERT for sink in spec.sinks)  # in tasks by key
     return len(spec.sources) == 1 and not (spec.transforms or merged or spec.dead_letter)
 

@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 
 from connectors.admission import admit
 from connectors.contracts import Horizon, Source
-from connectors.spec import KafkaEntry
 from spark_jobs.dead_letters import read_and_mark
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.pacing.turns import Turns
@@ -25,6 +24,8 @@ from twophase.values import OffsetRange, Positions, StartingPoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from connectors.spec import KafkaEntry
 
 
 class _Share(InputPartition):

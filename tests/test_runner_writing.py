@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,3 +99,15 @@ def test_r5_a_task_prepares_its_rows_in_every_sink(shares: list[Share], tmp_path
     assert {t.spark_attempt for t in named} == {11}, "H1: Spark's attempt id, which no other attempt of this run has"
     assert len({t.task_attempt for t in named}) == 3, "H33: random bits, which no attempt of another run has"
     assert len(files_in(tmp_path / "log")) == 3
+
+
+def test_tasks_and_planners_load_no_spec_and_planners_no_pandas() -> None:
+    """Each of Spark's Python processes would take a quarter of a second for either, five of them in a row."""
+    of_planners = ["connectors.kafka.source", "spark_jobs.source"]
+    sinks = [f"connectors.{name}.sink" for name in ("kafka.sink", "sql.mysql", "sql.postgres", "sql.sqlite")]
+    of_tasks = [*sinks, *(f"spark_jobs.{name}" for name in ("chaining", "writing", "originals", "numbers"))]
+    code = f"import sys, {', '.join(of_planners)}; print('pandas' in sys.modules)\n"
+    code += f"import {', '.join(of_tasks)}; print('connectors.spec.spec' in sys.modules)"
+    folder = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+    assert done.stdout.split() == ["False", "False"]
