@@ -171,6 +171,22 @@ def test_a_letter_that_is_refused_is_no_row_of_the_sink(tmp_path: Path) -> None:
     assert (world.ids, world.letters) == ([18], [(0, 7), (0, 17)])
 
 
+def test_a_trigger_that_ends_the_transaction_is_named(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.make_letters()
+    trigger = "CREATE TRIGGER refuse BEFORE INSERT ON t WHEN new.id = 8 BEGIN SELECT RAISE({}, 'no eight'); END"
+    world.query(trigger.format("ROLLBACK"))
+    committer = _claimed(world)
+    first = world.prepared(committer, 0, 6, 8)
+    with pytest.raises(ConnectorError, match=r"RAISE\(ABORT, …\), not RAISE\(ROLLBACK"):
+        committer.commit(0, first)
+    assert (world.ids, world.query("SELECT count(*) FROM letters")) == ([], [(0,)])
+    world.query("DROP TRIGGER refuse")
+    world.query(trigger.format("ABORT"))
+    assert committer.commit(0, first) == [COMMITTED]
+    assert (world.ids, world.query("SELECT count(*) FROM letters")) == ([6], [(1,)])
+
+
 def test_without_a_table_for_letters_nothing_is_applied(tmp_path: Path) -> None:
     """It was dropped by hand: the next start, which applies before it opens the sinks, says so."""
     world = World(tmp_path)

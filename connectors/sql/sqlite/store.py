@@ -18,6 +18,10 @@ from connectors.sql.sqlite.database import open_engine
 from connectors.sql.sqlite.errors import SqliteError
 from twophase.errors import BadRowError
 
+_ENDED: Final = (
+    "a row was refused, and the transaction is over: a trigger has to refuse by RAISE(ABORT, …), not RAISE(ROLLBACK, …)"
+)
+
 IDLE_S: Final = 0.0
 """The file is looked at before each use: it may have been replaced, and what was opened be nobody's any more."""
 
@@ -43,8 +47,10 @@ class SqliteStore:
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Run one statement; returns its rows. Raises SqliteError."""
-        if statement == "ROLLBACK" and not self._in_transaction:
-            return []  # SQLite has rolled back by itself, as after a full disk
+        if statement.startswith("ROLLBACK") and not self._in_transaction:
+            if statement == "ROLLBACK":
+                return []  # SQLite has rolled back by itself, as after a full disk
+            raise SqliteError(self._path, sqlite3.OperationalError(_ENDED))
         try:
             done = self._connection.exec_driver_sql(statement % (("?",) * len(values)), values)
             return [tuple(row) for row in done] if done.returns_rows else []
