@@ -17,7 +17,7 @@ from connectors.kafka.columns import Metadata
 from connectors.kafka.splits import offset_of
 from twophase.errors import BadRecordError
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("eos.source")
 _SHOWN_BYTES: Final = 100
 _SHOWN_OFFSETS: Final = 20
 
@@ -53,7 +53,10 @@ def stop_at(messages: Sequence[Message], bad: Sequence[Undecodable], unfit: Sequ
 
 
 def skip(messages: Sequence[Message], bad: Sequence[Undecodable]) -> None:
-    """Tell of records that are left out, in one log line and to the listeners. Called once per batch that has any."""
+    """Tell of records that are left out, in one log line and to the listeners. Called once per batch that has any.
+
+    In a task nothing else escapes what the line quotes of a value.
+    """
     offsets = tuple(offset_of(messages[entry.index]) for entry in bad)
     skipped = Skipped(str(messages[0].topic()), messages[0].partition() or 0, offsets, bad[0].reason)
     shown = ", ".join(map(str, offsets[:_SHOWN_OFFSETS])) + (", …" if len(offsets) > _SHOWN_OFFSETS else "")
@@ -63,7 +66,7 @@ def skip(messages: Sequence[Message], bad: Sequence[Undecodable]) -> None:
         skipped.topic,
         skipped.partition,
         shown,
-        skipped.first_reason,
+        printable(skipped.first_reason),
     )
     for listener in listeners:
         listener(skipped)
