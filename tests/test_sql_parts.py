@@ -123,7 +123,7 @@ def test_what_a_row_holds_decides_no_class(value: str) -> None:
     text = f"Duplicate entry '{value}' for key 'ALERTS.PRIMARY'"
     assert type(connector_error("sink", ServerError(1062, text))) is BadRowError
     assert type(connector_error("sink", ServerError(1205, text))) is RowLockedError
-    for number in (2003, 2013, 2026):
+    for number in (1, 2003, 2013, 2026):
         assert type(connector_error("sink", ServerError(number, f"({value})"))) is TargetError
 
 

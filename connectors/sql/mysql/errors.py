@@ -135,7 +135,8 @@ _TARGET: Final = frozenset(
     }
 )
 _NO_SESSION: Final = _CONNECTION | {_TLS}
-"""Only of these does the text decide anything: the text of any other may quote a row."""
+_OF_SERVERS: Final = 1000  # lower ones are the system's, or of its TLS
+"""Only below, and without a session, does the text decide anything: any other may quote a row."""
 _LOGIN: Final = frozenset({1045, 1130, 1251, 1524, 1698, 1820, 1862, 2054, 2059, 3118, 3159})  # of _TARGET
 _ROLLED_BACK: Final = frozenset({1402, 1613, 1614})  # XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK
 _XA: Final = frozenset({1397, 1398, 1399, 1400, DUPLICATE_XID}) | _ROLLED_BACK
@@ -205,7 +206,7 @@ def is_row_fault(number: int) -> bool:
 def connector_error(doing: str, error: ServerError) -> ConnectorError:
     """The error that the rest of the framework understands; `doing` names the sink and what was tried."""
     message = f"{doing}: {error.text} (error {error.number})"
-    if error.number in _NO_SESSION and (remedy := _remedy_of_tls(error.text)):
+    if (error.number in _NO_SESSION or error.number < _OF_SERVERS) and (remedy := _remedy_of_tls(error.text)):
         return TargetError(message, remedy=remedy)
     if error.number == _NO_DATABASE:
         return TargetError(f"{doing}: the sink's url names no database", remedy="end the url with /<database>")
