@@ -60,6 +60,10 @@ def test_what_a_record_holds_is_one_line_of_the_log(caplog: pytest.LogCaptureFix
     assert r"\x0a2026-11-22 10:00:00 WARNING eos.runner: all is well \x1b[2J\x9b\u2028xxx" in said
     assert said.isprintable()
     assert len(said) < 2_500
+    with pytest.raises(BadRecordError) as failure:
+        reader._batch([message(6, value)], format_, METADATA, "fail", lambda _: None)
+    assert said.partition("the first: ")[2] in failure.value.message
+    assert failure.value.message.isprintable()
 
 
 @pytest.mark.parametrize(

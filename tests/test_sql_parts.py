@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 
+import psycopg
 import pytest
 from sqlalchemy.dialects import mysql
 
+from connectors.bad_values import bad_value
 from connectors.sql.address import connect_arguments, masked, protection
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.dialect import Dialect
@@ -14,6 +16,7 @@ from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.errors import ServerError, connector_error
 from connectors.sql.postgres import address
 from connectors.sql.postgres.errors import ServerError as PostgresError
+from connectors.sql.postgres.errors import server_error
 from connectors.sql.tables import ddl
 from connectors.sql.two_phase.permits import TABLES
 from connectors.tls_options import Protection
@@ -139,6 +142,16 @@ def test_what_a_row_holds_decides_no_class(value: str) -> None:
 def test_a_code_decides_the_class(code: str, kind: type[ConnectorError]) -> None:
     error = PostgresError(code, 'invalid input syntax for type uuid: "prepared transactions are disabled"')
     assert type(error.connector_error("sink")) is kind
+
+
+def test_what_an_error_quotes_is_one_line_that_ends() -> None:
+    value = "a\n2026-11-22 10:00:00 WARNING eos.runner: all is well \x1b[2J" + "x" * 9_000
+    told = server_error(psycopg.errors.InvalidTextRepresentation(f'invalid input syntax: "{value}"'), closed=False)
+    for error in (told.connector_error("sink"), bad_value("id", 7, f"Failed to parse string: '{value}'")):
+        assert type(error) is BadRowError
+        assert r"\x0a2026-11-22 10:00:00 WARNING eos.runner: all is well \x1b[2Jxxx" in error.message
+        assert error.message.isprintable()
+        assert len(error.message) < 2_200
 
 
 def test_names_are_quoted_for_a_format_string() -> None:

@@ -46,7 +46,7 @@ def stop_at(messages: Sequence[Message], bad: Sequence[Undecodable], unfit: Sequ
     where = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
     mend = f"correct the producer, or let no step use {' and '.join(unfit)}" if unfit else ""
     return BadRecordError(
-        f"{where}: {first.reason}; the value: {_shown(message.value())}",
+        f"{where}: {printable(first.reason)}; the value: {_shown(message.value())}",
         remedy=f"{mend or 'correct the schema or the producer'}; keep such records elsewhere with a `dead_letter`; or "
         "leave them out with on_bad_record: skip",
     )

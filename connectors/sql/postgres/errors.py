@@ -9,6 +9,7 @@ from typing import Final
 
 import psycopg
 
+from connectors.dead_letters import printable
 from connectors.sql.statements import StatementError
 from twophase.errors import (
     BadRowError,
@@ -153,7 +154,8 @@ _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeli
 def server_error(error: BaseException, *, closed: bool) -> ServerError:
     """What the driver has raised on a connection. `closed`: whether that one is of no use any more."""
     if isinstance(error, psycopg.Error) and error.sqlstate:
-        return ServerError(error.sqlstate, error.diag.message_primary or str(error), error.diag.context or "")
+        text = printable(error.diag.message_primary or str(error))  # it may quote a value whole
+        return ServerError(error.sqlstate, text, error.diag.context or "")
     if isinstance(error, UnicodeError):
         return ServerError(_BAD_CHARACTER, str(error))
     if closed or isinstance(error, OSError):
