@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from pyarrow import types
 
+from connectors.dead_letters import printable
 from twophase.errors import BadRowError
 
 
@@ -50,5 +51,5 @@ def checked(convert: Callable[[pa.Array], pa.Array], name: str, values: pa.Array
 
 def bad_value(name: str, row: int, reason: str) -> BadRowError:
     """The error for one value that does not fit."""
-    message = f"row {row}, column {name!r}: {reason}"
+    message = f"row {row}, column {name!r}: {printable(reason)}"
     return BadRowError(message, remedy="correct the row in a transform, or change the column")

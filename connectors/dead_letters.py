@@ -65,15 +65,17 @@ LAST_US: Final = 253_402_300_799_999_999
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """NULL where a step has put something else into a column of this name, what is no text into one of text, or a
-    moment that not every sink takes.
+    moment or text that not every sink takes.
     """
     try:
         found = (values.cast(pa.binary()) if types.is_string(kind) else values).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return pa.nulls(1, kind)
-    if types.is_timestamp(kind) and found.null_count == 0 and not FIRST_US <= found[0].value <= LAST_US:
+    if found.null_count:
+        return found
+    if types.is_timestamp(kind) and not FIRST_US <= found[0].value <= LAST_US:
         return pa.nulls(1, kind)
-    return found
+    return pa.nulls(1, kind) if types.is_string(kind) and "\0" in found[0].as_py() else found
 
 
 def _json(value: pa.Scalar) -> object:
@@ -96,13 +98,16 @@ def _json(value: pa.Scalar) -> object:
 
 
 _MOST_ERROR_CHARS: Final = 2_000
-_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)}
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+_LINE: Final = {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+"""Characters that end a line, or turn it around."""
 
 
 def printable(error: str) -> str:
-    """As any sink can take it, whatever value it quotes: no NUL, which PostgreSQL refuses, and no end that is far."""
+    """As any sink, log and terminal can take it, whatever value it quotes: one line, whose end is not far, without
+    control characters. PostgreSQL refuses NUL."""
     short = error if len(error) <= _MOST_ERROR_CHARS else error[:_MOST_ERROR_CHARS] + "…"
-    return short.encode(errors="backslashreplace").decode().translate(_CONTROL)
+    return short.encode(errors="backslashreplace").decode().translate(_CONTROL | _LINE)
 
 
 _MOST_ROW_CHARS: Final = 1_000
@@ -111,7 +116,7 @@ _MOST_ROW_CHARS: Final = 1_000
 def with_row(error: str, row: bytes) -> str:
     """What stands in the error of a letter whose value is its record: a record may give several rows."""
     text = row.decode()
-    return f"{error}; the row: {text[:_MOST_ROW_CHARS]}" + "…" * (len(text) > _MOST_ROW_CHARS)
+    return f"{error}; the row: {printable(text[:_MOST_ROW_CHARS])}" + "…" * (len(text) > _MOST_ROW_CHARS)
 
 
 Headers = Sequence[tuple[str, bytes | None]]

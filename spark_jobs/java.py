@@ -15,6 +15,10 @@ COMPILE_FAST: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128
 ever gives back. Where rows go through it they are 8 % slower without. What the first one makes comes to 40 MB in some
 minutes: by itself Java would give it 48 MB, and pause it whenever they are full."""
 _VARIABLES: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS", "_JAVA_OPTIONS")
+_CONTROL: Final = r"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]"
+_TEXT: Final = rf"%replace{{%replace{{%m%n%ex}}{{{_CONTROL}}}{{?}}}}{{\\n(?!\\z)}}{{\n    }}"
+"""Errors quote what records hold. Further lines are set in, so that none looks like one of the log, and in the place of
+each control character, or of one that turns a line around, is a question mark."""
 _LOG4J: Final = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.file.ref = file
@@ -23,7 +27,8 @@ appender.file.name = file
 appender.file.fileName = {path}
 appender.file.filePattern = {path}.%i
 appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+appender.file.layout.charset = UTF-8
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: {text}
 appender.file.policies.type = Policies
 appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 10MB
@@ -36,7 +41,8 @@ def logging_options(location: Path, *, debug: bool) -> list[str]:
     """Spark's log goes to `spark.log` at the location: three files of 10 MB."""
     make_private(location)
     settings = location / "log4j2.properties"
-    settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=_as_property(location / "spark.log")))
+    path = _as_property(location / "spark.log")
+    settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=path, text=_TEXT))
     return [f'-Dlog4j2.configurationFile="{settings}"']
 
 

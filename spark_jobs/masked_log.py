@@ -24,7 +24,8 @@ class Masking(logging.Handler):
         text = printable(mask(record.getMessage(), self.secrets))
         record.msg, record.args = text.replace("\n", "\n    "), ()
         if record.exc_info:
-            record.exc_text = printable(mask(_PLAIN.formatException(record.exc_info), self.secrets))
+            trace = printable(mask(_PLAIN.formatException(record.exc_info), self.secrets))
+            record.exc_text = trace.replace("\n", "\n    ")
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and self._is_alone(record.name):
             last.handle(record)  # as Python would, were this no handler

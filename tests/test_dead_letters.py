@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
-from connectors.dead_letters import RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused
+from connectors.dead_letters import RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused, with_row
 from connectors.formats import parse_ddl
 from connectors.kafka.bad_records import letters
 from connectors.kafka.letters import _letters as in_topic
@@ -431,12 +431,28 @@ def test_a_row_is_json_also_where_python_cannot_hold_it() -> None:
 
 @pytest.mark.parametrize(
     ("error", "stored"),
-    [("a\0b\n", "a\\x00b\\x0a"), ("\ud800", "\\ud800"), ("ü" * 2000, "ü" * 2000), ("ü" * 2001, "ü" * 2000 + "…")],
+    [
+        ("a\0b\n", "a\\x00b\\x0a"),
+        ("\x7f\x9b2J\u2028\u202e", "\\x7f\\x9b2J\\u2028\\u202e"),
+        ("\ud800", "\\ud800"),
+        ("ü" * 2000, "ü" * 2000),
+        ("ü" * 2001, "ü" * 2000 + "…"),
+    ],
 )
 def test_an_error_is_text_that_any_sink_takes(error: str, stored: str) -> None:
     assert printable(error) == stored
     (letter,) = letters("orders", [_message(7, None, b"{", None)], {0: error}).to_pylist()
     assert letter["error"] == stored
+
+
+def test_a_row_that_stands_in_an_error_is_printable() -> None:
+    assert with_row("bad", '{"v": "ü\x9b2J\u202e"}'.encode()) == 'bad; the row: {"v": "ü\\x9b2J\\u202e"}'
+
+
+def test_a_topic_that_a_record_has_named_keeps_no_letter_out() -> None:
+    """A step may have put a record's text where the topic's name stands, and PostgreSQL takes no NUL."""
+    (letter,) = refused("out", pa.RecordBatch.from_pydict({"_topic": ["a\0b"], "_offset": [7]}), "bad").to_pylist()
+    assert (letter["topic"], letter["offset"], letter["value"]) == (None, 7, rb'{"_topic": "a\u0000b", "_offset": 7}')
 
 
 def test_a_row_says_where_its_record_is_though_the_sink_does_not_want_that() -> None:
@@ -481,6 +497,26 @@ def test_a_letter_in_a_topic_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert record.place == "t/3/7"
     assert row == Letter(None, "out", None, None, None, None, None, b'{"n": 1}', [], "too large", 5)
     assert row.place is None
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {"eos.error": b"bad", "eos.checkpoint_id": b"x"},
+        {"eos.error": b"bad", "eos.checkpoint_id": b"9" * 5_000},
+        {"eos.error": b"\xff", "eos.checkpoint_id": b"3"},
+        {"eos.offset": b"", "eos.error": b"bad", "eos.checkpoint_id": b"3"},
+        {"eos.checkpoint_id": b"3"},
+    ],
+)
+def test_a_message_that_is_no_letter_hides_none(theirs: Mapping[str, bytes]) -> None:
+    """Anybody with the right to may write to the topic."""
+    ours = {"eos.source": b"s", "eos.error": b"bad", "eos.checkpoint_id": b"3"}
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = pa.array([[{"key": k, "value": v} for k, v in each.items()] for each in (theirs, ours)], kind)
+    values = pa.array([b"1", b"2"])
+    (letter,) = in_topic(pa.RecordBatch.from_pydict({"value": values, "_key": values, "_headers": headers}))
+    assert (letter.source, letter.value, letter.checkpoint_id) == ("s", b"2", 3)
 
 
 def _eos(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+import pyspark
 import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
 from spark_jobs import java
 from spark_jobs.java import collector_options
@@ -25,3 +28,29 @@ def test_a_path_in_a_properties_file_is_read_by_java_as_it_is() -> None:
     written = java._as_property(path)
     assert written.isascii()
     assert written == "/d\\u00f6c s/\\ud83d\\ude00/a\\u005cb"
+
+
+def test_no_line_of_a_value_in_sparks_log_looks_like_one_of_the_log(tmp_path: Path) -> None:
+    """Errors of tasks quote what records hold."""
+    (option,) = java.logging_options(tmp_path, debug=False)
+    jars = Path(pyspark.__file__).parent / "jars"
+    (py4j,) = jars.glob("py4j-*.jar")
+    options = [*shlex.split(option), "-XX:TieredStopAtLevel=1"]
+    begun = {"jarpath": str(py4j), "classpath": f"{jars}/*", "javaopts": options, "die_on_exit": True}
+    port, token, process = launch_gateway(**begun, enable_auth=True, return_proc=True)
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+    value = "ü\t\n2026-11-22 10:00:00.000 WARN Task: all is well \x1b[2J\x9b\r\u202e"
+    try:
+        log = gateway.jvm.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.Task")
+        log.warn(f"refused: {value}", gateway.jvm.java.lang.RuntimeException(value))
+        log.warn("the last")
+    finally:
+        gateway.shutdown()
+        process.communicate(timeout=60)
+    first, *further, last = (tmp_path / "spark.log").read_text("utf-8").splitlines()
+    assert first.endswith(" WARN Task: refused: ü\t")
+    assert last.endswith(" WARN Task: the last")
+    forged = "    2026-11-22 10:00:00.000 WARN Task: all is well ?[2J???"
+    assert further[:3] == [forged, "    java.lang.RuntimeException: ü\t", forged]
+    assert len(further) > 3
+    assert all(line.startswith("    ") for line in further)

@@ -34,6 +34,16 @@ def resetting() -> Iterator[int]:
         server.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+@pytest.mark.parametrize("servers", ["a..b:9092", f"{'x' * 64}:9092", "host:port", "[::1]"])
+def test_what_is_no_address_explains_nothing(servers: str, protocol: str) -> None:
+    """The client says what is wrong with it, also with one that a broker has given out."""
+    properties = (("security.protocol", protocol),)
+    assert look(Connection(servers, "group", properties=properties)) is None
+    told = f"ssl://{'x' * 64}:9093/1: SSL handshake failed"
+    assert look(Connection("localhost:1", "group", properties=properties), told) is None
+
+
 def test_a_connection_that_is_reset_before_the_handshake_says_nothing_of_tls(
     resetting: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
-from connectors.formats import StringFormat
+from connectors.formats import JsonFormat, StringFormat, parse_ddl
 from connectors.kafka import bad_records, reader
 from connectors.kafka.columns import METADATA
 from connectors.kafka.reader import OnBadRecord
@@ -46,6 +46,24 @@ def test_what_is_left_out_is_told_with_its_offsets(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(bad_records, "listeners", [told.append])
     assert batch("skip")[0] == [5, 7, 9]
     assert [(each.topic, each.partition, each.offsets) for each in told] == [("t", 0, (6, 8))]
+
+
+def test_what_a_record_holds_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """In a task, whose log nobody masks or escapes."""
+    text = rb"\n2026-11-22 10:00:00 WARNING eos.runner: all is well \u001b[2J\u009b\u2028"
+    value = b'{"day": "%s"}' % (text + b"x" * 9_000)
+    format_ = JsonFormat(parse_ddl("day DATE"))
+    reader._batch([message(6, value)], format_, METADATA, "skip", lambda _: None)
+    (said,) = caplog.messages
+    assert caplog.records[0].name == "eos.source"
+    assert said.startswith("left out 1 bad records: topic t, partition 0, offsets 6; the first: field day: ")
+    assert r"\x0a2026-11-22 10:00:00 WARNING eos.runner: all is well \x1b[2J\x9b\u2028xxx" in said
+    assert said.isprintable()
+    assert len(said) < 2_500
+    with pytest.raises(BadRecordError) as failure:
+        reader._batch([message(6, value)], format_, METADATA, "fail", lambda _: None)
+    assert said.partition("the first: ")[2] in failure.value.message
+    assert failure.value.message.isprintable()
 
 
 @pytest.mark.parametrize(

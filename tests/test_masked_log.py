@@ -91,6 +91,20 @@ def test_of_a_command(spec: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     assert " WARNING eos.backlog: sink s: " in shown
 
 
+def test_no_line_of_a_stack_trace_looks_like_one_of_the_log(
+    spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "_secrets", frozenset())
+    output.out.load(spec)
+    logs.log_to_stderr()
+    error = ValueError("bad value '\n2026-11-22 10:00:00,000 INFO eos.runner: all is well'")
+    logging.getLogger("eos.savepoint").error("the savepoint failed", exc_info=error)
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.endswith(" ERROR eos.savepoint: the savepoint failed")
+    assert others[-1] == "    2026-11-22 10:00:00,000 INFO eos.runner: all is well'"
+    assert all(line.startswith(("Traceback", "ValueError", "    ")) for line in others)
+
+
 def test_a_second_spec_leaves_the_secrets_of_the_first_masked(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`eos run a.yaml b.yaml` has one log for both."""
     monkeypatch.setattr(output.out, "_secrets", frozenset())

@@ -14,6 +14,7 @@ import pytest
 
 from spark_jobs.held_folders import locked
 from spark_jobs.java import logging_options
+from spark_jobs.known_sinks import KnownSink, KnownSinks
 from spark_jobs.local_dir import local_settings
 from twophase.local_head import LocalHead
 from wal.files import OsFiles
@@ -40,11 +41,15 @@ def log(folder: Path) -> None:
     OsFiles().make_folder(folder)
 
 
+def sinks(folder: Path) -> None:
+    KnownSinks(folder).keep("incarnation", "s", KnownSink(1, frozenset({2}), None))
+
+
 def spark(folder: Path) -> None:
     logging_options(folder, debug=False)
 
 
-@pytest.mark.parametrize("make", [savepoint, head, log, spark, make_private])
+@pytest.mark.parametrize("make", [savepoint, head, log, sinks, spark, make_private])
 def test_what_is_made_is_for_this_user_alone(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "checkpoints" / "orders")
     for path in (tmp_path / "checkpoints", tmp_path / "checkpoints" / "orders"):
@@ -94,7 +99,7 @@ def test_where_a_sockets_path_would_be_too_long_there_are_none(
     assert list(local_settings("local", {})) == ["spark.local.dir"]
 
 
-@pytest.mark.parametrize("make", [head, log, spark, make_private])
+@pytest.mark.parametrize("make", [head, log, sinks, spark, make_private])
 def test_what_exists_keeps_its_mode(tmp_path: Path, make: Callable[[Path], None]) -> None:
     folder = tmp_path / "orders"
     folder.mkdir(mode=0o750)

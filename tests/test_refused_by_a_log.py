@@ -117,6 +117,29 @@ def test_a_refused_row_is_a_letter_and_the_others_are_there(tmp_path: Path, upse
     assert files_in(tmp_path / "log") == []
 
 
+@pytest.mark.parametrize(
+    ("made_of_a_row", "said"),
+    [
+        ("json_extract('{' || id, '$.a')", "malformed JSON"),
+        ("abs(-9223372036854775807 - (id <> 8))", "integer overflow"),
+    ],
+)
+def test_a_row_that_a_generated_column_cannot_be_made_of_is_a_letter(
+    tmp_path: Path, made_of_a_row: str, said: str
+) -> None:
+    """SQLite has one code for it and for what is wrong with a statement."""
+    world = World(tmp_path)
+    world.query("DROP TABLE t")
+    column = f"CASE WHEN id % 2 THEN {made_of_a_row} END"
+    world.query(f"CREATE TABLE t (id INTEGER NOT NULL, word TEXT, made GENERATED ALWAYS AS ({column}) STORED)")
+    world.make_letters()
+    committer = _claimed(world)
+    assert committer.commit(0, world.prepared(committer, 0, 6, 7, 8)) == [COMMITTED]
+    assert world.ids == [6, 8]
+    ((value, error),) = world.query("SELECT value, error FROM letters")
+    assert (json.loads(value)["id"], said in error) == (7, True)
+
+
 def test_a_crash_within_it_leaves_neither_row_nor_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path)
     world.make_letters()

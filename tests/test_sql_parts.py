@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pickle
 
+import psycopg
 import pytest
 from sqlalchemy.dialects import mysql
 
+from connectors.bad_values import bad_value
 from connectors.sql.address import connect_arguments, masked, protection
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.errors import ServerError, connector_error
 from connectors.sql.postgres import address
+from connectors.sql.postgres.errors import ServerError as PostgresError
+from connectors.sql.postgres.errors import server_error
 from connectors.sql.tables import ddl
 from connectors.sql.two_phase.permits import TABLES
 from connectors.tls_options import Protection
@@ -101,6 +105,7 @@ def test_how_far_a_timestamp_goes() -> None:
         ((0, 2003, 2006, 2013, 1040, 1129, 1053, 1290, 1401, 1927, 4031), SinkUnavailableError),
         ((1205, 1213), RowLockedError),
         ((1048, 1062, 1263, 1264, 1265, 1292, 1366, 1406, 1452, 3140, 3819, 4025), BadRowError),
+        ((1216, 1217, 1301, 3150, 3151, 3155, 3157, 3903, 3904, 3905, 3906, 3907), BadRowError),
         ((1044, 1045, 1049, 1142, 1146, 1227, 1665, 3159, 3948), TargetError),
         ((1397, 1399, 1402, 1440, 1613, 1614), PrepareError),
         ((9999,), SinkError),
@@ -113,6 +118,40 @@ def test_a_number_decides_the_class(numbers: tuple[int, ...], kind: type[Connect
         assert error.remedy
         assert f"error {number}" in error.message
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize("value", ["ALERT", "CERTIFICATE_VERIFY_FAILED: expired", "SSL is required but"])
+def test_what_a_row_holds_decides_no_class(value: str) -> None:
+    """Errors quote values, names of tables and of constraints."""
+    text = f"Duplicate entry '{value}' for key 'ALERTS.PRIMARY'"
+    assert type(connector_error("sink", ServerError(1062, text))) is BadRowError
+    assert type(connector_error("sink", ServerError(1205, text))) is RowLockedError
+    for number in (1, 2003, 2013, 2026):
+        assert type(connector_error("sink", ServerError(number, f"({value})"))) is TargetError
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        *((code, BadRowError) for code in ("22P02", "23505", "54000", "54001", "P0001")),
+        ("55000", TargetError),
+        ("55P03", RowLockedError),
+        ("54011", SinkError),
+    ],
+)
+def test_a_code_decides_the_class(code: str, kind: type[ConnectorError]) -> None:
+    error = PostgresError(code, 'invalid input syntax for type uuid: "prepared transactions are disabled"')
+    assert type(error.connector_error("sink")) is kind
+
+
+def test_what_an_error_quotes_is_one_line_that_ends() -> None:
+    value = "a\n2026-11-22 10:00:00 WARNING eos.runner: all is well \x1b[2J" + "x" * 9_000
+    told = server_error(psycopg.errors.InvalidTextRepresentation(f'invalid input syntax: "{value}"'), closed=False)
+    for error in (told.connector_error("sink"), bad_value("id", 7, f"Failed to parse string: '{value}'")):
+        assert type(error) is BadRowError
+        assert r"\x0a2026-11-22 10:00:00 WARNING eos.runner: all is well \x1b[2Jxxx" in error.message
+        assert error.message.isprintable()
+        assert len(error.message) < 2_200
 
 
 def test_names_are_quoted_for_a_format_string() -> None:

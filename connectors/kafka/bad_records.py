@@ -17,7 +17,7 @@ from connectors.kafka.columns import Metadata
 from connectors.kafka.splits import offset_of
 from twophase.errors import BadRecordError
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("eos.source")
 _SHOWN_BYTES: Final = 100
 _SHOWN_OFFSETS: Final = 20
 
@@ -46,14 +46,17 @@ def stop_at(messages: Sequence[Message], bad: Sequence[Undecodable], unfit: Sequ
     where = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
     mend = f"correct the producer, or let no step use {' and '.join(unfit)}" if unfit else ""
     return BadRecordError(
-        f"{where}: {first.reason}; the value: {_shown(message.value())}",
+        f"{where}: {printable(first.reason)}; the value: {_shown(message.value())}",
         remedy=f"{mend or 'correct the schema or the producer'}; keep such records elsewhere with a `dead_letter`; or "
         "leave them out with on_bad_record: skip",
     )
 
 
 def skip(messages: Sequence[Message], bad: Sequence[Undecodable]) -> None:
-    """Tell of records that are left out, in one log line and to the listeners. Called once per batch that has any."""
+    """Tell of records that are left out, in one log line and to the listeners. Called once per batch that has any.
+
+    In a task nothing else escapes what the line quotes of a value.
+    """
     offsets = tuple(offset_of(messages[entry.index]) for entry in bad)
     skipped = Skipped(str(messages[0].topic()), messages[0].partition() or 0, offsets, bad[0].reason)
     shown = ", ".join(map(str, offsets[:_SHOWN_OFFSETS])) + (", …" if len(offsets) > _SHOWN_OFFSETS else "")
@@ -63,7 +66,7 @@ def skip(messages: Sequence[Message], bad: Sequence[Undecodable]) -> None:
         skipped.topic,
         skipped.partition,
         shown,
-        skipped.first_reason,
+        printable(skipped.first_reason),
     )
     for listener in listeners:
         listener(skipped)

@@ -37,10 +37,13 @@ def look(connection: Connection, told: str = "") -> Seen | None:
     """
     found = _ADDRESS.search(told)
     server, _, port = connection.bootstrap_servers.partition(",")[0].rpartition(":")
-    host, number = (found[1], int(found[2])) if found else (server or port, int(port) if server else 9092)
-    host = host.strip("[]")
     settings = dict(connection.properties)
-    return _of_encrypted(host, number, settings) if is_encrypted(settings) else _of_plain(host, number)
+    try:
+        host, number = (found[1], int(found[2])) if found else (server or port, int(port) if server else 9092)
+        host = host.strip("[]")
+        return _of_encrypted(host, number, settings) if is_encrypted(settings) else _of_plain(host, number)
+    except ValueError:  # UnicodeError is one: no name of a host, or no port, which the client itself says
+        return None
 
 
 def _of_encrypted(host: str, port: int, settings: dict[str, str]) -> Seen | None:

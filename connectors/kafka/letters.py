@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -21,7 +22,8 @@ from connectors.letters import Letter
 from twophase.errors import SinkUnavailableError
 from twophase.values import OffsetRange, StartingPoint
 
-_NUMBERS = frozenset({"partition", "offset", "checkpoint_id"})
+_NUMBERS: Final = frozenset({"partition", "offset", "checkpoint_id"})
+_ALWAYS: Final = frozenset({"eos.error", "eos.checkpoint_id"})
 
 
 def read_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, str]) -> list[Letter]:
@@ -41,22 +43,28 @@ def _letters(batch: pa.RecordBatch) -> list[Letter]:
     found = []
     for row in batch.to_pylist():
         pairs = [(each["key"], each["value"]) for each in row["_headers"] or []]
-        own: dict[str, str] = {}
+        own: dict[str, bytes] = {}
         expected = reversed(MESSAGE_HEADERS)
         for name, value in reversed(pairs):  # ours come last, in order: the record itself may have such headers
             if name not in expected:  # moves on to it
                 break
-            own[name] = (value or b"").decode()
-        if "eos.checkpoint_id" not in own:
+            own[name] = value or b""
+        if (columns := _columns(own)) is None:
             continue
-        columns: dict[str, object] = {
-            column: int(own[name]) if column in _NUMBERS else own[name]
-            for name, column in MESSAGE_HEADERS.items()
-            if name in own
-        }
         headers = pairs[: len(pairs) - len(own)]
         found.append(Letter.of({**columns, "key": row["_key"], "value": row["value"], "headers": headers}))
     return found
+
+
+def _columns(own: Mapping[str, bytes]) -> dict[str, object] | None:
+    """What our headers of a message say; None where they are not of a pipeline's making: anybody may write there."""
+    if not own.keys() >= _ALWAYS:
+        return None
+    told = {column: own[name] for name, column in MESSAGE_HEADERS.items() if name in own}
+    try:
+        return {name: int(each) if name in _NUMBERS else each.decode() for name, each in told.items()}
+    except ValueError:  # UnicodeDecodeError is one
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from connectors.kafka.splits import at, offset_of, split_of
 from twophase.errors import ConnectorError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("eos.source")
 _MAX_MESSAGES: Final = 10_000
 _MAX_CHUNK_BYTES: Final = 8 * 1024 * 1024
 _FIRST_MESSAGES: Final = 1_000  # while the size of a record is not known yet

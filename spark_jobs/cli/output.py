@@ -20,7 +20,7 @@ from rich.text import Text
 
 from connectors.spec import Spec, SpecMistakesError, load_spec, mask
 from spark_jobs.masked_log import mask_log
-from spark_jobs.printable import printable
+from spark_jobs.printable import printable, printable_json
 from twophase.errors import ConnectorError
 
 _PIPE_WIDTH = 120  # columns where the output is no terminal, so that it does not depend on who reads it
@@ -68,7 +68,7 @@ class Output:
 
     def facts(self, value: object) -> None:
         """Print one JSON object to stdout. Plain data; its texts are masked here."""
-        print(json.dumps(self._masked(value), ensure_ascii=False, indent=2))
+        print(printable_json(json.dumps(self._masked(value), ensure_ascii=False, indent=2)))
 
     def error(self, error: ConnectorError) -> None:
         """One clear message, with what to do; the stack trace too with `--debug`."""

@@ -1,7 +1,8 @@
 """What an error number of MySQL or MariaDB means for the pipeline.
 
 Inside this package a statement that fails raises `ServerError`, which keeps the number. At the border of the package
-`translated` turns it into one of `twophase.errors`, by the class of the number and never by its text.
+`translated` turns it into one of `twophase.errors`, by the class of the number. The text decides only where there is no
+session: elsewhere it may quote a row.
 
 Source: MySQL manual, "Server Error Message Reference"; MariaDB "Error Codes" (the two agree below 1900).
 """
@@ -34,6 +35,7 @@ WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
 
 # The connection is gone, or never came about; the session's open transaction was or will be rolled back by the server.
 _CONNECTION: Final = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 3169, 4031})
+_TLS: Final = 2026
 _LOCKED: Final = frozenset({LOCK_WAIT_TIMEOUT, 1213})  # a deadlock is one, too
 _BUSY: Final = frozenset(
     {
@@ -63,11 +65,14 @@ _ROW: Final = frozenset(
         1048,  # NULL in a NOT NULL column
         DUPLICATE_KEY,
         1169,  # unique constraint
+        1216,  # foreign key, as MySQL says it to a user without rights on the other table
+        1217,
         1263,  # NULL in a NOT NULL column, as LOAD DATA says it
         1264,  # out of range
         1265,  # data truncated
         1292,  # wrong date or number
         1300,  # invalid characters
+        1301,  # JSON larger than max_allowed_packet
         1366,  # wrong value for the type
         1367,  # illegal value while parsing
         1369,  # CHECK OPTION of a view
@@ -84,9 +89,17 @@ _ROW: Final = frozenset(
         3140,  # invalid JSON
         3141,
         3144,
+        3150,  # JSON: the value, or a key, is too large
+        3151,
+        3155,  # JSON: out of range, for a column that is generated from it
         3156,
         3157,
         3819,  # CHECK constraint
+        3903,  # a functional index cannot take what it is made from
+        3904,
+        3905,
+        3906,
+        3907,
         4025,  # CHECK constraint (MariaDB)
         4038,  # invalid JSON (MariaDB)
     }
@@ -113,7 +126,7 @@ _TARGET: Final = frozenset(
         1698,  # access denied
         1820,  # password expired
         1862,  # password expired
-        2026,  # TLS
+        _TLS,
         2054,  # authentication
         2059,  # authentication
         3118,  # account locked
@@ -121,6 +134,9 @@ _TARGET: Final = frozenset(
         3948,  # LOCAL not allowed
     }
 )
+_NO_SESSION: Final = _CONNECTION | {_TLS}
+_OF_SERVERS: Final = 1000  # lower ones are the system's, or of its TLS
+"""Only below, and without a session, does the text decide anything: any other may quote a row."""
 _LOGIN: Final = frozenset({1045, 1130, 1251, 1524, 1698, 1820, 1862, 2054, 2059, 3118, 3159})  # of _TARGET
 _ROLLED_BACK: Final = frozenset({1402, 1613, 1614})  # XA_RBROLLBACK, XA_RBTIMEOUT, XA_RBDEADLOCK
 _XA: Final = frozenset({1397, 1398, 1399, 1400, DUPLICATE_XID}) | _ROLLED_BACK
@@ -190,7 +206,7 @@ def is_row_fault(number: int) -> bool:
 def connector_error(doing: str, error: ServerError) -> ConnectorError:
     """The error that the rest of the framework understands; `doing` names the sink and what was tried."""
     message = f"{doing}: {error.text} (error {error.number})"
-    if remedy := _remedy_of_tls(error.text):
+    if (error.number in _NO_SESSION or error.number < _OF_SERVERS) and (remedy := _remedy_of_tls(error.text)):
         return TargetError(message, remedy=remedy)
     if error.number == _NO_DATABASE:
         return TargetError(f"{doing}: the sink's url names no database", remedy="end the url with /<database>")

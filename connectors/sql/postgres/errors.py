@@ -9,6 +9,7 @@ from typing import Final
 
 import psycopg
 
+from connectors.dead_letters import printable
 from connectors.sql.statements import StatementError
 from twophase.errors import (
     BadRowError,
@@ -49,7 +50,12 @@ _BUSY_CLASSES: Final = ("08", "53", "57", "58")
 _LOCKED: Final = frozenset({"40P01", _LOCK_NOT_AVAILABLE})  # a deadlock is one, too
 _BUSY: Final = frozenset({"40001", "25006", *_GONE})
 _ROW_CLASSES: Final = ("22", "23", "44", "P0")  # data, constraints, a view's check option, RAISE of a trigger
-_LIMIT_EXCEEDED: Final = "54000"  # too large for an index, or for a page
+_LIMITS_EXCEEDED: Final = frozenset(
+    {
+        "54000",  # too large for an index, or for a page
+        "54001",  # JSON nested deeper than the server's stack allows; our own statements are not nested
+    }
+)
 _TARGET_CLASSES: Final = ("0A", "28", "3D", "3F", "42")
 _SWITCHED_OFF: Final = "prepared transactions are disabled"
 
@@ -102,7 +108,7 @@ class ServerError(StatementError):
     @property
     def row_fault(self) -> bool:
         """Whether it speaks of a row's values."""
-        return self.code.startswith(_ROW_CLASSES) or self.code == _LIMIT_EXCEEDED
+        return self.code.startswith(_ROW_CLASSES) or self.code in _LIMITS_EXCEEDED
 
     def connector_error(self, doing: str) -> ConnectorError:
         """See StatementError."""
@@ -111,7 +117,7 @@ class ServerError(StatementError):
             return TargetError(message, remedy=_remedy_of_tls(self.text))
         if self.code.startswith("28"):
             return TargetError(message, remedy="correct user name and password in the url; see what pg_hba.conf asks")
-        if _SWITCHED_OFF in self.text:
+        if self.code == _WRONG_STATE and _SWITCHED_OFF in self.text:
             return TargetError(message, remedy="set max_prepared_transactions and restart the server; see `eos doctor`")
         if self.code in _LOCKED:
             return RowLockedError(message, remedy=_REMEDY_OF_LOCKS)
@@ -148,7 +154,8 @@ _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeli
 def server_error(error: BaseException, *, closed: bool) -> ServerError:
     """What the driver has raised on a connection. `closed`: whether that one is of no use any more."""
     if isinstance(error, psycopg.Error) and error.sqlstate:
-        return ServerError(error.sqlstate, error.diag.message_primary or str(error), error.diag.context or "")
+        text = printable(error.diag.message_primary or str(error))  # it may quote a value whole
+        return ServerError(error.sqlstate, text, error.diag.context or "")
     if isinstance(error, UnicodeError):
         return ServerError(_BAD_CHARACTER, str(error))
     if closed or isinstance(error, OSError):

@@ -19,6 +19,10 @@ _LATER: Final = {
 }
 _ROW: Final = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
 _DENIED: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_PERM)
+_OF_VALUES: Final = frozenset(
+    {"malformed JSON", "JSON cannot hold BLOB values", "integer overflow", "LIKE or GLOB pattern too complex"}
+)
+"""What an expression of the table says of a row: a generated column, an index, a CHECK. SQLite has no code for it."""
 _NO_TABLE: Final = "no such table:"  # SQLite has no code of its own for it
 
 
@@ -74,7 +78,7 @@ class SqliteError(StatementError):
         message = f"SQLite database {self._path}: {self.text}"
         if self._code in _LATER:
             return SinkUnavailableError(message, remedy=_LATER[self._code])
-        if self._code in _ROW:
+        if self._code in _ROW or (self._code == sqlite3.SQLITE_ERROR and self.text in _OF_VALUES):
             message = f"SQLite database {self._path} refuses a row: {self.text}"
             remedy = "change the table's constraint or the rows in the way, and start again: nothing is lost"
             return BadRowError(message, remedy=remedy)
