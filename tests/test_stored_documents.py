@@ -98,11 +98,21 @@ def test_a_damaged_request_is_answered_and_others_are_heard(tmp_path: Path, cont
 
 
 @pytest.mark.parametrize(
-    "witness", ["", "5", "x:1:0123456789abcdef", "5:1:0123456789ABCDEF", "-1:1:0123456789abcdef", 7, None]
+    "witness",
+    [
+        *("", "5", "x:1:0123456789abcdef", "5:1:0123456789ABCDEF", "-1:1:0123456789abcdef", 7, None),
+        f"{2**63 - 1}:1:0123456789abcdef",
+    ],
 )
 def test_a_damaged_witness_is_refused_before_anything_is_asked(witness: Any) -> None:
     with pytest.raises(HeadFormatError, match="the witness of t/0 in Spark's plan is damaged"):
         check_witnesses(Connection("nowhere:1", "nobody"), {"t/0": witness})
+
+
+@pytest.mark.parametrize("split", ["t", "t/", "t/x", "t/0/0", "t/-1", "/0"])
+def test_a_witness_of_no_split_is_damaged(split: str) -> None:
+    with pytest.raises(HeadFormatError, match="is damaged"):
+        check_witnesses(Connection("nowhere:1", "nobody"), {split: "5:1:0123456789abcdef"})
 
 
 def test_a_damaged_plan_is_no_obstacle(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ _SMALL: Final = (
 )
 _DELETED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _FORM: Final = re.compile(r"(\d{1,19}):-?\d{1,19}:[0-9a-f]{16}")
+_SPLIT: Final = re.compile(r"[^/]+/\d{1,9}")
+_MOST: Final = 2**63 - 2  # so that the next offset is one, too
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -88,7 +90,8 @@ def _witness(message: Message) -> str:
 
 
 def _offset(split: str, witness: object) -> int:
-    if not isinstance(witness, str) or not (found := _FORM.fullmatch(witness)):
+    found = _FORM.fullmatch(witness) if isinstance(witness, str) and _SPLIT.fullmatch(split) else None
+    if found is None or int(found[1]) > _MOST:
         message = f"the witness of {split} in Spark's plan is damaged: {witness!r}"
         raise HeadFormatError(message, remedy="restore the checkpoint location from a backup, or `eos reset --to`")
     return int(found[1])

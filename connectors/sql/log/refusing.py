@@ -64,9 +64,8 @@ class Sifting:
             rows = dated(pa.Table.from_batches(self.sieve.letters), self.checkpoint_id).select(
                 list(self.letters.columns)
             )
-            (batch,) = rows.combine_chunks().to_batches()
-            with self._of_letters():
-                self.store.load(self.letters.table, [self.letters.form.convert(batch, 1)])
+            with self._of_letters():  # several batches where they come to more than 2 GiB
+                self.store.load(self.letters.table, (self.letters.form.convert(each, 1) for each in rows.to_batches()))
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
         """See Writer."""
