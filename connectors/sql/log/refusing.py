@@ -64,8 +64,9 @@ class Sifting:
             rows = dated(pa.Table.from_batches(self.sieve.letters), self.checkpoint_id).select(
                 list(self.letters.columns)
             )
-            with self._of_letters():  # several batches where they come to more than 2 GiB
-                self.store.load(self.letters.table, (self.letters.form.convert(each, 1) for each in rows.to_batches()))
+            batches = rows.combine_chunks().to_batches()  # several where they come to more than 2 GiB
+            with self._of_letters():
+                self.store.load(self.letters.table, (self.letters.form.convert(each, 1) for each in batches))
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
         """See Writer."""
