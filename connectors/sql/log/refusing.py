@@ -64,9 +64,9 @@ class Sifting:
             rows = dated(pa.Table.from_batches(self.sieve.letters), self.checkpoint_id).select(
                 list(self.letters.columns)
             )
-            batches = rows.combine_chunks().to_batches()  # several where they come to more than 2 GiB
+            letters = rows.combine_chunks().to_batches()  # several where they come to more than 2 GiB
             with self._of_letters():
-                self.store.load(self.letters.table, (self.letters.form.convert(each, 1) for each in batches))
+                self.store.load(self.letters.table, (self.letters.form.convert(each, 1) for each in letters))
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
         """See Writer."""
