@@ -111,7 +111,7 @@ def _found(spec: Spec) -> tuple[Status | None, list[Loss]]:
     with ExitStack() as opened:
         committers = {
             entry.name: opened.enter_context(closing(build_sink(spec, entry).committer(spec.pipeline)))
-            for entry in spec.sinks
+            for entry in spec.outputs
         }
         counts = {name: each.inspect(history.head.incarnation, ()).counted for name, each in committers.items()}
         losses = []
