@@ -148,12 +148,17 @@ def logs(tmp_path: Path) -> Iterator[Logs]:
             committer.close()
 
 
-def _b_is_ahead(logs: Logs) -> None:
-    """Sink a is away while b applies three checkpoints more."""
-    driver = logs.started()
-    logs.run(driver, 0)
+def _ran(logs: Logs, number: int, *, direct: bool = False) -> None:
+    """A driver has run one checkpoint, and has ended once all sinks have it."""
+    driver = logs.started(direct=direct)
+    logs.run(driver, number)
     driver.drain()
     driver.close()
+
+
+def _b_is_ahead(logs: Logs) -> None:
+    """Sink a is away while b applies three checkpoints more."""
+    _ran(logs, 0)
     logs.away = {"a"}
     driver = logs.started()
     for number in (1, 2, 3):
@@ -205,13 +210,8 @@ def test_a_slot_that_is_not_there_is_none_that_has_applied(logs: Logs) -> None:
 
 def test_h34_a_log_goes_back_to_before_it_caught_up(logs: Logs) -> None:
     """Checkpoint 1 was at-least-once, 2 waits for b, and b went back to before it was told of 1: it lacks nothing."""
-    first = logs.started()
-    logs.run(first, 0)
-    first.drain()
-    first.close()
-    second = logs.started(direct=True)
-    logs.run(second, 1)
-    second.close()
+    _ran(logs, 0)
+    _ran(logs, 1, direct=True)
     copy = logs.folder / "copy.db"
     shutil.copy(logs.database("b"), copy)
     third = logs.started()  # b is told of 1

@@ -8,6 +8,7 @@ from twophase import messages
 from twophase.errors import ConnectorError, FencedError, LostCommittableError, SetBackError
 from twophase.messages import Seen, Steps
 from twophase.ownership import Ownership, check_owned, fenced
+from twophase.set_back import newest_counted
 from twophase.values import CheckpointRecord, CommitOutcome, Committable
 
 
@@ -50,8 +51,7 @@ def _known(owned: Ownership, checkpoint_id: int, sinks: Iterable[str]) -> dict[s
     Of another sink nothing is known but that it has to be at the checkpoint before. An exactly-once checkpoint that
     lies between is lost there, and must not be passed over: a repair would find it applied.
     """
-    counts = (ref.checkpoint_id for ref in owned.head.records if not ref.direct and ref.checkpoint_id < checkpoint_id)
-    least = max(counts, default=-1)
+    least = newest_counted(owned.head, checkpoint_id - 1)
     return {name: at for name in sinks if least <= (at := owned.counted.get(name, checkpoint_id)) < checkpoint_id - 1}
 
 

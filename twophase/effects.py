@@ -156,9 +156,8 @@ class Effects:
                 )
             case messages.Count():
                 incarnation, number, groups = action.incarnation, action.checkpoint_id, action.committables
-                known = {n: action.known.get(n, number - 1) for n in groups}
                 counts = {
-                    n: partial(self.committers[n].count, incarnation, number, each, known=known[n])
+                    n: partial(self.committers[n].count, incarnation, number, each, known=action.known.get(n))
                     for n, each in groups.items()
                 }
                 try:

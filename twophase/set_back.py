@@ -79,9 +79,12 @@ def _counts(record: CheckpointRecord, sink: str) -> bool:
     return not record.direct and sink in record.committables
 
 
-def newest_counted(head: HeadValue) -> int:
-    """Return the newest checkpoint that sinks count; -1: none. Each one after it was written at-least-once."""
-    return max((ref.checkpoint_id for ref in head.records if not ref.direct), default=-1)
+def newest_counted(head: HeadValue, upto: int | None = None) -> int:
+    """Return the newest checkpoint that sinks count, up to `upto`; -1: none. Each one after it, up to there, was
+    written at-least-once.
+    """
+    numbers = (ref.checkpoint_id for ref in head.records if not ref.direct)
+    return max((each for each in numbers if upto is None or each <= upto), default=-1)
 
 
 def find_set_back(counted: Mapping[str, int], sinks: Mapping[str, SinkState]) -> dict[str, int]:

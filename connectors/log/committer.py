@@ -70,8 +70,7 @@ class LogCommitter:
         self._incarnation, self._epoch = incarnation, epoch
         entries = self._ledger.entries(incarnation, ())
         applied, self._found = entries.applied, len(entries.slots)
-        if applied < counted >= 0:
-            raise SetBackError.of(self.name, applied, counted)
+        self._check_counted(applied, counted)
         with _of_the_log():
             log = self._log(incarnation, everywhere=True)
             log.sweep(epoch)
@@ -81,7 +80,7 @@ class LogCommitter:
         """See Committer. Everything before this checkpoint is applied, since it is the first one of a start: the time
         for another number of slots."""
         if counted >= 0:
-            self._check_counted(scope.incarnation, counted)
+            self._check_counted(self._ledger.entries(scope.incarnation, ()).applied, counted)
         self._ledger.share_out(scope)
         self._prepare(scope)
 
@@ -203,9 +202,9 @@ class LogCommitter:
         with _of_the_log():
             self._log(scope.incarnation).prepare()
 
-    def _check_counted(self, incarnation: str, counted: int) -> None:
-        """Raise SetBackError where the sink counts less than it has (H26)."""
-        if (applied := self._ledger.entries(incarnation, ()).applied) < counted:
+    def _check_counted(self, applied: int, counted: int) -> None:
+        """Raise SetBackError where the sink counts less than it is known to have counted (H26)."""
+        if applied < counted >= 0:
             raise SetBackError.of(self.name, applied, counted)
 
     def _slots_in_use(self, incarnation: str) -> int:

@@ -66,7 +66,7 @@ def find_forgotten(server: Connected, incarnation: str, sink: str, checkpoint_id
     `share_out` has forgotten the slot since the checkpoint was applied. Head may not call that committed, since another
     sink is away (H32). Raises StatementError.
     """
-    found = min(read_slots(server, incarnation, sink).values(), default=None)
+    found = read_count(server, incarnation, sink)
     return found if found is not None and found >= checkpoint_id else None
 
 

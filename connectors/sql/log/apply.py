@@ -77,7 +77,7 @@ def _apply(store: Store, storage: Storage, target: Target, share: Share, put: Pu
         check_applier(target.sink, owner, share.incarnation, share.epoch)
         applied = hold_slot(store, share.incarnation, sink, share.slot)
         if applied is None:
-            applied = find_forgotten(store, share.incarnation, sink, share.checkpoint_id)
+            applied = find_forgotten(store, share.incarnation, target.sink, share.checkpoint_id)
         if applied is not None and applied >= share.checkpoint_id:
             share.check_not_past(target.sink, applied)
             return _already(store, sink, share, applied)
