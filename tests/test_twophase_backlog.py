@@ -30,6 +30,7 @@ class SlowSink(MemorySink):
     """Commits when the test lets it, and remembers in which order."""
 
     permits_once: bool = True
+    begun: threading.Event = field(default_factory=threading.Event)  # a commit
     gate: threading.Event = field(default_factory=threading.Event)
     committed: list[int] = field(default_factory=list)
     answers: list[BaseException | CommitOutcome] = field(default_factory=list)
@@ -37,6 +38,7 @@ class SlowSink(MemorySink):
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
+        self.begun.set()
         assert self.gate.wait(_WAIT_S)
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, BaseException):
@@ -179,6 +181,7 @@ def test_an_aborted_checkpoint_touches_none_of_those_that_wait(behind: Behind) -
     driver = behind.driver(Limit(3))
     behind.run(driver, 0).result(_WAIT_S)
     (decided,) = behind.sink.waiting
+    assert behind.sink.begun.wait(_WAIT_S), "else the close of the aborted one may come first"
     behind.setting.spark.planned = 1
     failing = behind.threads.submit(behind.setting.run, driver, 1, PrepareError("a task failed"))
     _until(lambda: driver.owned.aborted_checkpoint == 1)
