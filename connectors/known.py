@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from twophase.errors import SinkUnavailableError
 
 T = TypeVar("T")
@@ -14,17 +12,21 @@ T = TypeVar("T")
 
 def encode_known(place: str, kind: type[T], learned: T) -> str:
     """Return `learned`, a dataclass of plain values, as text. `place`: which target that is, without secrets."""
+    from pydantic import TypeAdapter  # not above: tasks import this module, and have no use for it
+
     return json.dumps({"place": place, "learned": TypeAdapter(kind).dump_python(learned, mode="json")})
 
 
 def decode_known(sink: str, place: str, kind: type[T], text: str) -> T:
     """Return what `encode_known` was given. Raises SinkUnavailableError for another place, or for another content."""
+    from pydantic import TypeAdapter
+
     try:
         document = json.loads(text)
         if document["place"] != place:
             raise must_wait(sink, f"what is known is of {document['place']}, the spec names {place}")
         return TypeAdapter(kind).validate_python(document["learned"])
-    except (ValueError, KeyError, TypeError, ValidationError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise must_wait(sink, "what is known of it cannot be read") from error
 
 

@@ -44,6 +44,15 @@ def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
     return cast("Sink", _build(_SINKS[entry.connector], arguments))
 
 
+def task_modules(spec: Spec) -> Sequence[str]:
+    """The modules of what tasks read and write with, for processes that import them before there is a task."""
+    targets = [
+        *(_SOURCES[entry.connector] for entry in spec.sources),
+        *(_SINKS[each.connector] for each in spec.outputs),
+    ]
+    return list(dict.fromkeys(target.partition(":")[0] for target in targets))
+
+
 def open_head(spec: Spec) -> HeadStore:
     """The head register of a pipeline: files at the checkpoint location, or the database that `checkpoint.head` names.
 

@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from connectors.registry import task_modules
 from connectors.spec import Spec
 from spark_jobs.class_archive import archive_options
 from spark_jobs.java import COMPILE_FAST, collector_options, logging_options
@@ -21,6 +22,7 @@ from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches
 from spark_jobs.shipping import pack
 from spark_jobs.spark_home import spark_home
 from spark_jobs.submitted import is_submitted
+from spark_jobs.worker_daemon import MODULES
 from twophase.errors import SparkUnavailableError
 from wal.private import make_private
 
@@ -60,6 +62,9 @@ def spark_session(
     conf = {**DEFAULTS, **kept_batches(spec), **own, **more, **near, **spec.spark.conf, **REQUIRED}
     if not runs:
         _inherit(modules, loopback=is_loopback(master))
+        if is_local(master):
+            os.environ[MODULES] = ",".join(task_modules(spec))
+            conf = {"spark.python.daemon.module": "spark_jobs.worker_daemon", **conf}
         conf["spark.driver.extraJavaOptions"] = _java_options(
             spec, debug=debug, archive_classes=archive_classes, compile_fast=compile_fast
         )

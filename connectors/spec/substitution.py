@@ -19,6 +19,10 @@ class Text(str):
 
     __slots__ = ()
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Tasks get a mere text: they would load the whole package of the spec for it."""
+        return str, (str(self),)
+
 
 class UnresolvedError(Exception):
     """A reference that leads nowhere. The message names it; `suggestion` is the nearest that would."""

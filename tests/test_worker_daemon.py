@@ -1,0 +1,100 @@
+"""What Spark's Python workers are forked from: loaded once, usable in each fork, and no burden for tasks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import pickletools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.registry import build_sink, build_source, task_modules
+from connectors.spec import load_spec
+from spark_jobs.worker_daemon import MODULES
+
+_SPEC = """
+pipeline: loaded
+checkpoint: {location: "${env:HERE}/checkpoints"}
+sources:
+  - name: words
+    connector: kafka
+    bootstrap_servers: ${env:KAFKA}
+    topics: [words]
+    format: {type: json, schema: "id BIGINT, word STRING"}
+sinks:
+  - {name: a, from: words, connector: mysql, url: "mysql+pymysql://u:${env:SECRET}@h/d", table: t, commit: two-phase}
+  - {name: b, from: words, connector: postgresql, url: "${env:POSTGRES}", table: t, commit: upsert, key: [id]}
+  - {name: c, from: words, connector: kafka, bootstrap_servers: "${env:KAFKA}", topic: t, commit: write-ahead-log}
+  - {name: d, from: words, connector: sqlite, path: "${env:HERE}/t.db", table: t, commit: write-ahead-log}
+"""
+_WORKERS = """
+import json, os, sys
+from spark_jobs import worker_daemon
+worker_daemon.load()
+for number in range(3):
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(writing)
+        print(os.fdopen(reading).read())
+        assert os.wait()[1] == 0
+        continue
+    import numpy as np, pyarrow as pa, pyarrow.compute as pc
+    square = np.full((700, 700), 2.0)
+    table = pa.table({"key": np.arange(2_000_000) % 7, "value": np.arange(2_000_000)})
+    sums = table.group_by("key").aggregate([("value", "sum")])
+    facts = {
+        "loaded": [name for name in sys.argv[1].split() if name in sys.modules],
+        "random": float(np.random.random()),
+        "product": float((square @ square)[0, 0]),
+        "sum": pc.sum(sums["value_sum"]).as_py(),
+    }
+    os.write(writing, json.dumps(facts).encode())
+    os._exit(0)
+"""
+
+
+def test_three_forks_compute_with_what_was_loaded_before(tmp_path: Path) -> None:
+    """Threads of OpenBLAS and pyarrow do not survive a fork: whoever waits for one would wait for ever."""
+    wanted = ["pandas", "pyarrow.compute", "spark_jobs.writing", *task_modules(_loaded(tmp_path))]
+    found = _run(_WORKERS, " ".join([*wanted, "connectors.spec", "pydantic"]), MODULES, ",".join([*wanted, "missing"]))
+    workers: list[dict[str, Any]] = [json.loads(line) for line in found.splitlines()]
+    assert [each["loaded"] for each in workers] == [wanted] * 3  # and neither of the last two
+    assert [(each["product"], each["sum"]) for each in workers] == [(2800.0, sum(range(2_000_000)))] * 3
+    assert len({each["random"] for each in workers}) == 3  # a fork goes on with the generator of its parent
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_sink_takes_nothing_of_the_spec_to_its_tasks(tmp_path: Path, number: int) -> None:
+    """Text that came through a substitution has a class of its own there, and a task would load its package."""
+    spec = _loaded(tmp_path)
+    assert "connectors.spec" not in _words(build_sink(spec, spec.sinks[number]))
+
+
+def test_a_source_takes_nothing_of_the_spec_to_its_tasks(tmp_path: Path) -> None:
+    assert "connectors.spec" not in _words(build_source(_loaded(tmp_path).sources[0]))
+
+
+def _words(pickled: object) -> str:
+    found = [argument for _, argument, _ in pickletools.genops(pickle.dumps(pickled)) if isinstance(argument, str)]
+    assert any("connectors." in each for each in found)
+    return " ".join(found)
+
+
+def _loaded(tmp_path: Path) -> Any:
+    path = tmp_path / "loaded.yaml"
+    path.write_text(_SPEC)
+    environ = {"HERE": str(tmp_path), "KAFKA": "k:9092", "SECRET": "s", "POSTGRES": "postgresql+psycopg://u:p@h/d"}
+    return load_spec(path, environ)
+
+
+def _run(code: str, argument: str, variable: str, value: str) -> str:
+    folder = Path(__file__).parents[1]
+    command = [sys.executable, "-c", code, argument]
+    environ = {"PATH": "/usr/bin:/bin", variable: value}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environ, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
