@@ -23,7 +23,7 @@ from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.rotation import seed_of_run
-from integration_tests.harness.turns import commits_since, read_passed, turn
+from integration_tests.harness.turns import BUDGET_S, commits_since, read_passed, turn
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
@@ -63,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("CI") == "true",
         help="take a part of the tests that are marked in_turns: see harness/turns.py (default where CI=true)",
     )
-
+    group.addoption("--turns-s", type=float, default=BUDGET_S, help="how long those take, one after another")
     group.addoption("--image", action="store_true", help="take the tests of the product's image, which they build")
 
 
@@ -97,12 +97,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _report(config).count_fault_tests(config, sum("fault" in item.keywords for item in items))
     seed = seed_of_run()
     if config.getoption("--in-turns") and seed is not None:
-        left_out |= _not_their_turn([item for item in items if item.nodeid not in left_out], seed)
+        budget_s = config.getoption("--turns-s")
+        left_out |= _not_their_turn([item for item in items if item.nodeid not in left_out], seed, budget_s)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]
 
 
-def _not_their_turn(items: Sequence[pytest.Item], seed: int) -> set[str]:
+def _not_their_turn(items: Sequence[pytest.Item], seed: int, budget_s: float) -> set[str]:
     """Return the node ids of the long tests that this run leaves out."""
     parts = {
         item.nodeid: float(marker.kwargs.get("part", 1.0))
@@ -118,7 +119,8 @@ def _not_their_turn(items: Sequence[pytest.Item], seed: int) -> set[str]:
     faults = {item.nodeid for item in items if item.get_closest_marker("fault")}
     always = len(faults - parts.keys())
     wanted = math.ceil(len(faults) / 2) - always
-    return parts.keys() - turn(parts, passed, commits_since(passed), seed, faults & parts.keys(), wanted)
+    waited = commits_since(passed)
+    return parts.keys() - turn(parts, passed, waited, seed, faults & parts.keys(), max(0, wanted), budget_s)
 
 
 @pytest.fixture(scope="session")

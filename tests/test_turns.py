@@ -1,4 +1,4 @@
-"""Which long tests a run of CI takes: one of each file, then those that have waited longest while there is time."""
+"""Which long tests a run of CI takes: half of the fault tests, one of each file, and others, while there is time."""
 
 from __future__ import annotations
 
@@ -32,10 +32,23 @@ def lasting(duration_s: float) -> dict[str, Passed]:
     return {name: Passed("revision", duration_s) for name in NAMES}
 
 
-def test_one_of_each_file_and_two_more_even_where_there_is_no_time() -> None:
-    taken = turn(NAMES, lasting(BUDGET_S), EQUAL, seed=1)
+def test_one_of_a_file_and_two_more_even_where_there_is_no_time() -> None:
+    assert len(turn(NAMES, lasting(BUDGET_S), EQUAL, seed=1)) == 3
+
+
+def test_one_of_each_file_before_a_second_one_of_any() -> None:
+    taken = turn(NAMES, lasting(BUDGET_S / 6), EQUAL, seed=1)
     assert {name[:24] for name in taken} == {f"integration_tests/test_{file}" for file in "abcd"}
-    assert len(taken) == 4 + 2
+    few = turn(NAMES, lasting(BUDGET_S / 6), EQUAL, 1, [name for name in NAMES if "test_a" in name], 2)
+    assert sorted(name[23] for name in few if "test_a" in name)[:2] == ["a", "a"]
+    assert {name[23] for name in few} == set("abcd"), "a file with fault tests has had its turn"
+
+
+def test_of_equal_waits_a_short_test_comes_more_often() -> None:
+    passed = {name: Passed("revision", BUDGET_S / (4 if int(name[-1]) < 5 else 16)) for name in NAMES}
+    taken = [name for seed in range(200) for name in turn(NAMES, passed, EQUAL, seed)]
+    long, short = (sum(int(name[-1]) in group for name in taken) for group in (range(5), range(5, 10)))
+    assert short > 2 * long > 0
 
 
 def test_the_one_that_has_waited_longest_is_taken_after_one_of_each_file() -> None:
@@ -73,7 +86,6 @@ def test_half_of_the_fault_tests_are_taken_whatever_time_that_needs() -> None:
     taken = turn(NAMES, lasting(BUDGET_S), waited, 1, faults, 10)
     assert len(faults & taken) >= 10
     assert {name for name in faults if name[-1] in "34"} <= taken
-    assert {name for name in NAMES if name[-1] == "9"} <= taken, "one of each file, as without faults"
     assert turn(NAMES, lasting(BUDGET_S), waited, 1, faults, 0) == turn(NAMES, lasting(BUDGET_S), waited, 1)
 
 
