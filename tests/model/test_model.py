@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.model import away, head_set_back, lives, refused, repair, rescale, set_back, take_over
+from tests.model import away, head_set_back, lives, repair, rescale, set_back, take_over
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
@@ -18,7 +18,6 @@ SET_BACK_STATES = 50_000
 HEAD_SET_BACK_STATES = 15_000
 TAKE_OVER_STATES = 20_000
 AWAY_STATES = 350_000
-REFUSED_STATES = 150_000
 
 
 @pytest.mark.parametrize("name", HOLDS)
@@ -123,18 +122,6 @@ def test_the_protocol_holds_over_starts_while_a_sink_is_away() -> None:
 @pytest.mark.parametrize("broken", away.VARIANTS)
 def test_a_broken_variant_of_a_start_without_a_sink_is_caught(broken: str) -> None:
     _, violation, _ = away.explore(broken)
-    assert violation
-
-
-def test_refused_rows_of_a_log_become_dead_letters_elsewhere() -> None:
-    states, violation = refused.explore()
-    assert not violation
-    assert states > REFUSED_STATES
-
-
-@pytest.mark.parametrize("broken", refused.VARIANTS)
-def test_a_broken_variant_of_dead_letters_elsewhere_is_caught(broken: str) -> None:
-    _, violation = refused.explore(broken)
     assert violation
 
 
