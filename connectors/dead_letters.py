@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
+from connectors.control_characters import escapes
 from connectors.dead_letter_names import COLUMNS
 
 _TYPES: Final = {
@@ -98,16 +99,14 @@ def _json(value: pa.Scalar) -> object:
 
 
 _MOST_ERROR_CHARS: Final = 2_000
-_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-_LINE: Final = {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
-"""Characters that end a line, or turn it around."""
+_ESCAPES: Final = escapes()
 
 
 def printable(error: str) -> str:
     """As any sink, log and terminal can take it, whatever value it quotes: one line, whose end is not far, without
     control characters. PostgreSQL refuses NUL."""
     short = error if len(error) <= _MOST_ERROR_CHARS else error[:_MOST_ERROR_CHARS] + "…"
-    return short.encode(errors="backslashreplace").decode().translate(_CONTROL | _LINE)
+    return short.translate(_ESCAPES)
 
 
 _MOST_ROW_CHARS: Final = 1_000

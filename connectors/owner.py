@@ -1,10 +1,10 @@
-"""Whose a sink is (R2, R3), and the errors of those whose it is not. Pure."""
+"""Who owns a sink and how far the sink counts, as each sink compares it with what its driver knows (R2, R3). Pure."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from twophase.errors import FencedError, IdentityError
+from twophase.errors import FencedError, IdentityError, SetBackError
 
 
 class Owner(NamedTuple):
@@ -37,3 +37,12 @@ def check_applier(sink: str, found: Owner | None, incarnation: str, epoch: int |
     one. `epoch`: None of a start, which commits before it claims (R3)."""
     if found is None or found.incarnation != incarnation or epoch not in (None, found.epoch):
         raise fenced(sink, found, Owner(incarnation, epoch or 0))
+
+
+def check_counted(sink: str, found: int | None, known: int) -> None:
+    """Raise SetBackError where the sink counts less than it is known to have counted (H26).
+
+    `found`: the newest checkpoint that the sink counts; None where it has no count. `known`: -1 if nothing is known.
+    """
+    if known >= 0 and (found is None or found < known):
+        raise SetBackError.of(sink, found, known)

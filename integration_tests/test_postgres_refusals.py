@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -155,6 +156,28 @@ def test_a_row_too_large_for_an_index_is_a_bad_row(postgres_database: str) -> No
     assert "SQLSTATE 54000" in letter["error"]
     with Session(postgres_database) as session:
         assert session.execute("SELECT v FROM t ORDER BY v") == [("a",), ("b",)]
+
+
+@pytest.mark.parametrize("declared", ["JSON", "JSONB"])
+def test_json_nested_deeper_than_the_stack_of_the_server_is_a_bad_row(postgres_database: str, declared: str) -> None:
+    """The server reports a limit of its own. The connection lives on, and takes the other rows."""
+    deep = "[" * 50_000 + "]" * 50_000
+    with Session(postgres_database) as session:
+        session.execute(f"CREATE TABLE t (v {declared})")
+        with pytest.raises(ServerError, match="stack depth limit exceeded") as refused:
+            session.execute(f"INSERT INTO t VALUES ('{deep}')")
+        assert (refused.value.code, refused.value.row_fault, refused.value.disconnected) == ("54001", True, False)
+        assert session.execute("SELECT COUNT(*) FROM t") == [(0,)]
+    with committing(postgres_database, pa.string()) as (sink, scope, committer):
+        sieve, writer = Sieve(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+        for values in (['{"n": 1}', deep, '{"n": 2}'], [deep], ['{"n": 3}']):
+            sieve.write(writer, "s", pa.record_batch([values], names=["v"]))
+        assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
+    letters = decoded(sieve.encoded() or b"").to_pylist()
+    assert [json.loads(each["value"]) for each in letters] == [{"v": deep}] * 2
+    assert all("stack depth limit exceeded (SQLSTATE 54001)" in each["error"] for each in letters)
+    with Session(postgres_database) as session:
+        assert session.execute("SELECT v->>'n' FROM t ORDER BY 1") == [("1",), ("2",), ("3",)]
 
 
 def _swallow_an_error(session: Session) -> None:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from connectors.control_characters import RANGES
 from wal.private import make_private
 
 _COLLECTOR: Final = "-XX:+UseParallelGC"
@@ -15,7 +16,8 @@ COMPILE_FAST: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=128
 ever gives back. Where rows go through it they are 8 % slower without. What the first one makes comes to 40 MB in some
 minutes: by itself Java would give it 48 MB, and pause it whenever they are full."""
 _VARIABLES: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS", "_JAVA_OPTIONS")
-_CONTROL: Final = r"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]"
+_RANGES: Final = "".join(rf"\\u{first:04x}-\\u{last:04x}" for first, last in RANGES)
+_CONTROL: Final = rf"[{_RANGES}&&[^\\t\\n]]"
 _TEXT: Final = rf"%replace{{%replace{{%m%n%ex}}{{{_CONTROL}}}{{?}}}}{{\\n(?!\\z)}}{{\n    }}"
 """Errors quote what records hold. Further lines are set in, so that none looks like one of the log, and in the place of
 each control character, or of one that turns a line around, is a question mark."""

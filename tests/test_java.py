@@ -9,8 +9,11 @@ import pyspark
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
+from connectors.control_characters import escapes
 from spark_jobs import java
 from spark_jobs.java import collector_options
+
+_SURROGATES = range(0xD800, 0xE000)
 
 
 @pytest.mark.parametrize("variable", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"])
@@ -44,10 +47,16 @@ def test_no_line_of_a_value_in_sparks_log_looks_like_one_of_the_log(tmp_path: Pa
         log = gateway.jvm.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.Task")
         log.warn(f"refused: {value}", gateway.jvm.java.lang.RuntimeException(value))
         log.warn("the last")
+        log.warn(everything := "".join(chr(code) for code in range(0x10000) if code not in _SURROGATES) + "😀")
     finally:
         gateway.shutdown()
         process.communicate(timeout=60)
-    first, *further, last = (tmp_path / "spark.log").read_text("utf-8").splitlines()
+    *lines, before, after = (tmp_path / "spark.log").read_text("utf-8").splitlines()
+    control = escapes(keep="\t\n")
+    shown = "".join("?" if ord(each) in control else each for each in everything)
+    indented = shown.replace("\n", "\n    ")
+    assert f"{before}\n{after}".endswith(f" WARN Task: {indented}")
+    first, *further, last = lines
     assert first.endswith(" WARN Task: refused: ü\t")
     assert last.endswith(" WARN Task: the last")
     forged = "    2026-11-22 10:00:00.000 WARN Task: all is well ?[2J???"

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import json
+import sys
+import unicodedata
 
 import pytest
 
+from connectors import dead_letters
 from spark_jobs.cli.output import out
 from spark_jobs.printable import printable
 
 _HOSTILE = ["\x1b[2J", "\x9b31m", "\x85", "\r", "\x00", "\x7f", "\u202e", "\u2066", "\u2028", "\ud800"]
+_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
+_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def test_each_control_character_is_escaped_in_a_dead_letter_and_in_a_line() -> None:
+    """By Unicode's own data: control characters, surrogates, ends of lines, and what turns text around."""
+    for each in map(chr, range(sys.maxunicode + 1)):
+        hostile = unicodedata.category(each) in _CATEGORIES or unicodedata.bidirectional(each) in _DIRECTIONS
+        escape = each.encode("ascii", "backslashreplace").decode() if ord(each) >= 0x80 else f"\\x{ord(each):02x}"
+        expected = escape if hostile else each
+        assert dead_letters.printable(each) == expected
+        assert printable(each) == (each if each in "\t\n" else expected)
 
 
 @pytest.mark.parametrize("hostile", _HOSTILE)

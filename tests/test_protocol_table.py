@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model import lives, repair, rescale, set_back, take_over
+from tests.model import at_least_once, lives, repair, rescale, set_back, take_over
 from tests.model.variants import BEHIND, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.tampering import TAMPERINGS
@@ -64,7 +64,14 @@ def test_what_keeps_a_rule_outside_of_the_coordinator_exists() -> None:
 
 def test_a_mutant_that_cites_a_history_stands_in_its_row() -> None:
     rows = _rows()
-    of_models = {*lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS, *set_back.VARIANTS, *take_over.VARIANTS}
+    of_models = {
+        *at_least_once.VARIANTS,
+        *lives.VARIANTS,
+        *repair.VARIANTS,
+        *rescale.VARIANTS,
+        *set_back.VARIANTS,
+        *take_over.VARIANTS,
+    }
     for name in {*MUTANTS, *VARIANTS, *BEHIND, *of_models}:
         for history in re.findall(r"\((H\d+)\)", name):
             assert f"`mutant: {name}`" in rows[history][3], f"{name} is missing in the row of {history}"

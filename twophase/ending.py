@@ -42,7 +42,7 @@ def end_incarnation(
     counts = {n: each.counted for n, each in states.items() if _is_claimed(old, each) and each.counted is not None}
     behind = _find_behind(old, records, states)
     lacking = yield from _commit_once_more(owned, records, behind, counts)
-    lacking += _find_direct(old, records, states)
+    lacking += _find_direct_losses(old, records, states)
     abandoned = yield from _commit_decided(owned, sinks, records, counts)
     abandoned += _out_of_reach(old, sinks, inspected.spark)
     listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
@@ -134,7 +134,7 @@ def _commit_once_more(
     return tuple(lacking)
 
 
-def _find_direct(head: HeadValue, records: Records, sinks: Mapping[str, SinkState]) -> tuple[Abandoned, ...]:
+def _find_direct_losses(head: HeadValue, records: Records, sinks: Mapping[str, SinkState]) -> tuple[Abandoned, ...]:
     """Return which at-least-once checkpoints a sink may lack that went back in time, where a repair has died over that.
 
     It has taken back that they are committed, with those that the sink counts (H34).
@@ -155,7 +155,7 @@ def _commit_decided(
 ) -> Steps[tuple[Abandoned, ...]]:
     """Everything that is decided and can become visible does; the rest is told.
 
-    At-least-once the tasks have committed, and no sink can tell what (see `_find_direct`).
+    At-least-once the tasks have committed, and no sink can tell what (see `_find_direct_losses`).
     """
     abandoned: list[Abandoned] = []
     for number, record in records.items():

@@ -193,10 +193,10 @@ def _compare(
     will_count = counted_by(records, [name for name in sinks if name not in away], head.completed)
     known_then = known_by(records, sinks, head.committed)
     away_counted = {name: counted.get(name, -1) for name in away}
-    return Compared(newest, found, known_then, will_count, missing, away, away_counted, _find_direct(records))
+    return Compared(newest, found, known_then, will_count, missing, away, away_counted, _find_direct_ids(records))
 
 
-def _find_direct(records: Sequence[CheckpointRecord]) -> frozenset[int]:
+def _find_direct_ids(records: Sequence[CheckpointRecord]) -> frozenset[int]:
     """Return which of these checkpoints are at-least-once, for a head that does not say so (transitions.Claim).
 
     None where all are: an earlier version may have let go of an exactly-once record. What a sink holds prepared of that

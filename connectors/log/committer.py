@@ -13,9 +13,9 @@ from connectors.log import belonging
 from connectors.log.ledger import Entries, Ledger, Share
 from connectors.log.listed import Log
 from connectors.log.segments import by_slot, committable, segment_of, slots_of, while_committing
-from connectors.owner import Owner
+from connectors.owner import Owner, check_counted
 from twophase import faults
-from twophase.errors import IdentityError, SetBackError
+from twophase.errors import IdentityError
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
@@ -70,7 +70,7 @@ class LogCommitter:
         self._incarnation, self._epoch = incarnation, epoch
         entries = self._ledger.entries(incarnation, ())
         applied, self._found = entries.applied, len(entries.slots)
-        self._check_counted(applied, counted)
+        check_counted(self.name, applied, counted)
         with _of_the_log():
             log = self._log(incarnation, everywhere=True)
             log.sweep(epoch)
@@ -80,7 +80,7 @@ class LogCommitter:
         """See Committer. Everything before this checkpoint is applied, since it is the first one of a start: the time
         for another number of slots."""
         if counted >= 0:
-            self._check_counted(self._ledger.entries(scope.incarnation, ()).applied, counted)
+            check_counted(self.name, self._ledger.entries(scope.incarnation, ()).applied, counted)
         self._ledger.share_out(scope)
         self._prepare(scope)
 
@@ -201,11 +201,6 @@ class LogCommitter:
     def _prepare(self, scope: Scope) -> None:
         with _of_the_log():
             self._log(scope.incarnation).prepare()
-
-    def _check_counted(self, applied: int, counted: int) -> None:
-        """Raise SetBackError where the sink counts less than it is known to have counted (H26)."""
-        if applied < counted >= 0:
-            raise SetBackError.of(self.name, applied, counted)
 
     def _slots_in_use(self, incarnation: str) -> int:
         """For a checkpoint without tasks: as many as there are, whatever the spec says by now."""

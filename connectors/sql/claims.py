@@ -6,9 +6,9 @@ import logging
 import time
 from typing import Final, Protocol
 
-from connectors.owner import Owner, check_succession, fenced
+from connectors.owner import Owner, check_counted, check_succession, fenced
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from twophase.errors import SetBackError, SinkUnavailableError
+from twophase.errors import SinkUnavailableError
 from twophase.ids import sink_key
 
 FROZEN_S: Final = 20.0
@@ -82,8 +82,8 @@ def _raise_claim(server: Connected, pipeline: str, sink: str, owner: Owner, *, t
     try:
         with in_transaction(server):
             found = read_claim(server, pipeline, sink, lock=server.for_update)
-            if counted >= 0 and (found is None or found.incarnation != owner.incarnation):
-                raise SetBackError.of(sink, None, counted)
+            if found is None or found.incarnation != owner.incarnation:
+                check_counted(sink, None, counted)
             if found is None:
                 server.execute("INSERT INTO eos_claim VALUES (%s, %s, %s, %s)", pipeline, sink_key(sink), *owner)
                 return

@@ -12,9 +12,10 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Integer
 
+from connectors.owner import check_counted
 from connectors.sql import tables
 from connectors.sql.statements import Connected
-from twophase.errors import IdentityError, SetBackError
+from twophase.errors import IdentityError
 from twophase.ids import sink_key
 
 SLOT: Final = tables.table(
@@ -43,11 +44,8 @@ def read_count(server: Connected, incarnation: str, sink: str) -> int | None:
 
 def check_count(server: Connected, incarnation: str, sink: str, known: int) -> None:
     """Raise SetBackError where the sink counts less than what is known; StatementError."""
-    if known < 0:
-        return
-    found = read_count(server, incarnation, sink)
-    if found is None or found < known:
-        raise SetBackError.of(sink, found, known)
+    if known >= 0:
+        check_counted(sink, read_count(server, incarnation, sink), known)
 
 
 def hold_slot(server: Connected, incarnation: str, sink: str, slot: int) -> int | None:

@@ -91,8 +91,8 @@ MUTANTS: Final = (
         name="a sink from before the first claim is claimed",
         rule="H26",
         path=_LEDGER,
-        before="            if counted >= 0 and (found is None or found.owner.incarnation != owner.incarnation):\n",
-        after="            if counted >= 0 and found is not None and found.owner.incarnation != owner.incarnation:\n",
+        before="            if found is None or found.owner.incarnation != owner.incarnation:\n",
+        after="            if found is not None and found.owner.incarnation != owner.incarnation:\n",
         caught_by=(f"{_COMPLIANCE}::TestKafkaLog::test_h26_a_sink_from_before_the_first_claim_is_not_claimed",),
     ),
     Mutant(

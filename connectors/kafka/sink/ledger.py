@@ -25,9 +25,9 @@ from connectors.kafka.sink.producer import FencedProducerError, TransactionalPro
 from connectors.kafka.sink.target import BATCH, Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.log.ledger import Entries, Share, gap, missing_segments
 from connectors.log.segments import is_of_log, segment_of, slots_of
-from connectors.owner import Owner, check_applier, check_succession, fenced
+from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced
 from twophase import faults
-from twophase.errors import IdentityError, SetBackError, SinkUnavailableError
+from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
@@ -92,8 +92,8 @@ class KafkaLedger:
         """See Ledger. First the claim, then every slot's producer anew: who opens one later finds the claim."""
         self.close()
         with self._claiming() as (change, found):
-            if counted >= 0 and (found is None or found.owner.incarnation != owner.incarnation):
-                raise SetBackError.of(self._sink, None, counted)
+            if found is None or found.owner.incarnation != owner.incarnation:
+                check_counted(self._sink, None, counted)
             if found is not None and not take_over:
                 check_succession(self._sink, found.owner, owner)
             same_life = found is not None and found.owner.incarnation == owner.incarnation
@@ -168,8 +168,7 @@ class KafkaLedger:
         """See Ledger."""
         found = self._owned(owner)
         slots = self._applied(owner.incarnation, found.slots)
-        if (at := min(slots.values(), default=-1)) < counted:
-            raise SetBackError.of(self._sink, at, counted)
+        check_counted(self._sink, min(slots.values(), default=None), counted)
         for slot, applied in slots.items():
             if applied < checkpoint_id:
                 self._begin(owner, slot, Marker(checkpoint_id))

@@ -15,7 +15,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Integer
 
-from connectors.owner import Owner
+from connectors.owner import Owner, check_counted
 from connectors.sql import claims, tables
 from connectors.sql.slots import SLOT
 from connectors.sql.statements import Connected, StatementError, in_transaction
@@ -86,8 +86,7 @@ def _check_next(server: Server, sink: str, scope: Scope, counted: int) -> None:
     at = min((int(number) for number, _ in found), default=None)
     if at is not None and (at >= scope.checkpoint_id or any(int(is_shown) for _, is_shown in found)):
         raise SetBackError.of_driver(sink, scope.checkpoint_id)
-    if counted >= 0 and (at is None or at < counted):
-        raise SetBackError.of(sink, at, counted)
+    check_counted(sink, at, counted)
 
 
 def older_permits(server: Server, pipeline: str, sink: str, incarnation: str, epoch: int) -> list[Scope]:
