@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Protocol
 
 import pyarrow as pa
 
 from connectors.dead_letters import PLACE, RECORD, refused
 from twophase.errors import BadRowError, TooManyBadRowsError
+from twophase.values import Committable
 
 
 class WritesWhole(Protocol):
@@ -28,6 +30,7 @@ class Sieve:
     places: tuple[int, ...] = ()  # see WriteTask
     letters: list[pa.RecordBatch] = field(default_factory=list)  # of dead_letters.RECORD
     refused: Counter[str] = field(default_factory=Counter)  # rows, by sink
+    digests: Counter[str] = field(default_factory=Counter)  # see Committable.refused_digest, by sink
 
     def write(self, writer: WritesWhole, sink: str, batch: pa.RecordBatch, place: pa.RecordBatch | None = None) -> None:
         """All rows of the batch but those that the sink refuses. One among n costs about as much as writing thrice.
@@ -55,8 +58,14 @@ class Sieve:
         if len(self.letters) == self.most:
             message = f"more than {self.most} dead letters (checkpoint.max_dead_letters); one of them: {error.message}"
             raise TooManyBadRowsError(message, remedy=error.remedy)
-        self.letters.append(refused(sink, row, error.message, place))
+        letter = refused(sink, row, error.message, place)
+        self.letters.append(letter)
         self.refused[sink] += 1
+        self.digests[sink] = (self.digests[sink] + _hash(letter)) % 2**64
+
+    def told(self, sink: str, written: Committable) -> Committable:
+        """What a task has written to the sink, with what the sink refused of the task's rows."""
+        return replace(written, refused=self.refused[sink], refused_digest=self.digests[sink])
 
     def encoded(self) -> bytes | None:
         """What was put aside, for the driver; None if nothing was."""
@@ -68,6 +77,16 @@ class Sieve:
                 writer.write_batch(letter)
         content: bytes = stream.getvalue().to_pybytes()
         return content
+
+
+_KNOWN_BY = ("topic", "partition", "offset", "value")
+"""What a letter has of its row, however the sink words its error."""
+
+
+def _hash(letter: pa.RecordBatch) -> int:
+    """Return a 64-bit hash of the row."""
+    text = repr(letter.select(list(_KNOWN_BY)).to_pylist())
+    return int.from_bytes(sha256(text.encode()).digest()[:8])
 
 
 def _copied(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from integration_tests.counting import assert_counted, count_words
+from integration_tests.harness.letters import letters_of, rows_of
 from integration_tests.harness.oracle import PostgresTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, TABLE, Pipeline
 from integration_tests.services import Services
@@ -20,32 +19,11 @@ from twophase.status import read_status
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
-Row = tuple[int, str | None, str]
-
 
 @pytest.fixture
 def letters(pipeline: Pipeline, postgres_database: str) -> PostgresTable:
     """A table that the start makes, for the dead letters of `pipeline`."""
-    pipeline.spec["dead_letter"] = {
-        "connector": "postgresql",
-        "url": postgres_database,
-        "table": "letters",
-        "create": "if-missing",
-        "commit": "two-phase",
-    }
-    return PostgresTable(postgres_database, "letters")
-
-
-def _rows_of(letters: PostgresTable) -> dict[str, Counter[Row]]:
-    """By sink, the rows in letters that have the row as their value; under "" the bytes of bad records."""
-    found: dict[str, Counter[Any]] = {}
-    for sink, value in letters.execute("SELECT sink, value FROM letters"):
-        if sink is None:
-            found.setdefault("", Counter())[bytes(value)] += 1
-        else:
-            row = json.loads(bytes(value))
-            found.setdefault(sink, Counter())[row["id"], row["word"], row["payload"]] += 1
-    return found
+    return letters_of(pipeline, postgres_database)
 
 
 def _checkpoint_of(pipeline: Pipeline) -> dict[int, int]:
@@ -96,7 +74,7 @@ def test_at_least_once_each_refused_row_is_a_letter_and_every_other_row_is_there
         in_third = Counter(database.execute("SELECT id, word, payload FROM third").fetchall())
     shown = {"warehouse": pipeline.table.rows(), "other": other.rows(), "third": in_third}
     refused = {"warehouse": (100, 3), "other": (100, 7), "third": (250, 9)}
-    told = _rows_of(letters)
+    told = rows_of(letters)
     assert set(told) == set(shown)
     for sink, (every, rest) in refused.items():
         wanted = {row for row in expected if row[0] % every == rest}
@@ -116,7 +94,7 @@ def _a_bad_record_too(pipeline: Pipeline, letters: PostgresTable, services: Serv
     producer.produce(pipeline.workload.topic, b"{", partition=0)
     assert producer.flush(60) == 0
     pipeline.catch_up()
-    assert _rows_of(letters)[""] == Counter([b"{"])
+    assert rows_of(letters)[""] == Counter([b"{"])
     before = letters.count()
     for _ in range(3):
         producer.produce(pipeline.workload.topic, b"[", partition=0)
@@ -154,7 +132,7 @@ def test_with_state_each_record_is_counted_once_and_each_refused_row_is_one_lett
     counting.table.execute(f"ALTER TABLE `{TABLE}` DROP CONSTRAINT no_beta")
     counting.workload.produce(CHECKPOINT_RECORDS)
     counting.catch_up()
-    told = _rows_of(letters)
+    told = rows_of(letters)
     assert set(told) == {"warehouse"}
     assert {word for _, word, _ in told["warehouse"]} == {"beta"}
     if mode == "exactly-once":
@@ -192,5 +170,5 @@ def test_a_refused_row_is_remembered_by_a_step_that_drops_repeats(pipeline: Pipe
     refused = Counter(row for row in pipeline.workload.expected if row[0] % 100 == 3)
     assert refused.total() == 15
     assert pipeline.table.rows() == pipeline.workload.expected - refused
-    assert _rows_of(letters) == {"warehouse": refused}
+    assert rows_of(letters) == {"warehouse": refused}
     assert pipeline.prepared() == []

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from spark_jobs import branch_jobs
 from spark_jobs.acknowledging import by_sink, committables, measured, nothing, refused
+from spark_jobs.again import Lost, WritersAgain
 from spark_jobs.branches import Branch, Flow
 from spark_jobs.chaining import ArrowTask, Chain
 from spark_jobs.dead_letters import DeadLetters, Ranges
@@ -25,12 +26,12 @@ from spark_jobs.query import EndsHeld, job_group
 from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.tolerance import Tolerance
 from spark_jobs.tries import Tries
-from spark_jobs.writing import WriteTask
+from spark_jobs.writing import WriterOf, WriteTask, first_writer
 from twophase import faults
 from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
-from twophase.values import DIGEST_METHODS
+from twophase.values import DIGEST_METHODS, Committable
 
 _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 """How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
@@ -92,8 +93,7 @@ class SparkBatch:
                 else:
                     acknowledged = self._run(branch_jobs.writing(task), placed=tries.sieve is not None)
                 prepared = committables(acknowledged)
-                tasks = max((each.transaction.task for each in prepared), default=-1) + 1
-                put_aside = self._put_aside(scope, tasks, refused(acknowledged), direct=direct)
+                put_aside = self._put_aside(scope, _tasks(prepared), refused(acknowledged), direct=direct)
         except _JOB_ERRORS as error:
             failed = tries.failed(self._reason(error), direct=direct)
             if failed.again:
@@ -111,14 +111,37 @@ class SparkBatch:
         )
         return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
 
-    def acknowledged(self, task: Callable[[Branch], ArrowTask], digest_method: int) -> Acknowledged | Failed:
-        """Run `task` over the same partitions as `run_writers`, with digests of this method. Blocks as that does."""
+    def write_again(self, scope: Scope, lost: Lost, kept_refused: int, digest_method: int) -> Acknowledged | Failed:
+        """Run the jobs of `run_writers` in the same tasks: what is lost is written and prepared, the rest is counted.
+
+        Dead letters are written where any of them are lost, and counted otherwise. `kept_refused`: rows that sinks have
+        refused of tasks that have lost nothing there. Blocks as `run_writers` does.
+        """
+        letters, names, writer_of = self.letters, self.flow.sinks, WritersAgain(lost)
+        sieve = letters.most if letters is not None else None
+
+        def task(branch: Branch) -> WriteTask:
+            hashes = len(branch.hashes) if self.stateful else 0
+            places = branch.places
+            return WriteTask(scope, branch.shares, hashes, TOKEN, False, sieve, places=places, writer_of=writer_of)
+
+        counted: dict[str, int] = {}
         try:
             with self._deadline():
-                found = self._run(branch_jobs.writing(task), (digest_method,))
+                found = self._run(branch_jobs.writing(task), (digest_method,), placed=sieve is not None)
+                written = committables(found)
+                if letters is not None and letters.sink.name in lost:
+                    names = [*names, letters.sink.name]
+                    put_aside = self._put_aside(scope, _tasks(written), refused(found), writer_of=writer_of)
+                    if isinstance(put_aside, ConnectorError):
+                        return Failed(put_aside)
+                    written += committables(put_aside)
+                elif letters is not None:
+                    now = letters.count(self.frame, self.ranges(), refused(found), self.checkpoint_id)
+                    counted[letters.sink.name] = now + kept_refused
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
-        return Acknowledged(by_sink(self.flow.sinks, committables(found)), time.time(), digest_method)
+        return Acknowledged(by_sink(names, written), time.time(), digest_method, counted)
 
     def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
@@ -154,7 +177,9 @@ class SparkBatch:
         (branch,) = self.flow.branches
         return chain.job(self.frame.sparkSession, self.ranges()[chain.source.name], task(branch)).toArrow()
 
-    def _put_aside(self, scope: Scope, first: int, letters: pa.Table, *, direct: bool) -> pa.Table | ConnectorError:
+    def _put_aside(
+        self, scope: Scope, first: int, letters: pa.Table, *, direct: bool = False, writer_of: WriterOf = first_writer
+    ) -> pa.Table | ConnectorError:
         """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
         found = self.letters.found(self.frame, self.ranges(), letters) if self.letters is not None else None
         if found is None:
@@ -163,7 +188,7 @@ class SparkBatch:
         rows = found.rows(self.frame.sparkSession, self.checkpoint_id)
         if direct and (surplus := found.surplus(self.checkpoint_id)) is not None:
             return surplus  # after the job it would be too late: at-least-once its tasks commit
-        task = WriteTask(scope, (found.share,), 0, TOKEN, direct, first=first)
+        task = WriteTask(scope, (found.share,), 0, TOKEN, direct, first=first, writer_of=writer_of)
         acknowledged = branch_jobs.written(rows, found.share.sink.partition_by, task).toArrow()
         rows_written = sum(each.rows for each in committables(acknowledged))
         return found.mistake(self.checkpoint_id, rows_written) or acknowledged
@@ -176,3 +201,8 @@ class SparkBatch:
     def _deadline(self) -> AbstractContextManager[None]:
         reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
         return ended_after(self.timeout_s, lambda: self.cancel(reason))
+
+
+def _tasks(written: Sequence[Committable]) -> int:
+    """How many tasks have written them."""
+    return max((each.transaction.task for each in written), default=-1) + 1

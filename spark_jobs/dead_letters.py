@@ -128,6 +128,11 @@ class DeadLetters:
         reads = [each for each in reads if each.may_have_some]
         return Found(self, reads, refused, ranges) if reads or refused.num_rows else None
 
+    def count(self, batch: DataFrame, ranges: Ranges, refused: pa.Table, checkpoint_id: int) -> int:
+        """How many dead letters the batch has. Writes none. Blocks where ranges have to be read again for it."""
+        found = self.found(batch, ranges, refused)
+        return found.count(batch.sparkSession, checkpoint_id) if found is not None else 0
+
     def _read(self, batch: DataFrame, source: Source, ranges: Sequence[OffsetRange]) -> _Read:
         tasks = list(shares(ranges, source.split_above, source.join_below))
         counts = observed(batch, _name(source)) if tasks else None
@@ -162,6 +167,12 @@ class Found:
         rows = numbers(spark, len(ranges)).mapInArrow(task, from_arrow_schema(SCHEMA))
         found = rows.select(*columns)
         return found.union(refused) if self.refused.num_rows else found
+
+    def count(self, spark: SparkSession, checkpoint_id: int) -> int:
+        """How many there are. Ranges are read again where a task has not read to its end."""
+        if all(each.is_exact for each in self.reads):
+            return sum(each.aside for each in self.reads) + int(self.refused.num_rows)
+        return int(self.rows(spark, checkpoint_id).count())
 
     @property
     def share(self) -> Share:

@@ -8,7 +8,7 @@ Spark still has them. The pipeline's own checkpoint is only read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,11 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
-from spark_jobs.again import AgainTask
+from spark_jobs.again import Lost
 from spark_jobs.batch import SparkBatch
-from spark_jobs.branches import Branch
 from spark_jobs.checkpoint_before import CheckpointBefore
-from spark_jobs.failures import TOKEN, translate
+from spark_jobs.failures import translate
 from spark_jobs.pipeline import Began, build, output_mode, sink_rows
 from spark_jobs.plan import is_deterministic, is_stateful
 from twophase.errors import (
@@ -36,6 +35,7 @@ from twophase.errors import (
 )
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
+from twophase.repair import Loss
 from twophase.status import Status
 from twophase.values import CheckpointRecord, Committable, StartingPoint
 from twophase.verify import check_digest_method
@@ -56,26 +56,30 @@ class Rerun:
     history: Status
     _sources: Sequence[Source] = field(init=False)
     _sinks: Sequence[Sink] = field(init=False)
+    _letters: Sink | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Opens nothing."""
         self._sources = [build_source(entry) for entry in self.spec.sources]
         self._sinks = [build_sink(self.spec, entry) for entry in self.spec.sinks]
+        if self.spec.dead_letter is not None:
+            self._letters = build_sink(self.spec, self.spec.dead_letter)
 
-    def check(self, record: CheckpointRecord) -> None:
+    def check(self, loss: Loss) -> None:
         """Whether the same rows can come again, as far as that is known before. Changes nothing.
 
         Raises SpecError for steps that are not deterministic, or state that Spark has deleted; HeadFormatError for row
         digests that this version does not compute; SavepointError for state that is damaged; OffsetOutOfRangeError for
-        records that are gone; IdentityError for other sources; SourceError.
+        records that are gone; ReplayMismatchError for dead letters that nobody can find again; IdentityError for other
+        sources, and for a `dead_letter` that the pipeline has never had; SourceError.
         """
+        record, head = loss.record, self.history.head
         check_digest_method(record)
-        if self.spec.dead_letter is not None:
-            message = (
-                "a pipeline with a `dead_letter` sink cannot be repaired yet: what was put aside would not be found"
-            )
-            raise SpecError(message, remedy=_RESTART)
-        head = self.history.head
+        if self._letters is not None and self._letters.name not in head.sinks:
+            message = f"sink {self._letters.name} is new to this pipeline, which has lost something"
+            raise IdentityError(message, remedy="leave it out for the repair; it may join at the next start")
+        if (unknown := self._unknown(record, loss.lost)) is not None:
+            raise unknown
         stored, names = head.initial.keys(), [source.name for source in self._sources]
         if stored != set(names):
             message = (
@@ -100,31 +104,31 @@ class Rerun:
                 message += " are gone, so that its rows cannot be written again"
                 raise OffsetOutOfRangeError(message, remedy=_RESTART)
 
-    def __call__(
-        self, scope: Scope, record: CheckpointRecord, lost: Mapping[str, tuple[Committable, ...]]
-    ) -> Acknowledged | Failed:
+    def __call__(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
         """See twophase.effects.WriteAgain. Blocks until the query has ended."""
-        wanted = {(each.transaction.sink, each.transaction.task): each for group in lost.values() for each in group}
+        if (unknown := self._unknown(record, lost)) is not None:
+            return Failed(unknown)
+        letters = self._letters_of(record)
+        kept_refused = sum(each.refused for _, each in _kept(record, lost))
         answers: list[Acknowledged | Failed] = []
         failures: list[BaseException] = []
-
-        def task(branch: Branch) -> AgainTask:
-            return AgainTask(scope, branch.shares, len(branch.hashes) if pipeline.stateful else 0, wanted, TOKEN)
 
         def on_batch(frame: DataFrame, number: int) -> None:
             try:
                 if number != record.checkpoint_id:
                     message = f"Spark planned batch {number} and not {record.checkpoint_id}"
                     raise ReplayMismatchError(message, remedy="Spark's checkpoint was changed; restore it")
-                batch = SparkBatch(frame, number, pipeline.flow, pipeline.stateful, self.spec.checkpoint.timeout_s)
-                answers.append(batch.acknowledged(task, record.digest_methods[-1]))
+                timeout_s, read = self.spec.checkpoint.timeout_s, record.ranges
+                flow, stateful = pipeline.flow, pipeline.stateful
+                batch = SparkBatch(frame, number, flow, stateful, timeout_s, pipeline.letters, lambda: read)
+                answers.append(batch.write_again(scope, lost, kept_refused, record.digest_methods[-1]))
                 raise _DoneError
             except BaseException as error:  # kept as it is: Spark passes on nothing but its text
                 failures.append(error)
                 raise
 
         try:
-            pipeline = build(self.spark, self.spec, self._sources, self._sinks, self._began())
+            pipeline = build(self.spark, self.spec, self._sources, self._sinks, self._began(), letters)
             with self._before(record, stateful=pipeline.stateful).copied() as folder:
                 _log.info("reading checkpoint %d again", record.checkpoint_id)
                 writer = pipeline.rows.writeStream.foreachBatch(on_batch).outputMode(output_mode(self.spec))
@@ -139,8 +143,37 @@ class Rerun:
             if not answers:
                 return Failed(translate(failures[0] if failures else error, f"checkpoint {record.checkpoint_id}"))
         if answers and isinstance(answers[0], Acknowledged):
-            _log.info("%d transactions of checkpoint %d are prepared again", len(wanted), record.checkpoint_id)
+            count = sum(map(len, lost.values()))
+            _log.info("%d transactions of checkpoint %d are prepared again", count, record.checkpoint_id)
         return answers[0] if answers else Failed(PrepareError(f"Spark did not run batch {record.checkpoint_id} again"))
+
+    def _letters_of(self, record: CheckpointRecord) -> Sink | None:
+        """The sink of dead letters, if the pipeline had it at that checkpoint: without it rows were shared out in
+        another way."""
+        return self._letters if self._letters is not None and self._letters.name in record.committables else None
+
+    def _unknown(self, record: CheckpointRecord, lost: Lost) -> ReplayMismatchError | None:
+        """Why nobody can find the dead letters of refused rows again; None where that is not needed, or possible.
+
+        Which rows a sink refused is found where it is given the rows again: only where it has lost them, too. A table
+        that holds the others would refuse those by their keys.
+        """
+        letters = self._letters_of(record)
+        if letters is None or letters.name not in lost:
+            return None
+        number = record.checkpoint_id
+        for sink, each in _kept(record, lost):
+            if each.refused:
+                message = f"sink {sink} refused {each.refused} rows of checkpoint {number} in task "
+                message += f"{each.transaction.task}, of which dead letters are lost; it has the task's other rows, so "
+                message += "that nothing tells which rows it refused"
+                return ReplayMismatchError(message, remedy=_RESTART)
+        refused = sum(each.refused for group in record.committables.values() for each in group)
+        if refused and len(lost[letters.name]) < len(record.committables[letters.name]):
+            message = f"some of the dead letters of checkpoint {number} are lost and others are not, and sinks refused "
+            message += f"{refused} of its rows: nothing tells the dead letters of which are lost"
+            return ReplayMismatchError(message, remedy=_RESTART)
+        return None
 
     def _began(self) -> Began:
         head, names = self.history.head, [source.name for source in self._sources]
@@ -149,6 +182,13 @@ class Rerun:
     def _before(self, record: CheckpointRecord, *, stateful: bool) -> CheckpointBefore:
         plans = {each.checkpoint_id: each.offsets_log for each in self.history.checkpoints}
         return CheckpointBefore(self.spec.checkpoint.location, record, None if stateful else plans, _RESTART)
+
+
+def _kept(record: CheckpointRecord, lost: Lost) -> Iterator[tuple[str, Committable]]:
+    """Sink and transaction of each that is not lost."""
+    for sink, group in record.committables.items():
+        gone = {each.transaction for each in lost.get(sink, ())}
+        yield from ((sink, each) for each in group if each.transaction not in gone)
 
 
 _RESTART: Final = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -38,6 +39,15 @@ class Share:
         return batch.select(self.places).rename_columns(list(self.sink.columns))
 
 
+WriterOf = Callable[[Sink, TransactionId], Writer]
+"""What takes a sink's share of a task's rows. Picklable."""
+
+
+def first_writer(sink: Sink, transaction: TransactionId) -> Writer:
+    """Of a run: rows are written for the first time."""
+    return sink.writer(transaction)
+
+
 @dataclass(frozen=True, slots=True)
 class WriteTask:
     """The function that Spark runs on each partition. Picklable: an opened sink is configuration only."""
@@ -50,6 +60,7 @@ class WriteTask:
     sieve: int | None = None  # how many rows may be put aside; None: a row that a sink refuses is an error
     places: tuple[int, ...] = ()  # of dead_letters.PLACE among the rows' columns, for those; empty: not known
     first: int = 0  # number of its first task: those of a checkpoint's other jobs come before it
+    writer_of: WriterOf = first_writer  # of a repair: another (see `again`)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One attempt of one task. An error undoes what was written, as far as the service still answers."""
@@ -58,18 +69,11 @@ class WriteTask:
         with carried(self.token):
             shares, given, watch = self.shares, map(digest.take, batches), Stopwatch.of(len(self.shares))
             sieve = Sieve(self.sieve, self.places) if self.sieve is not None else None
-            write = write_and_commit if self.direct else write_and_prepare
+            write = write_and_commit if self.direct else partial(write_and_prepare, writer_of=self.writer_of)
             written: Sequence[Committable] = write(self.scope, shares, given, watch, self.first, sieve)
         if sieve is not None:
-            written = [
-                replace(each, refused=sieve.refused[share.sink.name])
-                for share, each in zip(shares, written, strict=True)
-            ]
+            written = [sieve.told(share.sink.name, each) for share, each in zip(shares, written, strict=True)]
         yield acknowledgement(digest.on(self.shares, written), watch, sieve.encoded() if sieve is not None else None)
-
-
-def _writer(sink: Sink, transaction: TransactionId) -> Writer:
-    return sink.writer(transaction)
 
 
 def write_and_prepare(
@@ -79,7 +83,7 @@ def write_and_prepare(
     watch: Stopwatch,
     first: int = 0,
     sieve: Sieve | None = None,
-    writer_of: Callable[[Sink, TransactionId], Writer] = _writer,
+    writer_of: WriterOf = first_writer,
 ) -> list[Committable]:
     """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share.
 

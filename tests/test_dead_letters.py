@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
-from connectors.dead_letters import RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused, with_row
+from connectors.dead_letters import PLACE, RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused, with_row
 from connectors.formats import parse_ddl
 from connectors.kafka.bad_records import letters
 from connectors.kafka.letters import _letters as in_topic
@@ -37,6 +38,7 @@ from spark_jobs.dead_letters import DeadLetters, Found, _Read, _ReadAgain, read_
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.kafka_format import source_of
 from tests.test_twophase_verify import HEAD, NEWEST, SINK, SPARK
+from tests.twophase_values import committable, scope
 from twophase.errors import (
     BadRecordError,
     BadRowError,
@@ -312,6 +314,15 @@ def test_too_many_are_known_before_they_are_written(marks: int, aside: int, wron
     assert type(found.surplus(7)) is (wrong or type(None))
 
 
+@pytest.mark.parametrize(("marks", "aside", "count"), [(2, 5, 6), (2, 0, 1), (1, 0, 9), (4, 10, 9)])
+def test_ranges_are_read_again_to_count_what_is_not_exactly_known(
+    marks: int, aside: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = _Read(cast(Any, None), [[each] for each in RANGES], marks, aside)
+    monkeypatch.setattr(Found, "rows", lambda *_: SimpleNamespace(count=lambda: 9))
+    assert Found(DeadLetters(cast(Any, None), (), most=6), [read], REFUSED, {}).count(cast(Any, None), 7) == count
+
+
 def test_a_task_stops_at_too_many() -> None:
     source = _Source(pa.schema([]))
     task = _ReadAgain([(cast(Any, source), each) for each in RANGES], 7, 3, TOKEN)
@@ -347,8 +358,9 @@ def test_a_dead_letter_joins_a_pipeline_that_has_run() -> None:
 class _Picky:
     """A writer that takes no number above 9, and none at all once it is away."""
 
-    def __init__(self, away_after: int = 1000) -> None:
+    def __init__(self, away_after: int = 1000, said: str = "") -> None:
         self.taken: list[int] = []
+        self.said = said
         self.calls, self.away_after = 0, away_after
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
@@ -357,7 +369,7 @@ class _Picky:
             raise SinkUnavailableError("it does not answer")
         values = batch.column("n").to_pylist()
         if max(values) > 9:
-            raise BadRowError(f"{max(values)} is above 9")
+            raise BadRowError(f"{max(values)} is above 9{self.said}")
         self.taken += values
 
 
@@ -370,6 +382,27 @@ def test_what_is_refused_is_alone_and_the_others_keep_their_order(values: list[i
     assert [(each["sink"], each["value"], each["error"]) for each in letters] == [
         ("out", b'{"n": %d}' % each, f"{each} is above 9") for each in values if each > 9
     ]
+
+
+def test_refused_rows_are_known_by_their_digest_whatever_their_order_and_error() -> None:
+    """A repair compares it: another row in the place of one would be lost, and one be doubled."""
+
+    def digest(*values: int, offsets: Sequence[int] = (1, 2, 3), said: str = "") -> tuple[int, int]:
+        sieve, place = Sieve(10), pa.record_batch([["t"] * 3, [0] * 3, [*offsets]], names=list(PLACE))
+        writer = _Picky(said=said)
+        for at, value in enumerate(values):
+            sieve.write(cast(Any, writer), "out", pa.record_batch([pa.array([value])], names=["n"]), place.slice(at, 1))
+        told = sieve.told("out", committable(scope()))
+        assert (told.transaction, told.rows) == (committable(scope()).transaction, 3)
+        return told.refused, told.refused_digest
+
+    refused_rows, known = digest(10, 1, 11)
+    assert (refused_rows, 0 < known < 2**64) == (2, True)
+    assert digest(11, 1, 10, offsets=(3, 2, 1), said=", says a newer server") == (2, known)
+    assert digest(10, 1, 12)[1] != known
+    assert digest(10, 1, 11, offsets=(1, 2, 4))[1] != known
+    assert digest(10, 10, 10, offsets=(1, 1, 1))[1] not in (0, digest(10)[1]), "a sum, so that rows do not cancel out"
+    assert digest(1, 2, 3) == (0, 0)
 
 
 @pytest.mark.parametrize("away_after", range(5))

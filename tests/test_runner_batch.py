@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.writing import COUNTED
 from tests.twophase_values import committable, scope
 from twophase.errors import ConnectorError, PrepareError, RowLockedError
+from twophase.ids import sink_key
 from twophase.messages import Acknowledged, Failed
 from twophase.values import Committable
 
@@ -50,10 +51,13 @@ class _Jobs:
     together: list[bool] = field(default_factory=list)  # of each job, see branch_jobs.writing
     methods: list[Sequence[int]] = field(default_factory=list)  # of each job, by which rows are hashed
     first: int | None = None  # number of the first task of dead letters
+    tasks: list[Any] = field(default_factory=list)  # of each job that writes rows
+    letters_task: Any = None  # of the job that writes dead letters
     cancelled: list[str] = field(default_factory=list)
     is_cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def writing(self, _task: object, *, together: bool = False) -> object:
+    def writing(self, task: Callable[[Any], Any], *, together: bool = False) -> object:
+        self.tasks.append(task(_branch("warehouse")))
         self.together.append(together)
         return None
 
@@ -66,7 +70,7 @@ class _Jobs:
         return self.ends.pop(0)()
 
     def written(self, _rows: object, _by: object, task: Any) -> Any:
-        self.first = task.first
+        self.first, self.letters_task = task.first, task
         return SimpleNamespace(toArrow=self.ends.pop(0))
 
     def cancelJobGroup(self, group: str) -> None:  # noqa: N802 Spark's name
@@ -151,6 +155,10 @@ class _Letters:
     def rows(self, *_: object) -> object:
         return None
 
+    def count(self, _frame: object, _ranges: object, refused: pa.Table, checkpoint_id: int) -> int:
+        assert checkpoint_id == 7
+        return 40 + int(refused.num_rows)
+
     @property
     def share(self) -> Any:
         return SimpleNamespace(sink=self.sink)
@@ -179,6 +187,55 @@ def test_dead_letters_that_do_not_fit_what_was_counted_abort_the_checkpoint(jobs
     wrong = PrepareError("3 records were put aside, and 1 was found again")
     ended = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong)).run_writers(SCOPE, direct=False)
     assert ended == Failed(wrong)
+
+
+def _lost(*lost: Committable) -> dict[str, tuple[Committable, ...]]:
+    by_key = {sink_key(name): name for name in ("warehouse", "dead_letter")}
+    return {by_key[each.transaction.sink]: (each,) for each in lost}
+
+
+def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the_rows(jobs: _Jobs) -> None:
+    then = scope(7, epoch=0)
+    rows = [committable(SCOPE, task) for task in range(2)]
+    letter = committable(SCOPE, task=2, sink="dead_letter", rows=1)
+    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+    jobs.ends = [lambda: _table(*rows, refused=sieve.encoded()), lambda: _table(letter)]
+    letters, lost = _Letters(), _lost(committable(then, 1), committable(then, 2, "dead_letter"))
+    ended = _batch(jobs, [_branch("warehouse")], stateful=True, letters=letters).write_again(SCOPE, lost, 0, 1)
+    assert isinstance(ended, Acknowledged)
+    assert ended.committables == {"warehouse": tuple(rows), "dead_letter": (letter,)}
+    assert (ended.counted, ended.digest_method, jobs.methods) == ({}, 1, [(1,)])
+    assert (jobs.first, letters.counted) == (2, [1])
+    assert [each["error"] for each in letters.refused] == ["too large"]
+    (row_task,), letters_task = jobs.tasks, jobs.letters_task
+    for task, wanted in ((row_task, lost["warehouse"]), (letters_task, lost["dead_letter"])):
+        (each,) = wanted
+        sink = SimpleNamespace(name="warehouse" if task is row_task else "dead_letter", writer=lambda *given: given)
+        own = replace(each.transaction, scope=SCOPE, task_attempt=1)
+        assert task.writer_of(sink, own) == (own, each)
+        counter = task.writer_of(sink, replace(own, task=9))
+        counter.write_whole(pa.RecordBatch.from_pydict({"n": [1, 2]}))
+        assert counter.prepare() == Committable(replace(own, task=9), 2)
+    assert (row_task.sieve, letters_task.sieve, row_task.direct) == (10, None, False)
+
+
+def test_r7_dead_letters_that_are_there_are_counted_and_not_written(jobs: _Jobs) -> None:
+    """Those of rows that are refused now, of bad records, and of rows that were refused in tasks that lost nothing."""
+    rows = committable(SCOPE)
+    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+    jobs.ends = [lambda: _table(rows, refused=sieve.encoded())]
+    batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
+    ended = batch.write_again(SCOPE, _lost(committable(scope(7, epoch=0))), 3, 2)
+    assert isinstance(ended, Acknowledged)
+    assert (ended.committables, ended.counted) == ({"warehouse": (rows,)}, {"dead_letter": 40 + 1 + 3})
+    assert jobs.first is None
+
+
+def test_r7_dead_letters_that_do_not_fit_what_was_counted_are_not_written_again(jobs: _Jobs) -> None:
+    jobs.ends = [lambda: _table(committable(SCOPE)), lambda: _table(committable(SCOPE, task=1, sink="dead_letter"))]
+    wrong = PrepareError("3 records were put aside, and 1 was found again")
+    batch = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong))
+    assert batch.write_again(SCOPE, _lost(committable(SCOPE, 1, "dead_letter")), 0, 2) == Failed(wrong)
 
 
 def _counts(*rows: tuple[int, int, int, int]) -> Callable[[], pa.Table]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
-from twophase.codec import decode_record
+from twophase.codec import decode_record, encode_record
 from twophase.errors import (
     ConnectorError,
     HeadFormatError,
@@ -25,7 +25,7 @@ from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, Inspected, Seen
 from twophase.repair import Loss, mended, repair
 from twophase.transitions import Repair
-from twophase.values import INSTEAD_OF, CommitOutcome, Committable, SinkState, SparkState, origin
+from twophase.values import INSTEAD_OF, CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState, origin
 
 THEN = scope(4, epoch=7)
 NOW = scope(4, epoch=8)
@@ -238,6 +238,69 @@ def test_what_is_not_the_same_is_ended_before_it_is_decided(answer: Acknowledged
     assert isinstance(error, ReplayMismatchError if isinstance(answer, Acknowledged) else PrepareError)
     assert said in error.message
     assert names(actions)[-3:] == ["WriteAgain", "Revoke", "ListPrepared"]
+
+
+LETTERS = (committable(THEN, task=2, sink="letters", rows=4), committable(THEN, task=3, sink="letters", rows=2))
+REFUSED = replace(SECOND, refused=2, refused_digest=11)  # 3 rows were written, of 5
+WITH_LETTERS = Loss(
+    replace(RECORD, committables={"warehouse": (FIRST, REFUSED), "lake": OTHER, "letters": LETTERS}),
+    {"warehouse": (REFUSED,)},
+)
+
+
+def _with_letters(again: Committable, **counted: int) -> CheckpointRecord | ConnectorError:
+    given = {"warehouse": (committable(NOW, task=0), again), "lake": AGAIN["lake"]}
+    return mended(NOW, WITH_LETTERS, given, counted)
+
+
+def test_what_a_sink_refused_is_refused_again_beside_its_dead_letters() -> None:
+    again = replace(committable(NOW, task=1), refused=2, refused_digest=11)
+    made = _with_letters(again, letters=6)
+    assert isinstance(made, CheckpointRecord)
+    assert made.committables["letters"] == LETTERS
+    first, second = made.committables["warehouse"]
+    assert (first, second.transaction, second.refused, second.refused_digest) == (FIRST, again.transaction, 2, 11)
+    assert decode_record(encode_record(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("again", "letters", "said"),
+    [
+        ({"refused": 2, "refused_digest": 11}, 5, "sink letters would have 5 rows, and had 6 then"),
+        ({"rows": 4, "refused": 1, "refused_digest": 11}, 6, "sink warehouse refuses 1 rows in task 1, and refused 2"),
+        ({"rows": 5, "refused": 0}, 6, "sink warehouse refuses 0 rows in task 1, and refused 2 then"),
+        ({"refused": 2, "refused_digest": 12}, 6, "refuses 2 rows in task 1 that are not known to be those of then"),
+        ({"rows": 3, "refused": 1}, 6, "sink warehouse has other rows in 1 of 2 tasks (now 4 in task 1, then 5)"),
+    ],
+)
+def test_what_does_not_fit_the_dead_letters_is_not_decided(again: dict[str, Any], letters: int, said: str) -> None:
+    error = _with_letters(replace(committable(NOW, task=1), **again), letters=letters)
+    assert isinstance(error, ReplayMismatchError)
+    assert said in error.message
+    assert error.remedy.startswith("nothing was written. ")
+    assert ("Change the table back" in error.remedy) == ("refuse" in said)
+
+
+def test_a_sink_of_dead_letters_is_counted_or_written_and_never_left_out() -> None:
+    again = replace(committable(NOW, task=1), refused=2, refused_digest=11)
+    for counted, lost in (({}, {}), ({"letters": 6}, {"letters": LETTERS[:1]})):
+        loss = Loss(WITH_LETTERS.record, {**WITH_LETTERS.lost, **lost})
+        given = {"warehouse": (committable(NOW, task=0), again), "lake": AGAIN["lake"]}
+        assert isinstance(mended(NOW, loss, given, counted), ReplayMismatchError)
+
+
+def test_dead_letters_that_are_lost_with_their_rows_are_of_the_rows_that_are_refused_now() -> None:
+    loss = Loss(WITH_LETTERS.record, {"warehouse": (REFUSED,), "letters": LETTERS})
+    letters = tuple(committable(NOW, each.transaction.task, "letters", each.rows) for each in LETTERS)
+    again = replace(committable(NOW, task=1), refused=2, refused_digest=12)
+    given = {"warehouse": (committable(NOW, task=0), again), "lake": AGAIN["lake"], "letters": letters}
+    made = mended(NOW, loss, given)
+    assert isinstance(made, CheckpointRecord)
+    assert [each.transaction for each in made.committables["letters"]] == [each.transaction for each in letters]
+    more = {**given, "letters": (letters[0], replace(letters[1], rows=3))}
+    error = mended(NOW, loss, more)
+    assert isinstance(error, ReplayMismatchError)
+    assert "sink letters has other rows in 1 of 2 tasks (now 3 in task 3, then 2)" in error.message
 
 
 @pytest.mark.parametrize("method", [None, 2])

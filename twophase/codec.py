@@ -163,6 +163,7 @@ def committable_to_json(committable: Committable) -> dict[str, Any]:
         "digest": committable.digest,
         "data": dict(committable.data),
         **({"refused": committable.refused} if committable.refused else {}),
+        **({"refused_digest": committable.refused_digest} if committable.refused_digest else {}),
     }
 
 
@@ -178,6 +179,7 @@ def committable_from_json(document: Mapping[str, Any]) -> Committable:
         document["digest"],
         dict(document["data"]),
         document.get("refused", 0),
+        document.get("refused_digest", 0),
     )
 
 

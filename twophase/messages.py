@@ -321,6 +321,9 @@ class Acknowledged:
     committables: Mapping[str, tuple[Committable, ...]]
     at: float  # seconds since 1970
     digest_method: int = DIGEST_METHODS[-1]  # by which the tasks have computed the digests of `committables`
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """Of a repair: how many rows the sink of dead letters would get, where it has lost nothing. No task writes them, so
+    that the sink is not in `committables`."""
 
 
 @dataclass(frozen=True, slots=True)

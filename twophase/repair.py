@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from twophase import messages
 from twophase.acknowledged import mistake
@@ -24,6 +25,8 @@ from twophase.startup import claim_head, recover
 from twophase.transitions import NotCommitted, Repair
 from twophase.values import INSTEAD_OF, CheckpointRecord, Committable, origin
 from twophase.verify import check_digest_method
+
+_NOTHING: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,10 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     scope = Scope(owned.head.incarnation, owned.head.epoch, number)
     yield messages.PermitAgain(scope, tuple(loss.lost))
     answer: Acknowledged | Failed = yield messages.WriteAgain(scope, loss.record, loss.lost)
-    made = answer.error if isinstance(answer, Failed) else mended(scope, loss, answer.committables)
+    if isinstance(answer, Failed):
+        made: CheckpointRecord | ConnectorError = answer.error
+    else:
+        made = mended(scope, loss, answer.committables, answer.counted)
     if isinstance(made, CheckpointRecord):
         again = yield from _ask(number, {sink: made.committables[sink] for sink in loss.lost})
         if again:
@@ -147,25 +153,38 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
 
 
 def mended(
-    scope: Scope, loss: Loss, acknowledged: Mapping[str, tuple[Committable, ...]]
+    scope: Scope,
+    loss: Loss,
+    acknowledged: Mapping[str, tuple[Committable, ...]],
+    counted: Mapping[str, int] = _NOTHING,
 ) -> CheckpointRecord | ConnectorError:
     """The same decision with what was written again in the place of what is lost; or why there is none.
 
     All tasks must have had the rows that they were decided with, by their number and, where there is state, by their
-    digest, computed by the record's method: else the rows of a lost one are not those of now.
+    digest, computed by the record's method: else the rows of a lost one are not those of now. Of a lost one's rows its
+    sink must refuse as many again; where the dead letters of then are there (`counted`), the very rows.
     """
     record = loss.record
-    error = mistake(scope, tuple(record.committables), acknowledged)
+    error = mistake(scope, [sink for sink in record.committables if sink not in counted], acknowledged)
     if error is not None:
         return _not_the_same(record, error.message)
     committables: dict[str, tuple[Committable, ...]] = {}
-    for sink, group in record.committables.items():
+    for sink, group in sorted(record.committables.items(), key=lambda entry: entry[0] in counted):
+        if sink in counted:  # the last: a sink that refuses other rows is named, rather than their number
+            number, wanted = counted[sink], sum(each.rows for each in group)
+            if sink in loss.lost or number != wanted:
+                return _not_the_same(record, f"sink {sink} would have {number} rows, and had {wanted} then")
+            committables[sink] = group
+            continue
         again = {each.transaction.task: each for each in acknowledged[sink]}
         now, then = _rows(again.values()), _rows(group)
         if differs := [task for task in sorted(now.keys() | then.keys()) if now.get(task) != then.get(task)]:
             told = [f"{_told(now.get(each))} in task {each}, then {_told(then.get(each))}" for each in differs[:3]]
             why = f"sink {sink} has other rows in {len(differs)} of {len(then)} tasks (now {', '.join(told)})"
             return _not_the_same(record, why)
+        for each in loss.lost.get(sink, ()):
+            if why := _refused_otherwise(sink, each, again[each.transaction.task], exact=bool(counted)):
+                return _not_the_same(record, why, _TABLE_BACK)
         lost = {each.transaction for each in loss.lost.get(sink, ())}
         committables[sink] = tuple(
             _in_place(each, again[each.transaction.task]) if each.transaction in lost else each for each in group
@@ -174,8 +193,24 @@ def mended(
 
 
 def _rows(group: Iterable[Committable]) -> dict[int, tuple[int, int]]:
-    """Number and digest, by task."""
-    return {each.transaction.task: (each.rows, each.digest) for each in group}
+    """Number and digest of the rows that a task was given, refused or not, by task."""
+    return {each.transaction.task: (each.rows + each.refused, each.digest) for each in group}
+
+
+def _refused_otherwise(sink: str, then: Committable, now: Committable, *, exact: bool) -> str:
+    """How the rows that a sink refuses of a lost transaction differ from those that it refused; empty if they do not.
+
+    `exact`: their dead letters are there, so that another row in the place of one would be lost, and one be doubled.
+    """
+    task = then.transaction.task
+    if now.refused != then.refused:
+        return f"sink {sink} refuses {now.refused} rows in task {task}, and refused {then.refused} then"
+    if exact and now.refused_digest != then.refused_digest:
+        return f"sink {sink} refuses {now.refused} rows in task {task} that are not known to be those of then"
+    return ""
+
+
+_TABLE_BACK = "Change the table back for the repair: its constraints, and the rows by which it refuses others. "
 
 
 def _told(rows: tuple[int, int] | None) -> str:
@@ -187,12 +222,13 @@ def _in_place(lost: Committable, again: Committable) -> Committable:
     return replace(again, data={**again.data, INSTEAD_OF: str(origin(lost))})
 
 
-def _not_the_same(record: CheckpointRecord, why: str) -> ReplayMismatchError:
+def _not_the_same(record: CheckpointRecord, why: str, remedy: str = "") -> ReplayMismatchError:
     message = f"reading checkpoint {record.checkpoint_id} again does not give the rows that were decided: {why}"
     unnamed = len(record.digest_methods) > 1  # a repair computes one method; the record may be of the other
     return ReplayMismatchError(
         message,
         remedy="nothing was written. "
+        + remedy
         + ("Repair it with the version of eos that decided it: its record names no digest method. " if unnamed else "")
         + "Were steps, sinks, `spark.master` or its settings changed since, change them back "
         "for the repair. What is not deterministic, or was compacted away in the source since, cannot be written "

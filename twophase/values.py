@@ -55,6 +55,9 @@ class Committable:
     refused: int = 0
     """Rows that the sink refused and `dead_letter` has. They are not in `rows`, and are in `digest`: a replay sees them
     as it sees every row, and cannot know which ones a sink refused (R4)."""
+    refused_digest: int = 0
+    """Order-free sum of the hashes of the `refused` rows, modulo 2**64. A repair compares it where their dead letters
+    are there (R7). 0 in records of versions that did not compute it: a repair then takes the rows for others."""
 
 
 INSTEAD_OF: Final = "instead_of"

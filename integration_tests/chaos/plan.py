@@ -149,8 +149,6 @@ def _may_overlap(first: Fault, second: Fault) -> bool:
 
 
 def _fits(kind: str, setup: Setup) -> bool:
-    """What is decided can be rolled back by hand only where it is prepared, and can be repaired: not yet beside dead
-    letters. Only a sink with a backlog may be away."""
+    """What is decided can be rolled back by hand only where it is prepared. Only a sink with a backlog may be away."""
     prepares = "two-phase" in setup.commits.values() and setup.mode == "exactly-once"
-    repairs = prepares and not setup.has_dead_letters
-    return {"transaction rolled back": repairs, "sink away": setup.has_backlog}.get(kind, True)
+    return {"transaction rolled back": prepares, "sink away": setup.has_backlog}.get(kind, True)

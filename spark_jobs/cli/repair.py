@@ -51,6 +51,9 @@ def repair(
     gives other values in as many rows, but for a pipeline that keeps state: that is run over a copy of its state as it
     was before, while Spark still has it, and must give rows with the same digest.
 
+    With a `dead_letter`, bad records and refused rows are left out again, and each is one dead letter. That is refused
+    where nothing tells which rows a sink refused.
+
     Stop the pipeline first: a driver that still runs is fenced. Killed half way, it is run again.
 
     Exit code: 0, also where nothing is lost; 1 if it was refused or failed (it can be run again); 2 if the spec is
@@ -149,8 +152,8 @@ def _repair(spec: Spec, history: Status, losses: Sequence[Loss]) -> Repaired:
     try:
         rerun = Rerun(spec, spark, history)
         for each in losses:
-            rerun.check(each.record)
-        sinks = [build_sink(spec, entry) for entry in spec.sinks]
+            rerun.check(each)
+        sinks = [build_sink(spec, entry) for entry in spec.outputs]
         log = LocalSparkLog(spec.checkpoint.location)
         with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
             return driver.repair(rerun)

@@ -72,8 +72,8 @@ MUTANTS: Final = (
         name="tasks of dead letters have the numbers of the rows' tasks",
         rule="R6",
         path="spark_jobs/batch.py",
-        before="max((each.transaction.task for each in prepared), default=-1) + 1",
-        after="0 * len(prepared)",
+        before="max((each.transaction.task for each in written), default=-1) + 1",
+        after="0 * len(written)",
         caught_by=("tests/test_runner_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",),
     ),
     Mutant(
