@@ -165,7 +165,13 @@ def test_killed_while_it_is_taken_and_begun_from(pipeline: Pipeline, eos: Comman
     assert list((pipeline.location / "pins").iterdir()) == []
 
     pipeline.workload.produce(_LATER)
+    process = pipeline.command("run", "--until-caught-up", arm=["closed@2"])
+    process.await_point("closed@2")
+    process.kill()
+    lacking = eos.run(["savepoint", str(pipeline.write_spec()), str(kept)], pipeline.environment).output
+    assert "does not hold checkpoint 2: committed in the sinks" in " ".join(lacking.split()), lacking
     succeed(pipeline, eos)
+    assert facts(pipeline, eos, "inspect", str(take(pipeline, eos, kept)))["checkpoint_id"] == 2
     options = ("--until-caught-up", "--from-savepoint", str(folder), "--accept-duplicates")
     life = pipeline.head.incarnation
     process = pipeline.command("run", *options, arm=["before-restore"])

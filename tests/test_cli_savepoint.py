@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from spark_jobs.cli import app, output, run_command_line
+from spark_jobs.presence import present
 from tests import savepoint_files as files
 
 
@@ -69,6 +70,29 @@ def test_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "state of counted (Aggregate)" in shown
     assert run_command_line(["savepoint", "list", str(spec)]) == 0
     assert folder.name in capsys.readouterr().out.replace("│", "").replace("\n", "").replace(" ", "")
+
+
+def test_a_savepoint_names_the_checkpoint_that_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The pipeline was killed between its last commit and Spark's `commits/5`; or it runs, and goes on."""
+    files.run_until(tmp_path / "state", done=files.NEWEST - 1)
+    path, loaded = tmp_path / "orders.yaml", files.spec_in(tmp_path)
+    assert run_command_line(["savepoint", str(path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Savepoint of orders, checkpoint 4" in shown
+    assert "does not hold checkpoint 5: committed in the sinks, and the pipeline ended before Spark marked it" in shown
+    assert "run `eos run SPEC --until-caught-up`, and take another one" in shown
+    (folder,) = (tmp_path / "state" / "savepoints").iterdir()
+    assert run_command_line(["savepoint", "inspect", str(folder)]) == 0
+    assert "it does not hold checkpoint 5, decided before it was taken" in capsys.readouterr().out
+    with present(loaded, "session"):
+        assert run_command_line(["savepoint", str(path)]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "does not hold checkpoint 5: decided, and not yet done everywhere when it was taken" in shown
+        assert "until-caught-up" not in shown
+        found = facts(capsys, path)
+    assert (found["checkpoint_id"], found["later"], found["was_running"]) == (4, 1, True)
+    found = facts(capsys, path)
+    assert (found["checkpoint_id"], found["later"], found["was_running"]) == (4, 1, False)
 
 
 def test_options_of_a_start_from_a_savepoint_stand_with_one(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

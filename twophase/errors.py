@@ -36,7 +36,7 @@ ConnectorError
 
 from __future__ import annotations
 
-from typing import ClassVar
+from wal.errors import RemediedError
 
 __all__ = [
     "BadRecordError",
@@ -72,26 +72,8 @@ __all__ = [
 ]
 
 
-class ConnectorError(Exception):
-    """Root of the tree. `remedy` is one sentence that says what to do; it is printed under the message."""
-
-    retriable: ClassVar[bool] = False
-
-    def __init__(self, message: str, *, remedy: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = remedy
-
-    def __str__(self) -> str:
-        return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.remedy)
-
-
-def _rebuild(kind: type[ConnectorError], message: str, remedy: str) -> ConnectorError:
-    """Errors cross process borders by pickle; the default would lose the keyword."""
-    return kind(message, remedy=remedy)
+class ConnectorError(RemediedError):
+    """Root of the tree."""
 
 
 class SpecError(ConnectorError):

@@ -28,6 +28,7 @@ __all__ = [
     "ObjectMissingError",
     "ObjectNameError",
     "ObjectOptionsError",
+    "RemediedError",
     "SegmentDamagedError",
     "SegmentError",
     "SegmentFormatError",
@@ -38,8 +39,11 @@ __all__ = [
 ]
 
 
-class WalError(Exception):
-    """Root of the tree. `remedy` is one sentence that says what to do; it is printed under the message."""
+class RemediedError(Exception):
+    """The root of every error of the framework. `remedy` is one sentence: what to do. It is printed under the message.
+
+    `retriable`: whether trying again may help; each tree says what is tried.
+    """
 
     retriable: ClassVar[bool] = False
 
@@ -55,9 +59,13 @@ class WalError(Exception):
         return _rebuild, (type(self), self.message, self.remedy)
 
 
-def _rebuild(kind: type[WalError], message: str, remedy: str) -> WalError:
+def _rebuild(kind: type[RemediedError], message: str, remedy: str) -> RemediedError:
     """Errors cross process borders by pickle; the default would lose the keyword."""
     return kind(message, remedy=remedy)
+
+
+class WalError(RemediedError):
+    """Root of the tree."""
 
 
 class StorageError(WalError):

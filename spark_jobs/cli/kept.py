@@ -28,6 +28,7 @@ def facts_of(taken: Taken) -> dict[str, object]:
         "checkpoint_id": m.checkpoint_id,
         "bytes": m.bytes,
         "later": m.later,
+        "was_running": taken.was_running,
     }
 
 
@@ -36,9 +37,12 @@ def lines_of(taken: Taken) -> Iterator[Text]:
     m = taken.manifest
     yield out.text(f"Savepoint of {m.pipeline}, checkpoint {m.checkpoint_id}, {m.bytes:,} bytes:", "bold")
     yield out.text(f"  {taken.folder}")
-    if m.later:
-        count = "1 later checkpoint" if m.later == 1 else f"{m.later} later checkpoints"
-        yield out.text(f"  It does not have {count}, not yet done everywhere when it was taken.")
+    if m.lacking and taken.was_running:
+        yield out.text(f"  It does not hold {m.lacking}: decided, and not yet done everywhere when it was taken.")
+    elif m.lacking:
+        why = "committed in the sinks, and the pipeline ended before Spark marked it as done"
+        yield out.text(f"  It does not hold {m.lacking}: {why}. A start from it writes those rows a second time.")
+        yield out.text("  For a savepoint that holds them, run `eos run SPEC --until-caught-up`, and take another one.")
 
 
 def facts_in(folder: Path, manifest: Manifest) -> dict[str, object]:
@@ -80,6 +84,8 @@ def lines_in(folder: Path, manifest: Manifest) -> Iterator[Text]:
     yield out.text(f"taken {_time(manifest.taken_at)} UTC, of incarnation {manifest.incarnation}")
     versions = ", ".join(f"{name} {version}" for name, version in sorted(manifest.versions.items()))
     yield out.text(f"format {manifests.FORMAT}, written by {versions}")
+    if manifest.lacking:
+        yield out.text(f"it does not hold {manifest.lacking}, decided before it was taken")
     size = f"{manifest.bytes:,} bytes in {len(manifest.files)} files, {manifest.state_bytes:,} of them state"
     yield out.text(size)
     for source, splits in (_positions(folder) or {}).items():

@@ -61,8 +61,11 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help=
 def take_one(spec: SpecPath, into: Into = None, as_json: AsJson = False, debug: Debug = False) -> None:
     """Take a savepoint of the newest checkpoint that is committed everywhere. `eos savepoint SPEC` does the same.
 
-    The pipeline may run, and goes on meanwhile. Without DIR it is written to `savepoints` at the checkpoint location:
-    if that may be lost, name a folder elsewhere. Killed on the way, it leaves nothing that passes for a savepoint.
+    The pipeline may run, and goes on meanwhile. Of a pipeline that was killed before Spark marked its newest checkpoint
+    as done, the savepoint holds the checkpoint before, and the command says so.
+
+    Without DIR it is written to `savepoints` at the checkpoint location: if that may be lost, name a folder elsewhere.
+    Killed on the way, it leaves nothing that passes for a savepoint.
 
     Exit code: 0; 1 if there is nothing to keep, or the folder cannot be written; 2 if the spec is wrong.
 

@@ -58,6 +58,14 @@ class Manifest:
         return sum(each.bytes for each in self.files.values())
 
     @property
+    def lacking(self) -> str:
+        """The checkpoints that were decided when it was taken, and that it does not hold; empty: none."""
+        first, last = self.checkpoint_id + 1, self.checkpoint_id + self.later
+        if not self.later:
+            return ""
+        return f"checkpoint {first}" if first == last else f"checkpoints {first} to {last}"
+
+    @property
     def state_bytes(self) -> int:
         """Of what operators keep."""
         return sum(each.bytes for path, each in self.files.items() if path.startswith(f"{SPARK}/state/"))

@@ -24,6 +24,7 @@ class Point:
     status: Status  # as it is
     spark: Path
     plan: plans.Plan | None
+    is_running: bool  # another checkpoint may be done at any moment
 
     @property
     def number(self) -> int:
@@ -40,8 +41,8 @@ def newest(spec: Spec) -> Point:
     if status is None or status.head.committed < 0:
         message = f"{spec.pipeline} has not committed a checkpoint yet: there is nothing to keep"
         raise SavepointError(message, remedy="run it until `eos status` shows one that is committed")
-    head = status.head
-    if head.completed > head.committed and running(spec) is None:
+    head, is_running = status.head, running(spec) is not None
+    if head.completed > head.committed and not is_running:
         message = (
             f"{spec.pipeline} is stopped, and checkpoint {head.completed} is decided and not yet committed everywhere: "
             "what of it is in the sinks would not be in the savepoint"
@@ -62,7 +63,8 @@ def newest(spec: Spec) -> Point:
         positions=positions_at(status, number),
         records=(),
     )
-    return Point(at, status, log.folder(head.incarnation), plans.kept(spec.checkpoint.location, head.incarnation))
+    plan = plans.kept(spec.checkpoint.location, head.incarnation)
+    return Point(at, status, log.folder(head.incarnation), plan, is_running)
 
 
 def positions_at(status: Status, number: int) -> Mapping[str, Mapping[str, int]]:

@@ -47,6 +47,7 @@ class Taken:
 
     folder: Path
     manifest: Manifest
+    was_running: bool
 
 
 def default_folder(spec: Spec) -> Path:
@@ -131,7 +132,7 @@ def _write(into: Path, point: Point, files: Mapping[str, Path]) -> Taken:
         sync(partial)  # after the unlink: a lock file that a power cut brings back is not part of the savepoint
         partial.rename(folder)
         sync(into)
-    return Taken(folder, manifest)
+    return Taken(folder, manifest, point.is_running)
 
 
 def _versions() -> dict[str, str]:

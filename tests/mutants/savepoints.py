@@ -43,7 +43,7 @@ MUTANTS: Final = (
         name="a savepoint of a stopped pipeline lacks what waits for its commit",
         rule="docs/savepoints.md",
         path="spark_jobs/savepoint/point.py",
-        before="""    if head.completed > head.committed and running(spec) is None:
+        before="""    if head.completed > head.committed and not is_running:
 """,
         after="""    if head.completed > head.committed and head.completed < 0:
 """,
