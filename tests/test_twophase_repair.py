@@ -10,7 +10,7 @@ import pytest
 
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
-from twophase.codec import decode_record, encode_record
+from twophase.codec import decode_committable, decode_record, encode_committable, encode_record
 from twophase.errors import (
     ConnectorError,
     HeadFormatError,
@@ -279,6 +279,20 @@ def test_what_does_not_fit_the_dead_letters_is_not_decided(again: dict[str, Any]
     assert said in error.message
     assert error.remedy.startswith("nothing was written. ")
     assert ("Change the table back" in error.remedy) == ("refuse" in said)
+
+
+def test_refused_rows_of_a_record_without_their_digest_are_not_taken_for_those_of_then() -> None:
+    """An earlier version decided it, and the dead letters are there."""
+    unknown = decode_committable(encode_committable(replace(REFUSED, refused_digest=0)))
+    assert b"refused_digest" not in encode_committable(unknown)
+    record = replace(
+        WITH_LETTERS.record, committables={"warehouse": (FIRST, unknown), "lake": OTHER, "letters": LETTERS}
+    )
+    again = replace(committable(NOW, task=1), refused=2, refused_digest=11)
+    given = {"warehouse": (committable(NOW, task=0), again), "lake": AGAIN["lake"]}
+    error = mended(NOW, Loss(record, {"warehouse": (unknown,)}), given, {"letters": 6})
+    assert isinstance(error, ReplayMismatchError)
+    assert "are not known to be those of then" in error.message
 
 
 def test_a_sink_of_dead_letters_is_counted_or_written_and_never_left_out() -> None:

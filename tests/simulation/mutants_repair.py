@@ -42,7 +42,7 @@ REPAIR_MUTANTS: dict[str, Mutant] = {
     "with state a repair knows rows by their number alone (R4)": Mutant(
         replace(_OTHER_ROWS, stateful=True),
         "other rows",
-        (Patch("repair", "(each.rows, each.digest)", "(each.rows, 0)"),),
+        (Patch("repair", "(each.rows + each.refused, each.digest)", "(each.rows, 0)"),),
     ),
     "a pipeline whose steps keep state is not repaired (R7)": Mutant(
         replace(REPAIR, stateful=True),
