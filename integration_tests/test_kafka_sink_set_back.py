@@ -8,11 +8,8 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
-import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
@@ -23,7 +20,7 @@ from connectors.log.place import LogPlace
 from integration_tests import topics
 from integration_tests.harness.drain import drain
 from integration_tests.services.copied import CopiedKafka
-from integration_tests.test_set_back import World
+from tests.world import SCHEMA, World
 from twophase.errors import IdentityError
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300), pytest.mark.xdist_group("copied-kafka")]
@@ -40,25 +37,21 @@ def kafka() -> Iterator[CopiedKafka]:
     made.down()
 
 
-@dataclass
 class KafkaWorld(World):
-    """As World, into a topic."""
+    """A pipeline into a topic."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, machine: Path, server: CopiedKafka) -> None:
         name = secrets.token_hex(6)
-        self.bootstrap = cast("Any", self.server).bootstrap
-        self.topic, self.markers = f"out-{name}", f"markers-{name}"
-        topics.create(self.bootstrap, self.topic, 1, {})
-        topics.create(self.bootstrap, self.markers, PARTITIONS, {"cleanup.policy": "compact"})
-        log = LogPlace(self.folder.with_name("log"), slots=1)
+        self.server, self.bootstrap = server, server.bootstrap
+        topic, self.markers = f"out-{name}", f"markers-{name}"
+        topics.create(server.bootstrap, topic, 1, {})
+        topics.create(server.bootstrap, self.markers, PARTITIONS, {"cleanup.policy": "compact"})
+        log = LogPlace(machine / "log", slots=1)
         made = KafkaSink(
-            "warehouse", self.bootstrap, Layout(self.topic), log, markers=self.markers, transaction_timeout_s=_TIMEOUT_S
+            "warehouse", server.bootstrap, Layout(topic), log, markers=self.markers, transaction_timeout_s=_TIMEOUT_S
         )
-        self.sink = made.open(pa.schema([("n", pa.int64())]))
-
-    def rows(self) -> Counter[int]:
-        """What a reader of committed messages sees."""
-        return Counter(record.json["n"] for record in drain(self.bootstrap, self.topic))
+        sink, bootstrap = made.open(SCHEMA), server.bootstrap
+        super().__init__(machine, sink, lambda: [each.json["n"] for each in drain(bootstrap, topic)], has_log=True)
 
     def fill_markers(self, count: int) -> None:
         """What markers of other pipelines do: the topic grows past where it was."""
@@ -72,7 +65,7 @@ class KafkaWorld(World):
 @pytest.fixture
 def world(tmp_path: Path, kafka: CopiedKafka) -> KafkaWorld:
     """A pipeline that has not begun."""
-    return KafkaWorld(tmp_path / "head", cast("Any", kafka))
+    return KafkaWorld(tmp_path / "machine", kafka)
 
 
 @pytest.mark.parametrize("others", [0, 40], ids=["alone", "beside other pipelines"])

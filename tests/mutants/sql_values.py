@@ -204,7 +204,7 @@ MUTANTS: Final = (
         name="what MySQL refuses gets into a log",
         rule=_RULE,
         path="connectors/sql/mysql/stored.py",
-        before="            plan.range.check(plan.name, column, first_row, in_hex=plan.form is Form.BYTES)\n",
+        before="        plan.range.check(plan.name, texts, first_row, in_hex=plan.form is Form.BYTES)\n",
         after="",
         caught_by=(f"{_TESTS}test_before_a_log_what_mysql_refuses_is_a_bad_row",),
     ),

@@ -1,10 +1,6 @@
-"""Rows in the log on their way to PostgreSQL: each column as the text that a statement carries, not yet escaped."""
+"""Rows in the log on their way to PostgreSQL: see connectors.sql.stored."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -19,54 +15,32 @@ from connectors.sql.limits import (
 )
 from connectors.sql.postgres.encode import texts
 from connectors.sql.postgres.fit import ColumnPlan, Form
-
-_FORM: Final = b"form"
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """See connectors.log.writer.Form: columns are named as the table's are, and each says how it is to be escaped."""
-
-    plans: tuple[ColumnPlan, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """See Form."""
-        return pa.schema([pa.field(plan.column, pa.string(), metadata={_FORM: plan.form.value}) for plan in self.plans])
-
-    def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        """See Form."""
-        columns = [texts(plan, batch.column(plan.name), first_row) for plan in self.plans]
-        for plan, column in zip(self.plans, columns, strict=True):
-            _check(plan, column, first_row)
-        return pa.record_batch(columns, schema=self.schema)
-
-    def only(self, names: Sequence[str]) -> Stored:
-        """See KeyedForm."""
-        return Stored(tuple(plan for plan in self.plans if plan.name in names))
-
-    def stored(self, names: Sequence[str]) -> tuple[str, ...]:
-        """See KeyedForm."""
-        columns = {plan.name: plan.column for plan in self.plans}
-        return tuple(columns[name] for name in names)
+from connectors.sql.stored import FORM, StoredRows
 
 
-def _check(plan: ColumnPlan, texts: pa.Array, first_row: int) -> None:
-    """What the server would say of a value. Raises BadRowError."""
-    if plan.form in (Form.TEXT, Form.JSON):  # what is nested is copied as it is
-        check_utf8(plan.name, texts, first_row)
-    if plan.bits is not None:
-        check_integers(plan.name, texts, *integer_range(plan.bits), first_row)
-    if plan.digits is not None:
-        check_decimals(plan.name, texts, *plan.digits, first_row)
-    if plan.dated:
-        check_years(plan.name, texts, first_row)
-    if plan.members:
-        check_members(plan.name, texts, plan.members, first_row)
-    if plan.form is Form.UUID:
-        check_pattern(plan.name, texts, "^[0-9a-f]{32}$", first_row, "no UUID")
+class Stored(StoredRows[ColumnPlan]):
+    """See StoredRows."""
+
+    __slots__ = ()
+
+    def _texts(self, plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
+        return texts(plan, values, first_row)
+
+    def _check(self, plan: ColumnPlan, texts: pa.Array, first_row: int) -> None:
+        if plan.form in (Form.TEXT, Form.JSON):  # what is nested is copied as it is
+            check_utf8(plan.name, texts, first_row)
+        if plan.bits is not None:
+            check_integers(plan.name, texts, *integer_range(plan.bits), first_row)
+        if plan.digits is not None:
+            check_decimals(plan.name, texts, *plan.digits, first_row)
+        if plan.dated:
+            check_years(plan.name, texts, first_row)
+        if plan.members:
+            check_members(plan.name, texts, plan.members, first_row)
+        if plan.form is Form.UUID:
+            check_pattern(plan.name, texts, "^[0-9a-f]{32}$", first_row, "no UUID")
 
 
 def plans_of(schema: pa.Schema) -> tuple[ColumnPlan, ...]:
-    """How the columns of a segment are escaped."""
-    return tuple(ColumnPlan(field.name, field.name, Form(field.metadata[_FORM].decode())) for field in schema)
+    """Return how the columns of a segment are escaped."""
+    return tuple(ColumnPlan(field.name, field.name, Form(field.metadata[FORM].decode())) for field in schema)
