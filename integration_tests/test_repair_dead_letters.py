@@ -244,7 +244,7 @@ def test_a_table_is_set_back_and_its_dead_letters_are_elsewhere(
     assert table.count() == 100
     told = sorted(letters.execute('SELECT checkpoint_id, partition, "offset", sink FROM letters'), key=str)
     pipeline.start().fail("went back in time", "eos repair")
-    stem = f"after-repair@{pipeline.head.completed - 1}"
+    stem = f"after-repair@{pipeline.head.completed}"  # of the first of them
     killed = pipeline.command("repair", "--yes", arm=[stem])
     killed.await_point(stem)
     killed.kill()
