@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import sqlalchemy
@@ -171,6 +173,95 @@ def test_a_database_that_holds_both_is_set_back(
     _produce(pipeline, services)
     pipeline.catch_up()
     _assert_exact(pipeline, table, letters, Counter(_BAD * 4))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("commit", ["two-phase", "write-ahead-log"])
+def test_tasks_that_wrote_nothing_are_set_back(
+    pipeline: Pipeline, postgres_database: str, postgres: Postgres, commit: str
+) -> None:
+    """One task of dead letters had none in a checkpoint; of the next one each record was refused before it was sent."""
+    letters, table = letters_of(pipeline, postgres_database, commit), PostgresTable(postgres_database, TABLE)
+    table.create()
+    (sink,) = pipeline.spec["sinks"]
+    sink.update(connector="postgresql", url=postgres_database, commit=commit)
+    pipeline.workload.produce(50)
+    pipeline.catch_up()
+    with _set_back(postgres, postgres_database):
+        pipeline.workload.produce_bad("{")
+        pipeline.workload.produce(50)
+        pipeline.workload.produce_words("too long" * 10)
+        pipeline.catch_up()
+        some = pipeline.decided()
+        assert sorted(each.rows for each in some.committables["dead_letter"]) == [0, 1, 1]
+        assert sorted(each.rows for each in some.committables["warehouse"]) == [25, 25]
+        pipeline.workload.produce_words("too long" * 10, "too long" * 10)
+        pipeline.catch_up()
+        none = pipeline.decided()
+        assert [(each.rows, each.refused) for each in none.committables["warehouse"]] == [(0, 1), (0, 1)]
+        refused = Counter(row for row in pipeline.workload.expected if row[1] == "too long" * 10)
+        assert rows_of(letters) == {"": Counter([b"{"]), "warehouse": refused}
+    assert not letters.count()
+    pipeline.start().fail("went back in time", "eos repair")
+    pipeline.command("repair", "--yes").succeed()
+    assert pipeline.head.committed == none.checkpoint_id
+    assert rows_of(letters) == {"": Counter([b"{"]), "warehouse": refused}
+    assert table.rows() == pipeline.workload.expected - refused
+    unknown = letters.execute("SELECT COUNT(*) FROM letters WHERE error LIKE '%%does not know why%%'")
+    assert unknown == [(2 if commit == "write-ahead-log" else 0,)]
+    pipeline.workload.produce(50)
+    pipeline.catch_up()
+    assert table.rows() == pipeline.workload.expected - refused
+    assert letters.count() == refused.total() + 1 == 4
+    assert letters.prepared(pipeline.head.incarnation) == []
+
+
+@pytest.mark.timeout(900)
+def test_a_table_is_set_back_and_its_dead_letters_are_elsewhere(
+    pipeline: Pipeline, postgres_database: str, postgres: Postgres
+) -> None:
+    """It refuses the same rows again, by keys of checkpoints before: each is there before the next one is written."""
+    other = f"eos_{secrets.token_hex(5)}"
+    _on(postgres, f"CREATE DATABASE {other} OWNER eos")
+    letters = letters_of(pipeline, f"{postgres_database.rpartition('/')[0]}/{other}")
+    table = PostgresTable(postgres_database, TABLE)
+    table.create("PRIMARY KEY")
+    (sink,) = pipeline.spec["sinks"]
+    sink.update(connector="postgresql", url=postgres_database)
+    pipeline.spec["transforms"][0]["sql"] = "SELECT id, word, payload, _topic, _partition, _offset FROM incoming"
+    pipeline.workload.produce(100)
+    pipeline.catch_up()
+    with _set_back(postgres, postgres_database):
+        for _ in range(2):
+            pipeline.workload.produce_bad("{")
+            pipeline.workload.produce(100)
+            pipeline.workload.repeat(150)
+            pipeline.catch_up()
+        pipeline.workload.produce(100)
+        pipeline.catch_up()
+        assert letters.count() == 2 + 2 * 150
+        assert table.rows() == pipeline.workload.expected
+    assert table.count() == 100
+    told = sorted(letters.execute('SELECT checkpoint_id, partition, "offset", sink FROM letters'), key=str)
+    pipeline.start().fail("went back in time", "eos repair")
+    stem = f"after-repair@{pipeline.head.completed}"  # of the first of them
+    killed = pipeline.command("repair", "--yes", arm=[stem])
+    killed.await_point(stem)
+    killed.kill()
+    pipeline.command("repair", "--yes").succeed()
+    pipeline.workload.produce(100)
+    pipeline.catch_up()
+    assert table.rows() == pipeline.workload.expected
+    assert sorted(letters.execute('SELECT checkpoint_id, partition, "offset", sink FROM letters'), key=str) == told
+
+
+@contextmanager
+def _set_back(postgres: Postgres, url: str) -> Iterator[None]:
+    """After the block the database is as it was before."""
+    name, copy = url.rpartition("/")[2], f"eos_{secrets.token_hex(5)}"
+    _on(postgres, f"CREATE DATABASE {copy} TEMPLATE {name} OWNER eos")
+    yield
+    _on(postgres, f"DROP DATABASE {name} WITH (FORCE)", f"ALTER DATABASE {copy} RENAME TO {name}")
 
 
 def _on(postgres: Postgres, *statements: str) -> None:

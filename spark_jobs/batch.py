@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from spark_jobs import branch_jobs
 from spark_jobs.acknowledging import by_sink, committables, measured, nothing, refused
-from spark_jobs.again import Lost, WritersAgain
+from spark_jobs.again import Lost, WritersAgain, kept
 from spark_jobs.branches import Branch, Flow
 from spark_jobs.chaining import ArrowTask, Chain
 from spark_jobs.dead_letters import DeadLetters, Ranges
@@ -31,7 +31,7 @@ from twophase import faults
 from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
-from twophase.values import DIGEST_METHODS, Committable
+from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable
 
 _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 """How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
@@ -111,14 +111,21 @@ class SparkBatch:
         )
         return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
 
-    def write_again(self, scope: Scope, lost: Lost, kept_refused: int, digest_method: int) -> Acknowledged | Failed:
+    def write_again(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
         """Run the jobs of `run_writers` in the same tasks: what is lost is written and prepared, the rest is counted.
 
-        Dead letters are written where any of them are lost, and counted otherwise. `kept_refused`: rows that sinks have
-        refused of tasks that have lost nothing there. Blocks as `run_writers` does.
+        Dead letters are written where any of them are lost, and counted otherwise. Rows that sinks have refused of
+        tasks that have lost nothing there are known only where that is all that the tasks gave them.
+        Blocks as `run_writers` does.
         """
-        letters, names, writer_of = self.letters, self.flow.sinks, WritersAgain(lost)
-        sieve = letters.most if letters is not None else None
+        letters, names, digest_method = self.letters, self.flow.sinks, record.digest_methods[-1]
+        kept_refused = [(sink, each) for sink, each in kept(record, lost) if each.refused]
+        all_refused = frozenset((sink, each.transaction.task) for sink, each in kept_refused if not each.rows)
+        letters_lost = letters is not None and letters.sink.name in lost
+        writer_of = WritersAgain(lost, all_refused if letters_lost else frozenset())
+        # As the try that was decided: with more columns, rows of another size could be shared out to other tasks.
+        sifted = any(each.refused for group in record.committables.values() for each in group)
+        sieve = letters.most if letters is not None and sifted else None
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
@@ -130,7 +137,7 @@ class SparkBatch:
             with self._deadline():
                 found = self._run(branch_jobs.writing(task), (digest_method,), placed=sieve is not None)
                 written = committables(found)
-                if letters is not None and letters.sink.name in lost:
+                if letters is not None and letters_lost:
                     names = [*names, letters.sink.name]
                     put_aside = self._put_aside(scope, _tasks(written), refused(found), writer_of=writer_of)
                     if isinstance(put_aside, ConnectorError):
@@ -138,7 +145,7 @@ class SparkBatch:
                     written += committables(put_aside)
                 elif letters is not None:
                     now = letters.count(self.frame, self.ranges(), refused(found), self.checkpoint_id)
-                    counted[letters.sink.name] = now + kept_refused
+                    counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
         return Acknowledged(by_sink(names, written), time.time(), digest_method, counted)

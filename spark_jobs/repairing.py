@@ -8,7 +8,7 @@ Spark still has them. The pipeline's own checkpoint is only read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
-from spark_jobs.again import Lost
+from spark_jobs.again import Lost, kept
 from spark_jobs.batch import SparkBatch
 from spark_jobs.checkpoint_before import CheckpointBefore
 from spark_jobs.failures import translate
@@ -37,7 +37,7 @@ from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.repair import Loss
 from twophase.status import Status
-from twophase.values import CheckpointRecord, Committable, StartingPoint
+from twophase.values import CheckpointRecord, StartingPoint
 from twophase.verify import check_digest_method
 
 _log: Final = logging.getLogger("eos.repair")
@@ -109,7 +109,6 @@ class Rerun:
         if (unknown := self._unknown(record, lost)) is not None:
             return Failed(unknown)
         letters = self._letters_of(record)
-        kept_refused = sum(each.refused for _, each in _kept(record, lost))
         answers: list[Acknowledged | Failed] = []
         failures: list[BaseException] = []
 
@@ -121,7 +120,7 @@ class Rerun:
                 timeout_s, read = self.spec.checkpoint.timeout_s, record.ranges
                 flow, stateful = pipeline.flow, pipeline.stateful
                 batch = SparkBatch(frame, number, flow, stateful, timeout_s, pipeline.letters, lambda: read)
-                answers.append(batch.write_again(scope, lost, kept_refused, record.digest_methods[-1]))
+                answers.append(batch.write_again(scope, record, lost))
                 raise _DoneError
             except BaseException as error:  # kept as it is: Spark passes on nothing but its text
                 failures.append(error)
@@ -156,20 +155,22 @@ class Rerun:
         """Why nobody can find the dead letters of refused rows again; None where that is not needed, or possible.
 
         Which rows a sink refused is found where it is given the rows again: only where it has lost them, too. A table
-        that holds the others would refuse those by their keys.
+        that holds the others would refuse those by their keys. Of a task of which it has none, it refused all.
         """
         letters = self._letters_of(record)
         if letters is None or letters.name not in lost:
             return None
         number = record.checkpoint_id
-        for sink, each in _kept(record, lost):
-            if each.refused:
+        has_kept = False
+        for sink, each in kept(record, lost):
+            has_kept = has_kept or (sink == letters.name and each.rows > 0)
+            if each.refused and each.rows:
                 message = f"sink {sink} refused {each.refused} rows of checkpoint {number} in task "
                 message += f"{each.transaction.task}, of which dead letters are lost; it has the task's other rows, so "
                 message += "that nothing tells which rows it refused"
                 return ReplayMismatchError(message, remedy=_RESTART)
         refused = sum(each.refused for group in record.committables.values() for each in group)
-        if refused and len(lost[letters.name]) < len(record.committables[letters.name]):
+        if refused and has_kept:
             message = f"some of the dead letters of checkpoint {number} are lost and others are not, and sinks refused "
             message += f"{refused} of its rows: nothing tells the dead letters of which are lost"
             return ReplayMismatchError(message, remedy=_RESTART)
@@ -182,13 +183,6 @@ class Rerun:
     def _before(self, record: CheckpointRecord, *, stateful: bool) -> CheckpointBefore:
         plans = {each.checkpoint_id: each.offsets_log for each in self.history.checkpoints}
         return CheckpointBefore(self.spec.checkpoint.location, record, None if stateful else plans, _RESTART)
-
-
-def _kept(record: CheckpointRecord, lost: Lost) -> Iterator[tuple[str, Committable]]:
-    """Sink and transaction of each that is not lost."""
-    for sink, group in record.committables.items():
-        gone = {each.transaction for each in lost.get(sink, ())}
-        yield from ((sink, each) for each in group if each.transaction not in gone)
 
 
 _RESTART: Final = (

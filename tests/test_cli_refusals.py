@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ from spark_jobs.presence import present
 from spark_jobs.stored_head import read_head
 from tests.test_sqlite_sink_protocol import ROWS, Job, World
 from twophase.checkpoint import decide
+from twophase.codec import decode_head, decode_record, encode_head, encode_record, sha256_of
 from twophase.driver import Driver
+from twophase.head import Versioned
+from twophase.head_value import RecordRef
 from twophase.ids import TransactionId
+from twophase.local_head import LocalHead
 from twophase.messages import Begin
 from twophase.participants import Prepared
 from twophase.requests import Answer, Request
@@ -123,6 +128,34 @@ def test_a_repair_finds_what_a_sink_that_went_back_has_lost(
     assert (loss["checkpoint_id"], loss["rows"]) == (1, ROWS)
     assert loss["ranges"] == {"kafka": [{"split": "t/0", "start": ROWS, "end": 2 * ROWS}]}
     world.check_rows(1)
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_a_repair_needs_each_sink_of_the_checkpoints_that_it_would_commit(
+    world: World, spec: Path, capsys: pytest.CaptureFixture[str], left_out: bool
+) -> None:
+    """Also one that has lost nothing: a claim without it would drop it out of head, and no repair could end."""
+    driver = started(world)
+    backup = world.sink.path.read_bytes()
+    world.run(driver, 1, Job(world))
+    world.sink.path.write_bytes(backup)
+    store = LocalHead(load_spec(spec, {}).checkpoint.location)
+    read = store.read()
+    assert read is not None
+    head = decode_head(read.value)
+    made = decode_record(store.get_record(head.records[-1].name))
+    content = encode_record(replace(made, committables={**made.committables, "dead_letter": ()}))
+    ref = RecordRef(1, "with dead letters", sha256_of(content))
+    store.put_record(ref.name, content)
+    sinks = head.sinks if left_out else (*head.sinks, "dead_letter")
+    value = encode_head(replace(head, sinks=sinks, records=(*head.records[:-1], ref)))
+    assert store.swap(read, value)
+    facts = facts_of(capsys, 1, "repair", str(spec), "--yes")
+    assert "checkpoint 1 was decided for sink dead_letter, which the spec no longer names" in facts["error"]["message"]
+    assert facts["error"]["remedy"].startswith(
+        "the pipeline has run without it since" if left_out else "put the sink back"
+    )
+    assert store.read() == Versioned(read.version + 1, value), "nothing was changed"
 
 
 def test_a_repair_takes_nothing_for_lost_that_is_committed_while_it_looks(

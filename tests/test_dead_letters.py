@@ -348,6 +348,7 @@ def test_a_dead_letter_joins_a_pipeline_that_has_run() -> None:
     verify("orders", joining, NEWEST, SPARK, both, ["late"])
     with pytest.raises(IdentityError, match="late is new to this pipeline, whose checkpoint 4 is not yet committed"):
         verify("orders", replace(HEAD, committed=3), NEWEST, SPARK, both, ["late"])
+    verify("orders", replace(joining, committed=3), NEWEST, SPARK, both, ["late"])  # by a repair, since it has joined
     with pytest.raises(IdentityError, match="late is new to this pipeline: what was written"):
         verify("orders", HEAD, NEWEST, SPARK, both)
     of_it = replace(NEWEST, committables={**NEWEST.committables, "late": ()})

@@ -29,10 +29,10 @@ def _committable(of: CheckpointRecord, sink: str, task: int, rows: int, refused:
 
 
 def _decided(refused: tuple[int, int]) -> CheckpointRecord:
-    """By two tasks, of whose rows so many were refused, and two of dead letters."""
+    """By two tasks, of whose rows so many were refused (all of them, if five), and three of letters, one without."""
     made = record(5)
-    rows = tuple(_committable(made, "out", task, 45, each) for task, each in enumerate(refused))
-    letters = tuple(_committable(made, "dead_letter", task, 1) for task in (2, 3))
+    rows = tuple(_committable(made, "out", task, 45 * (each != 5), each) for task, each in enumerate(refused))
+    letters = tuple(_committable(made, "dead_letter", task, task < 4) for task in (2, 3, 4))
     return replace(made, committables={"out": rows, "dead_letter": letters})
 
 
@@ -54,6 +54,9 @@ def _rerun(folder: Path, made: CheckpointRecord, *, sinks: tuple[str, ...] = ("o
         ((0, 3), (1,), (0, 1), ""),
         ((0, 3), (0,), (0, 1), "sink out refused 3 rows of checkpoint 5 in task 1, of which dead letters are lost"),
         ((0, 3), (), (1,), "sink out refused 3 rows of checkpoint 5 in task 1, of which dead letters are lost"),
+        ((0, 5), (0,), (0, 1), ""),  # of that task nothing was written: it refused whatever it got
+        ((0, 5), (), (0, 1), ""),
+        ((0, 5), (0,), (1,), "some of the dead letters of checkpoint 5 are lost and others are not"),
         ((0, 3), (0, 1), (1,), "some of the dead letters of checkpoint 5 are lost and others are not"),
     ],
 )

@@ -5,6 +5,7 @@ Spark's place is taken by `_Jobs`, which runs each branch's tasks as it is told;
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,11 +24,11 @@ from spark_jobs.batch import SparkBatch
 from spark_jobs.failures import TOKEN, CarriedError, carried
 from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.writing import COUNTED
-from tests.twophase_values import committable, scope
+from tests.twophase_values import committable, record, scope
 from twophase.errors import ConnectorError, PrepareError, RowLockedError
 from twophase.ids import sink_key
 from twophase.messages import Acknowledged, Failed
-from twophase.values import Committable
+from twophase.values import CheckpointRecord, Committable
 
 SCOPE = scope(7)
 
@@ -50,6 +51,7 @@ class _Jobs:
     ends: list[Callable[[], pa.Table]]
     together: list[bool] = field(default_factory=list)  # of each job, see branch_jobs.writing
     methods: list[Sequence[int]] = field(default_factory=list)  # of each job, by which rows are hashed
+    placed: list[bool] = field(default_factory=list)  # of each job, see branch_jobs.run
     first: int | None = None  # number of the first task of dead letters
     tasks: list[Any] = field(default_factory=list)  # of each job that writes rows
     letters_task: Any = None  # of the job that writes dead letters
@@ -65,7 +67,7 @@ class _Jobs:
         return None
 
     def run(self, *_: object, digest_methods: Sequence[int], placed: bool) -> pa.Table:
-        del placed
+        self.placed.append(placed)
         self.methods.append(digest_methods)
         return self.ends.pop(0)()
 
@@ -189,9 +191,14 @@ def test_dead_letters_that_do_not_fit_what_was_counted_abort_the_checkpoint(jobs
     assert ended == Failed(wrong)
 
 
+def _then(*decided: Committable) -> CheckpointRecord:
+    names = ("warehouse", "dead_letter")
+    by_name = {name: tuple(each for each in decided if each.transaction.sink == sink_key(name)) for name in names}
+    return replace(record(7), committables=by_name)
+
+
 def _lost(*lost: Committable) -> dict[str, tuple[Committable, ...]]:
-    by_key = {sink_key(name): name for name in ("warehouse", "dead_letter")}
-    return {by_key[each.transaction.sink]: (each,) for each in lost}
+    return {name: group for name, group in _then(*lost).committables.items() if group}
 
 
 def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the_rows(jobs: _Jobs) -> None:
@@ -200,8 +207,14 @@ def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the
     letter = committable(SCOPE, task=2, sink="dead_letter", rows=1)
     sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
     jobs.ends = [lambda: _table(*rows, refused=sieve.encoded()), lambda: _table(letter)]
-    letters, lost = _Letters(), _lost(committable(then, 1), committable(then, 2, "dead_letter"))
-    ended = _batch(jobs, [_branch("warehouse")], stateful=True, letters=letters).write_again(SCOPE, lost, 0, 1)
+    gone = replace(committable(then, 1), refused=1), committable(then, 2, "dead_letter")
+    letters, lost, decided = (
+        _Letters(),
+        _lost(*gone),
+        replace(_then(replace(committable(then), digest=5), *gone), digest_method=1),
+    )
+    batch = _batch(jobs, [_branch("warehouse")], stateful=True, letters=letters)
+    ended = batch.write_again(SCOPE, decided, lost)
     assert isinstance(ended, Acknowledged)
     assert ended.committables == {"warehouse": tuple(rows), "dead_letter": (letter,)}
     assert (ended.counted, ended.digest_method, jobs.methods) == ({}, 1, [(1,)])
@@ -216,7 +229,7 @@ def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the
         counter = task.writer_of(sink, replace(own, task=9))
         counter.write_whole(pa.RecordBatch.from_pydict({"n": [1, 2]}))
         assert counter.prepare() == Committable(replace(own, task=9), 2)
-    assert (row_task.sieve, letters_task.sieve, row_task.direct) == (10, None, False)
+    assert (row_task.sieve, letters_task.sieve, row_task.direct, jobs.placed) == (10, None, False, [True])
 
 
 def test_r7_dead_letters_that_are_there_are_counted_and_not_written(jobs: _Jobs) -> None:
@@ -225,17 +238,54 @@ def test_r7_dead_letters_that_are_there_are_counted_and_not_written(jobs: _Jobs)
     sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
     jobs.ends = [lambda: _table(rows, refused=sieve.encoded())]
     batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
-    ended = batch.write_again(SCOPE, _lost(committable(scope(7, epoch=0))), 3, 2)
+    then = scope(7, epoch=0)
+    gone = replace(committable(then), refused=1)
+    there = [replace(committable(then, task, rows=task - 1), refused=task) for task in (1, 2)]
+    ended = batch.write_again(SCOPE, _then(gone, *there), _lost(gone))
     assert isinstance(ended, Acknowledged)
     assert (ended.committables, ended.counted) == ({"warehouse": (rows,)}, {"dead_letter": 40 + 1 + 3})
     assert jobs.first is None
+    (task,) = jobs.tasks
+    for each in there:  # one of them has no row
+        counter = task.writer_of(SimpleNamespace(name="warehouse"), each.transaction)
+        counter.write_whole(pa.RecordBatch.from_pydict({"n": [1, 2]}))
+        assert counter.prepare() == Committable(each.transaction, 2)
+
+
+def test_r7_a_checkpoint_of_which_no_row_was_refused_is_written_again_as_it_was(jobs: _Jobs) -> None:
+    """Without savepoints, and without the columns of a row's place: rows of another size may come to other tasks."""
+    gone = committable(scope(7, epoch=0))
+    jobs.ends = [lambda: _table(committable(SCOPE))]
+    batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
+    ended = batch.write_again(SCOPE, _then(gone), _lost(gone))
+    assert isinstance(ended, Acknowledged)
+    assert ended.counted == {"dead_letter": 40}
+    assert ([each.sieve for each in jobs.tasks], jobs.placed) == ([None], [False])
+
+
+def test_r7_where_a_task_gave_nothing_but_refused_rows_all_of_them_are_refused_again(jobs: _Jobs) -> None:
+    """A sink that has none of its rows has lost none, and the dead letters are lost."""
+    then = scope(7, epoch=0)
+    there, letter = replace(committable(then, rows=0), refused=3), committable(then, 1, "dead_letter", 3)
+    jobs.ends = [lambda: _table(committable(SCOPE, rows=0)), lambda: _table(committable(SCOPE, 1, "dead_letter", 3))]
+    batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
+    assert isinstance(batch.write_again(SCOPE, _then(there, letter), _lost(letter)), Acknowledged)
+    (task,) = jobs.tasks
+    own = replace(there.transaction, scope=SCOPE)
+    writer = task.writer_of(SimpleNamespace(name="warehouse"), own)  # has no `writer`: the sink gets none
+    sieve = Sieve(task.sieve)
+    sieve.write(writer, "warehouse", pa.RecordBatch.from_pydict({"n": [1, 2, 3]}))
+    assert [json.loads(each["value"][0].as_py())["n"] for each in sieve.letters] == [1, 2, 3]
+    assert sieve.told("warehouse", writer.prepare()).refused == 3
+    assert (sieve.told("warehouse", writer.prepare()).rows, writer.prepare().transaction) == (0, own)
 
 
 def test_r7_dead_letters_that_do_not_fit_what_was_counted_are_not_written_again(jobs: _Jobs) -> None:
     jobs.ends = [lambda: _table(committable(SCOPE)), lambda: _table(committable(SCOPE, task=1, sink="dead_letter"))]
     wrong = PrepareError("3 records were put aside, and 1 was found again")
     batch = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong))
-    assert batch.write_again(SCOPE, _lost(committable(SCOPE, 1, "dead_letter")), 0, 2) == Failed(wrong)
+    gone = committable(scope(7, epoch=0), 1, "dead_letter")
+    assert batch.write_again(SCOPE, _then(gone), _lost(gone)) == Failed(wrong)
 
 
 def _counts(*rows: tuple[int, int, int, int]) -> Callable[[], pa.Table]:

@@ -24,7 +24,8 @@ from twophase.errors import ConnectorError, FencedError, IdentityError, LostComm
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
-from twophase.values import CommitOutcome, Committable, SparkState, StartingPoint
+from twophase.participants import Committer
+from twophase.values import CheckpointRecord, CommitOutcome, Committable, SparkState, StartingPoint
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ROWS = 10
@@ -59,12 +60,18 @@ class World:
         log = {number: f"offsets {number}" for number in range(self.planned + 1)}
         return SparkState("query" if self.planned >= 0 else None, self.planned, self.planned - 1, log)
 
-    def driver(self, committer: LogCommitter | None = None) -> Driver:
+    def driver(self, committer: LogCommitter | None = None, *, letters: bool = False) -> Driver:
+        """`letters`: with a dead letter, in another database, which may join."""
         self.starts += 1
         head = LocalHead(self.folder)
-        incarnation = f"{self.starts:020d}"
-        sinks = {"s": committer or self.sink.committer("p")}
-        return Driver("p", head, sinks, self, session=f"d{self.starts}", incarnation=incarnation, retained=2)
+        incarnation, session = f"{self.starts:020d}", f"d{self.starts}"
+        sinks: dict[str, Committer] = {"s": committer or self.sink.committer("p")}
+        if letters:
+            sqlite3.connect(self.folder / "l.db").close()
+            place = LogPlace(self.folder / "log")
+            sinks["dead_letter"] = SqliteSink("dead_letter", self.folder / "l.db", "l", place).committer("p")
+        late = ["dead_letter"] if letters else ()
+        return Driver("p", head, sinks, self, session=session, incarnation=incarnation, retained=2, late=late)
 
     def run(self, driver: Driver, number: int, job: Job) -> None:
         self.planned = number
@@ -100,9 +107,9 @@ class Job:
         accepted.append(self.task(scope, 1, range(first + 5, first + ROWS)))
         return Acknowledged({"s": tuple(accepted)}, at=0.0)
 
-    def task(self, scope: Scope, task: int, numbers: range) -> Committable:
+    def task(self, scope: Scope, task: int, numbers: range, instead_of: Committable | None = None) -> Committable:
         self.world.attempts += 1
-        writer = self.world.sink.writer(TransactionId(scope, sink_key("s"), task, self.world.attempts))
+        writer = self.world.sink.writer(TransactionId(scope, sink_key("s"), task, self.world.attempts), instead_of)
         writer.write(pa.record_batch([pa.array(numbers, pa.int64())], schema=SCHEMA))
         return writer.prepare()
 
@@ -323,3 +330,36 @@ def test_the_same_pipeline_from_another_location_is_refused(world: World, tmp_pa
     copy.head = LocalHead(tmp_path / "copy")
     with pytest.raises(IdentityError, match="another life of pipeline"):
         copy.start()
+
+
+def test_r7_a_repair_that_failed_is_run_again_where_a_dead_letter_had_just_joined(world: World, tmp_path: Path) -> None:
+    """Then head says that the checkpoints before are not committed, and the dead letter is in none of them."""
+    first = world.driver()
+    first.start()
+    world.run(first, 0, Job(world))
+    backup = (tmp_path / "t.db").read_bytes()
+    world.run(first, 1, Job(world))
+    world.driver(letters=True).start()
+    (tmp_path / "t.db").write_bytes(backup)
+
+    def write_again(
+        scope: Scope, record: CheckpointRecord, lost: Mapping[str, tuple[Committable, ...]]
+    ) -> Acknowledged | Failed:
+        assert record.checkpoint_id == 1
+        assert [each.rows for each in lost["s"]] == [5, 5]
+        written = [
+            Job(world).task(scope, task, range(ROWS + 5 * task, ROWS + 5 * task + 5), lost["s"][task])
+            for task in (0, 1)
+        ]
+        return Acknowledged({"s": tuple(written)}, at=0.0)
+
+    with pytest.raises(PrepareError):
+        world.driver(letters=True).repair(lambda *_: Failed(PrepareError("the source is away")))
+    with pytest.raises(LostCommittableError, match="checkpoint 1 is completed"):
+        world.driver(letters=True).start()
+    world.check_rows(1)
+    repaired = world.driver(letters=True).repair(write_again)
+    assert [each.rows for each in repaired.losses] == [ROWS]
+    last = world.driver(letters=True)
+    last.start()
+    world.check(2)

@@ -178,8 +178,8 @@ def check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool = Fal
             "same pipeline has run, or runs, from another checkpoint location"
         )
         raise IdentityError(message, remedy=_cut_short(head) or _RESET)
-    if joins and head.committed == head.completed:
-        return
+    if joins and (head.committed == head.completed or name in head.sinks):
+        return  # in head's sinks: it joined before, and a repair has taken back that checkpoints are committed (H31)
     if joins:
         message = f"sink {name} is new to this pipeline, whose checkpoint {head.completed} is not yet committed"
         raise IdentityError(message, remedy="run once to the end without it (`eos run --until-caught-up`)")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -24,6 +24,7 @@ from spark_jobs.history.recorder import tell
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_history
 from twophase.errors import IdentityError, SpecError
+from twophase.head_value import HeadValue
 from twophase.participants import Committer
 from twophase.repair import Loss, Repaired
 from twophase.status import Status
@@ -107,6 +108,8 @@ def _found(spec: Spec) -> tuple[Status | None, list[Loss]]:
 
     A pipeline that runs may commit and prune meanwhile: then head tells. Of what head calls committed only a sink that
     went back in time can have lost anything; it counts less.
+
+    Raises IdentityError where the repair would meet a checkpoint of a sink that the spec does not name.
     """
     history = read_history(spec)
     if history is None:
@@ -117,16 +120,35 @@ def _found(spec: Spec) -> tuple[Status | None, list[Loss]]:
             for entry in spec.outputs
         }
         counts = {name: each.inspect(history.head.incarnation, ()).counted for name, each in committers.items()}
-        losses = []
+        losses: list[Loss] = []
+        waiting: list[CheckpointRecord] = []  # what the repair would bring to its end
         for record in reversed(history.checkpoints):
             asked = record.committables
             if history.is_committed(record):
                 asked = {name: group for name, group in asked.items() if _went_back(record, counts.get(name))}
+            waiting += [record] if asked or waiting else []
             lost = {name: group for name, group in _lost(committers, record, asked) if group}
             losses += [Loss(record, lost)] if lost else []
+    if losses:
+        _check_named(history.head, waiting, committers.keys())
     after = read_history(spec)
     assert after is not None
     return after, [each for each in losses if history.is_committed(each.record) or not after.is_committed(each.record)]
+
+
+def _check_named(head: HeadValue, waiting: Sequence[CheckpointRecord], names: Collection[str]) -> None:
+    """Else the claim would drop a sink out of head, and nothing could bring these checkpoints to their end."""
+    for record in waiting:
+        for sink in record.committables.keys() - names:
+            message = f"checkpoint {record.checkpoint_id} was decided for sink {sink}, which the spec no longer names"
+            remedy = "put the sink back" if sink in head.sinks else _LEFT_OUT
+            raise IdentityError(message, remedy=remedy)
+
+
+_LEFT_OUT: Final = (
+    "the pipeline has run without it since: restore a newer copy of the sink that went back in time; or go on without "
+    "what it lacks by `eos reset --abandon-lost`, with `--to` where the next life is to begin"
+)
 
 
 def _went_back(record: CheckpointRecord, counted: int | None) -> bool:

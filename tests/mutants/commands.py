@@ -112,6 +112,14 @@ MUTANTS: Final = (
         caught_by=(f"{_REPAIR_TESTS}::test_a_sink_that_the_spec_no_longer_names",),
     ),
     Mutant(
+        name="a repair looks only for sinks that may have lost something",
+        rule="R7",
+        path=_REPAIR,
+        before="    if losses:\n        _check_named(",
+        after="    if not losses:\n        _check_named(",
+        caught_by=(f"{_REFUSALS}::test_a_repair_needs_each_sink_of_the_checkpoints_that_it_would_commit",),
+    ),
+    Mutant(
         name="a repair of a job of one's own says that nothing is lost",
         rule="docs/repair.md",
         path=_REPAIR,

@@ -165,10 +165,21 @@ MUTANTS: Final = (
         name="a dead letter joins between the decision and the commit of a checkpoint",
         rule="R2",
         path="twophase/verify.py",
-        before="""    if joins and head.committed == head.completed:
+        before="""    if joins and (head.committed == head.completed or name in head.sinks):
 """,
         after="""    if joins:
 """,
         caught_by=("tests/test_dead_letters.py::test_a_dead_letter_joins_a_pipeline_that_has_run",),
+    ),
+    Mutant(
+        name="a dead letter that has joined is new again after a repair that failed",
+        rule="R2",
+        path="twophase/verify.py",
+        before="(head.committed == head.completed or name in head.sinks)",
+        after="head.committed == head.completed",
+        caught_by=(
+            "tests/test_sqlite_sink_protocol.py::"
+            "test_r7_a_repair_that_failed_is_run_again_where_a_dead_letter_had_just_joined",
+        ),
     ),
 )
