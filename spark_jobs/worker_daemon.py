@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from typing import Final
 
@@ -27,14 +28,19 @@ _OF_TASKS: Final = "pyspark.worker"
 
 def load() -> None:
     """Import it all, and keep garbage collection in each worker away from it, so that its memory stays shared."""
-    for name in (*_OF_ALL, *filter(None, os.environ.get(MODULES, "").split(","))):
-        try:
-            import_module(name)
-        except ImportError:  # told by the task that needs it
-            continue
+    with redirect_stdout(sys.stderr):  # Spark reads from stdout where the daemon listens
+        for name in (*_OF_ALL, *filter(None, os.environ.get(MODULES, "").split(","))):
+            with suppress(Exception):  # whatever it is, the task that needs the module tells it
+                import_module(name)
     import numpy as np
 
-    os.register_at_fork(after_in_child=np.random.seed)  # as after an import of its own; `random` does that by itself
+    daemon_id = os.getpid()
+
+    def seed() -> None:
+        if os.getppid() == daemon_id:  # a process that a step forks goes on with the step's generator
+            np.random.seed()
+
+    os.register_at_fork(after_in_child=seed)  # as after an import of its own; `random` does that by itself
     gc.freeze()
 
 

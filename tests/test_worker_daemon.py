@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import pickletools
 import subprocess
@@ -57,6 +58,35 @@ for number in range(3):
 """
 
 
+_FORK_OF_A_WORKER = """
+import os, sys
+from spark_jobs import worker_daemon
+worker_daemon.load()
+
+def forked(draw):
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(writing)
+        found = os.fdopen(reading).read()
+        os.wait()
+        return found
+    os.write(writing, draw().encode())
+    os._exit(0)
+
+def worker():
+    import numpy as np
+    np.random.seed(7)
+    return " ".join([repr(np.random.random()) for _ in range(2)]) + " " + step()
+
+def step():
+    import numpy as np
+    np.random.seed(7)
+    return forked(lambda: " ".join([repr(np.random.random()) for _ in range(2)]))
+
+print(forked(worker))
+"""
+
+
 def test_three_forks_compute_with_what_was_loaded_before(tmp_path: Path) -> None:
     """Threads of OpenBLAS and pyarrow do not survive a fork: whoever waits for one would wait for ever."""
     wanted = ["pandas", "pyarrow.compute", "spark_jobs.writing", *task_modules(_loaded(tmp_path))]
@@ -65,6 +95,21 @@ def test_three_forks_compute_with_what_was_loaded_before(tmp_path: Path) -> None
     assert [each["loaded"] for each in workers] == [wanted] * 3  # and neither of the last two
     assert [(each["product"], each["sum"]) for each in workers] == [(2800.0, sum(range(2_000_000)))] * 3
     assert len({each["random"] for each in workers}) == 3  # a fork goes on with the generator of its parent
+
+
+def test_what_a_step_forks_goes_on_with_the_generator_that_the_step_has_seeded() -> None:
+    """Else a step with a seed and a pool of processes would give other rows each time."""
+    first, second, *forked = _run(_FORK_OF_A_WORKER, "", MODULES, "").split()
+    assert forked == [first, second]
+
+
+def test_a_module_that_cannot_be_loaded_or_prints_does_not_end_the_daemon(tmp_path: Path) -> None:
+    """The task that needs it fails with its error. Spark reads the daemon's address from stdout, and nothing else."""
+    (tmp_path / "prints.py").write_text("print('hello')")
+    (tmp_path / "raises.py").write_text("raise ValueError('numpy.dtype size changed')")
+    done = _daemon(tmp_path, {MODULES: "raises,prints", "PYTHONPATH": os.pathsep.join([str(_PROJECT), str(tmp_path)])})
+    assert len(done.stdout) == 4, (done.stdout, done.stderr)
+    assert b"hello" in done.stderr
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -91,10 +136,21 @@ def _loaded(tmp_path: Path) -> Any:
     return load_spec(path, environ)
 
 
+_PROJECT = Path(__file__).parents[1]
+
+
+def _daemon(folder: Path, environ: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """A daemon as Spark starts it, which is told at once to end."""
+    command = [sys.executable, "-m", "spark_jobs.worker_daemon", "pyspark.worker"]
+    own = {"PATH": "/usr/bin:/bin", **environ}
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, cwd=folder, env=own, timeout=60, check=False
+    )
+
+
 def _run(code: str, argument: str, variable: str, value: str) -> str:
-    folder = Path(__file__).parents[1]
     command = [sys.executable, "-c", code, argument]
     environ = {"PATH": "/usr/bin:/bin", variable: value}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environ, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=_PROJECT, env=environ, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
