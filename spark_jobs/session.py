@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.registry import task_modules
-from connectors.spec import Spec
+from connectors.spec import PythonStep, Spec
 from spark_jobs.class_archive import archive_options
 from spark_jobs.java import COMPILE_FAST, collector_options, logging_options
 from spark_jobs.local_dir import local_settings
@@ -56,7 +56,7 @@ def spark_session(
     runs = is_submitted(os.environ)
     os.environ["PYSPARK_PYTHON"] = worker_python(spec, os.environ)
     shipped = [] if is_local(master) else [str(pack(spec))]
-    modules = [str(spec.folder), *shipped]
+    modules = [*_modules(spec), *shipped]
     own = {} if runs else local_settings(master, os.environ)
     near = LOOPBACK if is_loopback(master) else {}
     conf = {**DEFAULTS, **kept_batches(spec), **own, **more, **near, **spec.spark.conf, **REQUIRED}
@@ -128,11 +128,18 @@ def _stderr_to(path: Path) -> Iterator[None]:
         os.close(terminal)
 
 
+def _modules(spec: Spec) -> list[str]:
+    """The folder in which tasks look for modules: of a spec without Python steps none, since all of it is data."""
+    return [str(spec.folder)] if any(isinstance(step, PythonStep) for step in spec.transforms) else []
+
+
 def _inherit(modules: Sequence[str], *, loopback: bool) -> None:
     """What the JVM is to have in its environment, and every process that it starts.
 
-    Python steps may stand beside the spec: processes on this machine find them through the path they inherit.
+    Python steps may stand beside the spec: processes on this machine find them through the path they inherit. They do
+    not look in the current folder, as Python otherwise does first (`python -m`): others may be able to write there.
     """
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     if loopback:  # elsewhere workers must find the driver, by the name that Spark finds for this machine
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     paths = [*modules, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

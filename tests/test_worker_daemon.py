@@ -15,6 +15,7 @@ import pytest
 
 from connectors.registry import build_sink, build_source, task_modules
 from connectors.spec import load_spec
+from spark_jobs import session
 from spark_jobs.worker_daemon import MODULES
 
 _SPEC = """
@@ -32,6 +33,11 @@ sinks:
   - {name: c, from: words, connector: kafka, bootstrap_servers: "${env:KAFKA}", topic: t, commit: write-ahead-log}
   - {name: d, from: words, connector: sqlite, path: "${env:HERE}/t.db", table: t, commit: write-ahead-log}
 """
+_STEP = """\
+transforms:
+  - {name: longer, from: [words], python: "own:longer"}
+"""
+_ENVIRON = {"KAFKA": "k:9092", "SECRET": "s", "POSTGRES": "postgresql+psycopg://u:p@h/d"}
 _WORKERS = """
 import json, os, sys
 from spark_jobs import worker_daemon
@@ -112,6 +118,29 @@ def test_a_module_that_cannot_be_loaded_or_prints_does_not_end_the_daemon(tmp_pa
     assert b"hello" in done.stderr
 
 
+@pytest.mark.parametrize("step", [False, True])
+def test_workers_load_no_file_of_the_current_folder_nor_one_beside_a_spec_of_data(
+    step: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else may write there, into /tmp for one. With a Python step the folder of the spec holds code."""
+    here, beside = tmp_path / "here", tmp_path / "beside"
+    here.mkdir()
+    beside.mkdir()
+    for folder in (here, beside):
+        (folder / "pandas.py").write_text(f"import sys; sys.stderr.write({folder.name!r})")
+    (beside / "spec.yaml").write_text(_SPEC.replace("sinks:", _STEP + "sinks:") if step else _SPEC)
+    for variable in ("PYTHONSAFEPATH", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(variable, "")  # and so it is unset after the test
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("PYTHONPATH", str(_PROJECT))
+    spec = load_spec(beside / "spec.yaml", _ENVIRON | {"HERE": str(tmp_path)})
+    session._inherit(session._modules(spec), loopback=True)
+    inherited = {name: os.environ[name] for name in ("PYTHONPATH", "PYTHONSAFEPATH") if name in os.environ}
+    done = _daemon(here, inherited)
+    assert len(done.stdout) == 4, done.stderr
+    assert done.stderr == (b"beside" if step else b"")
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_a_sink_takes_nothing_of_the_spec_to_its_tasks(tmp_path: Path, number: int) -> None:
     """Text that came through a substitution has a class of its own there, and a task would load its package."""
@@ -132,8 +161,7 @@ def _words(pickled: object) -> str:
 def _loaded(tmp_path: Path) -> Any:
     path = tmp_path / "loaded.yaml"
     path.write_text(_SPEC)
-    environ = {"HERE": str(tmp_path), "KAFKA": "k:9092", "SECRET": "s", "POSTGRES": "postgresql+psycopg://u:p@h/d"}
-    return load_spec(path, environ)
+    return load_spec(path, _ENVIRON | {"HERE": str(tmp_path)})
 
 
 _PROJECT = Path(__file__).parents[1]
