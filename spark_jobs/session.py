@@ -142,5 +142,11 @@ def _inherit(modules: Sequence[str], *, loopback: bool) -> None:
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     if loopback:  # elsewhere workers must find the driver, by the name that Spark finds for this machine
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    paths = [*modules, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    paths = [*modules, *_project(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
+def _project() -> list[str]:
+    """Where this project is imported from: what is installed may be another version. Nothing where it is installed."""
+    folder = Path(__file__).parents[1]
+    return [] if folder.name in ("site-packages", "dist-packages") else [str(folder)]

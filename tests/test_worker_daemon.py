@@ -96,7 +96,9 @@ print(forked(worker))
 def test_three_forks_compute_with_what_was_loaded_before(tmp_path: Path) -> None:
     """Threads of OpenBLAS and pyarrow do not survive a fork: whoever waits for one would wait for ever."""
     wanted = ["pandas", "pyarrow.compute", "spark_jobs.writing", *task_modules(_loaded(tmp_path))]
-    found = _run(_WORKERS, " ".join([*wanted, "connectors.spec", "pydantic"]), MODULES, ",".join([*wanted, "missing"]))
+    found = _run(
+        _WORKERS, " ".join([*wanted, "connectors.spec", "pydantic"]), {MODULES: ",".join([*wanted, "missing"])}
+    )
     workers: list[dict[str, Any]] = [json.loads(line) for line in found.splitlines()]
     assert [each["loaded"] for each in workers] == [wanted] * 3  # and neither of the last two
     assert [(each["product"], each["sum"]) for each in workers] == [(2800.0, sum(range(2_000_000)))] * 3
@@ -105,7 +107,7 @@ def test_three_forks_compute_with_what_was_loaded_before(tmp_path: Path) -> None
 
 def test_what_a_step_forks_goes_on_with_the_generator_that_the_step_has_seeded() -> None:
     """Else a step with a seed and a pool of processes would give other rows each time."""
-    first, second, *forked = _run(_FORK_OF_A_WORKER, "", MODULES, "").split()
+    first, second, *forked = _run(_FORK_OF_A_WORKER, "", {}).split()
     assert forked == [first, second]
 
 
@@ -132,13 +134,15 @@ def test_workers_load_no_file_of_the_current_folder_nor_one_beside_a_spec_of_dat
     for variable in ("PYTHONSAFEPATH", "SPARK_LOCAL_IP"):
         monkeypatch.setenv(variable, "")  # and so it is unset after the test
         monkeypatch.delenv(variable)
-    monkeypatch.setenv("PYTHONPATH", str(_PROJECT))
+    monkeypatch.setenv("PYTHONPATH", "")
     spec = load_spec(beside / "spec.yaml", _ENVIRON | {"HERE": str(tmp_path)})
     session._inherit(session._modules(spec), loopback=True)
     inherited = {name: os.environ[name] for name in ("PYTHONPATH", "PYTHONSAFEPATH") if name in os.environ}
     done = _daemon(here, inherited)
     assert len(done.stdout) == 4, done.stderr
     assert done.stderr == (b"beside" if step else b"")
+    found = _run("import spark_jobs; print(spark_jobs.__file__)", "", inherited, here)
+    assert found.strip() == str(Path(session.__file__).with_name("__init__.py")), "the driver's, installed or not"
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -176,9 +180,9 @@ def _daemon(folder: Path, environ: dict[str, str]) -> subprocess.CompletedProces
     )
 
 
-def _run(code: str, argument: str, variable: str, value: str) -> str:
+def _run(code: str, argument: str, environ: dict[str, str], folder: Path = _PROJECT) -> str:
     command = [sys.executable, "-c", code, argument]
-    environ = {"PATH": "/usr/bin:/bin", variable: value}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=_PROJECT, env=environ, timeout=60, check=False)
+    own = {"PATH": "/usr/bin:/bin", **environ}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=own, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
