@@ -5,7 +5,8 @@ project's modules by itself: 0.8 s of CPU in each worker, all at once, in the fi
 
 PySpark loads nothing before a fork, for fear of threads. Two threads outlive these imports, OpenBLAS's and jemalloc's.
 Both libraries end theirs before a fork and begin it anew after it (pthread_atfork); pyarrow begins its own at their
-first use. The tests fork from here and compute with all three.
+first use. The tests fork from here and compute with all three. That holds on Linux. On macOS numpy computes with
+Apple's Accelerate while it is loaded, which cannot be used after a fork: there each worker loads all this by itself.
 """
 
 from __future__ import annotations
@@ -45,6 +46,6 @@ def load() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == [_OF_TASKS]:
+    if sys.platform == "linux" and sys.argv[1:2] == [_OF_TASKS]:
         load()
     daemon.manager()

@@ -64,6 +64,13 @@ for number in range(3):
 """
 
 
+_ON_A_SYSTEM = """
+import runpy, sys
+from pyspark import daemon
+daemon.manager = lambda: print("pandas" in sys.modules)
+sys.platform, sys.argv = sys.argv[1], ["daemon", "pyspark.worker"]
+runpy.run_module("spark_jobs.worker_daemon", run_name="__main__")
+"""
 _FORK_OF_A_WORKER = """
 import os, sys
 from spark_jobs import worker_daemon
@@ -103,6 +110,12 @@ def test_three_forks_compute_with_what_was_loaded_before(tmp_path: Path) -> None
     assert [each["loaded"] for each in workers] == [wanted] * 3  # and neither of the last two
     assert [(each["product"], each["sum"]) for each in workers] == [(2800.0, sum(range(2_000_000)))] * 3
     assert len({each["random"] for each in workers}) == 3  # a fork goes on with the generator of its parent
+
+
+@pytest.mark.parametrize(("system", "loaded"), [("linux", True), ("darwin", False)])
+def test_nothing_is_loaded_before_a_fork_where_that_is_known_to_end_the_fork(system: str, loaded: bool) -> None:
+    """On macOS numpy computes with Accelerate as it is loaded, which no fork can use after that."""
+    assert _run(_ON_A_SYSTEM, system, {}).strip() == str(loaded)
 
 
 def test_what_a_step_forks_goes_on_with_the_generator_that_the_step_has_seeded() -> None:
