@@ -81,7 +81,7 @@ def spark_session(
         message = f"Spark did not start: {error}"
         remedy = "see what spark-submit says" if runs else f"see {words}; `eos doctor` checks Java"
         raise SparkUnavailableError(message, remedy=remedy) from error
-    if runs:  # and inherits nothing any more
+    if runs and modules:  # its processes inherit nothing any more
         session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(modules)
     if "spark.sql.shuffle.partitions" not in spec.spark.conf:
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
