@@ -9,6 +9,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -22,9 +23,12 @@ from connectors import dead_letters
 from connectors.contracts import Sink
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
+from connectors.sql import tables
 from connectors.sql.letters import read_letters
 from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.sink import PostgresSink
+from connectors.sql.slots import LOG_TABLES
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.life import new_incarnation
 from twophase.errors import SinkUnavailableError, TargetError
@@ -230,6 +234,18 @@ def test_many_who_make_it_at_once(place: Place) -> None:
     assert len(opened) == 16
     place.through(opened[-1], ROWS)
     assert len(place.rows()) == 3
+
+
+@pytest.mark.any_server
+def test_sinks_that_make_the_protocols_tables_at_once(postgres_database: str) -> None:
+    """Of several errors PostgreSQL gives one to whoever comes second. The sinks of one pipeline start at once."""
+    made, at_once = [], 8
+    with ExitStack() as stack, ThreadPoolExecutor(at_once) as pool:
+        sessions = [stack.enter_context(Session(postgres_database)) for _ in range(at_once)]
+        for _ in range(20):
+            made += list(pool.map(lambda session: tables.ensure(session, LOG_TABLES), sessions))
+            sessions[0].execute("DROP TABLE " + ", ".join(each.name for each in LOG_TABLES))
+    assert len(made) == 20 * at_once
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ def _create_missing(server: Connected, missing: Table, tables: Sequence[Table]) 
     try:
         server.execute(_create(missing, server.ddl))
     except StatementError as error:
-        if error.duplicate_key and exists(server, missing):
-            return  # PostgreSQL's answer to whoever creates it at the same moment
+        if not error.disconnected and exists(server, missing):
+            return  # created at the same moment by another sink, which PostgreSQL tells by one of several errors
         if not error.access_denied:
             raise
         message = f"the protocol's own tables are missing and may not be created here: {error.text}"
