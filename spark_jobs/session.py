@@ -13,7 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.registry import task_modules
-from connectors.spec import PythonStep, Spec
+from connectors.spec import Spec
+from spark_jobs import worker_daemon
 from spark_jobs.class_archive import archive_options
 from spark_jobs.java import COMPILE_FAST, collector_options, logging_options
 from spark_jobs.local_dir import local_settings
@@ -22,7 +23,6 @@ from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches
 from spark_jobs.shipping import pack
 from spark_jobs.spark_home import spark_home
 from spark_jobs.submitted import is_submitted
-from spark_jobs.worker_daemon import MODULES
 from twophase.errors import SparkUnavailableError
 from wal.private import make_private
 
@@ -63,8 +63,8 @@ def spark_session(
     if not runs:
         _inherit(modules, loopback=is_loopback(master))
         if is_local(master):
-            os.environ[MODULES] = ",".join(task_modules(spec))
-            conf = {"spark.python.daemon.module": "spark_jobs.worker_daemon", **conf}
+            os.environ[worker_daemon.MODULES] = ",".join(task_modules(spec))
+            conf = {"spark.python.daemon.module": worker_daemon.__name__, **conf}
         conf["spark.driver.extraJavaOptions"] = _java_options(
             spec, debug=debug, archive_classes=archive_classes, compile_fast=compile_fast
         )
@@ -130,7 +130,7 @@ def _stderr_to(path: Path) -> Iterator[None]:
 
 def _modules(spec: Spec) -> list[str]:
     """The folder in which tasks look for modules: of a spec without Python steps none, since all of it is data."""
-    return [str(spec.folder)] if any(isinstance(step, PythonStep) for step in spec.transforms) else []
+    return [str(spec.folder)] if spec.has_python_steps else []
 
 
 def _inherit(modules: Sequence[str], *, loopback: bool) -> None:

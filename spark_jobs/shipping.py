@@ -18,7 +18,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connectors.spec import PythonStep, Spec
+from connectors.spec import Spec
 from spark_jobs.master import is_local
 
 ARCHIVE: Final = "eos-modules.zip"
@@ -58,7 +58,7 @@ def write_archive(path: Path, spec: Spec | None) -> Path:
     with the name of a package of the project is left out, since the driver would not import it either.
     """
     modules = {name: root for root, name in _project()}
-    if spec is not None and any(isinstance(step, PythonStep) for step in spec.transforms):
+    if spec is not None and spec.has_python_steps:
         modules = {name: root for root, name in beside(spec.folder)} | modules
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for root in modules.values():

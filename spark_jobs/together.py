@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connectors.spec import PythonStep, Spec
+from connectors.spec import Spec
 from twophase.errors import ConnectorError, SpecError
 
 _log = logging.getLogger("eos.runner")
@@ -41,7 +41,7 @@ def check_together(specs: Sequence[Spec]) -> None:
         if spec.spark.model_dump() != first.spark.model_dump():
             message = f"{first.pipeline} and {spec.pipeline} differ in `spark`, and share one session"
             raise SpecError(message, remedy="write the same section `spark` in both, or run them by themselves")
-    steps = [spec for spec in specs if any(isinstance(step, PythonStep) for step in spec.transforms)]
+    steps = [spec for spec in specs if spec.has_python_steps]
     for spec in steps[1:]:
         if spec.folder != steps[0].folder:
             message = f"{steps[0].pipeline} and {spec.pipeline} have Python steps in two folders"

@@ -10,7 +10,6 @@ from typing import Final
 from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.sinks import MySqlEntry, PostgresEntry, SinkEntry, SqliteEntry
 from connectors.spec.spec import Spec
-from connectors.spec.steps import PythonStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +249,6 @@ def _of_source(spec: Spec) -> tuple[str, ...]:
             limits.append("fail_on_data_loss: false: records that retention deletes before they are read are left out")
         if source.isolation_level == "read_uncommitted":
             limits.append("isolation_level: read_uncommitted: records of aborted Kafka transactions are written, too")
-    if any(isinstance(step, PythonStep) for step in spec.transforms):
+    if spec.has_python_steps:
         limits.append("Python steps must give the same rows for the same records: a failed task runs them again")
     return tuple(limits)

@@ -75,6 +75,11 @@ class Spec(Strict):
         """All sinks of a checkpoint: `sinks`, and `dead_letter` behind them."""
         return [*self.sinks, *([self.dead_letter] if self.dead_letter is not None else [])]
 
+    @property
+    def has_python_steps(self) -> bool:
+        """Whether it names modules of the user's, which may stand beside it: all else in a spec is data."""
+        return any(isinstance(step, PythonStep) for step in self.transforms)
+
     def refuses_into_letters(self, entry: SinkEntry) -> bool:
         """Whether rows that this sink refuses when its log is applied go to `dead_letter`, in the same transaction."""
         letter = self.dead_letter

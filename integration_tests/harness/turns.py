@@ -4,7 +4,8 @@ A long test starts Spark several times. All of them together take more than an h
 
 1. The fault tests (fault_tests.py) that have waited longest, until the run takes half of all fault tests, whatever time
    that needs. Those that are not long always run, and count.
-2. Of each further file the test that has waited longest, until the time is used up. A file is about one subject.
+2. Of each further file the test that has waited longest, until the time is used up. A file is about one subject. At
+   least one is taken.
 3. Then the tests that have waited longest, over all files, until the time is used up. At least one is taken, even if
    the rules before have used up the time.
 4. A tenth of the time goes to other tests in the order of the seed, whatever they have waited. At least one is taken.
@@ -16,7 +17,8 @@ those with the oldest revision. Tests that have waited equally long are taken in
 that takes half as long as another comes first twice as often. Rule 4 gives every test a chance in every run, so that
 none is left out for ever.
 
-The choice is among the tests that `-m` and `-k` leave. Each of CI's runs of pytest has the whole time.
+The choice is among the tests that `-m` and `-k` leave. Each of CI's runs of pytest has the whole time, or a
+third of it on the second server (`--turns-s`).
 """
 
 from __future__ import annotations
@@ -69,9 +71,11 @@ def turn(
     taken = set([name for name in by_wait if name in faults][:faults_wanted])
     by_seed_s = budget_s / 10
     left_s = budget_s - by_seed_s - sum(_duration_s(name, passed) for name in taken)
+    firsts: dict[str, str] = {}
+    for name in by_wait:
+        firsts.setdefault(_file(name), name)
     met = {_file(name) for name in taken}
-    first_of_files = {_file(name): name for name in reversed(by_wait) if _file(name) not in met}
-    left_s -= _take(taken, [name for name in by_wait if name in first_of_files.values()], left_s, passed)
+    left_s -= _take(taken, [name for file, name in firsts.items() if file not in met], left_s, passed)
     left_s -= _take(taken, by_wait, left_s, passed)
     _take(taken, by_seed, max(left_s, 0.0) + by_seed_s, passed)
     return taken

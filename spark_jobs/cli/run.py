@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from connectors.spec import PythonStep, Spec, promise
+from connectors.spec import Spec, promise
 from spark_jobs.chaining import may_chain
 from spark_jobs.cli.from_savepoint import tell
 from spark_jobs.cli.page_options import held_by_sinks, show_entry
@@ -126,7 +126,7 @@ def _session(specs: Sequence[Spec], *, debug: bool, archive_classes: bool) -> Sp
     """
     for spec in specs[1:]:
         check_sinks(spec)
-    steps = (spec for spec in specs if any(isinstance(step, PythonStep) for step in spec.transforms))
+    steps = (spec for spec in specs if spec.has_python_steps)
     more = FAIR if len(specs) > 1 else {}
     return spark_session(
         next(steps, specs[0]),

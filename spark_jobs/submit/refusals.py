@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from connectors.spec import PythonStep, Spec
+from connectors.spec import Spec
 from spark_jobs.master import is_local
 from spark_jobs.submit.request import Request
 from twophase.errors import SpecError
@@ -80,7 +80,7 @@ def modules(spec: Spec) -> list[Path]:
 
 
 def _beside(spec: Spec) -> list[Path]:
-    if not any(isinstance(step, PythonStep) for step in spec.transforms):
+    if not spec.has_python_steps:
         return []
     from spark_jobs.shipping import beside  # imports Spark
 

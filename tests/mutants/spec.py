@@ -124,7 +124,7 @@ MUTANTS: Final = (
         name="that Python steps must be deterministic is not said",
         rule=_GUARANTEED,
         path=_GUARANTEES,
-        before="    if any(isinstance(step, PythonStep) for step in spec.transforms):\n",
+        before="    if spec.has_python_steps:\n",
         after="    if any(isinstance(step, type) for step in spec.transforms):\n",
         caught_by=(f"{_PROMISES}::test_what_takes_from_a_guarantee_is_said",),
     ),
