@@ -122,6 +122,8 @@ def test_a_lost_committable_stops_the_pipeline(behind: Behind) -> None:
     _until(lambda: _raises(driver.check))
     with pytest.raises(LostCommittableError, match="checkpoint 0 is completed"):
         behind.run(driver, 1).result(_WAIT_S)
+    with pytest.raises(LostCommittableError):  # nor does a replay, which decides nothing
+        behind.run(driver, 0).result(_WAIT_S)
     with pytest.raises(LostCommittableError):
         driver.drain()
     assert driver.owned.completed == 0

@@ -227,7 +227,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        name="a driver decides on although a thread that commits has failed",
+        name="a replay goes on although a thread that commits has failed",
         rule="R7",
         path="twophase/driver.py",
         before="""        self.check()
