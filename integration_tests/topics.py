@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as Unanswered
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from integration_tests.services.readiness import await_kafka
 
 _SECONDS = 30
-_FORWARDED_S = 90  # a broker that was stopped finds out after half a minute that its controller's connection is dead
+_FORWARDED_S = 180  # a broker that was stopped may need minutes to reach its controller: it answers none until then
 
 
 def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, str]) -> None:
@@ -26,16 +27,33 @@ def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, st
 
 
 def delete(bootstrap: str, names: Sequence[str]) -> None:
-    """Delete topics that exist; returns when the broker no longer knows them, which the answer does not wait for."""
+    """Delete topics; returns when the broker no longer knows them, which the answer does not wait for."""
     if names:
+        deadline = time.monotonic() + _FORWARDED_S
+        while not _delete(bootstrap, names):
+            assert time.monotonic() < deadline, f"the broker has not answered for {_FORWARDED_S} s"
         client = AdminClient({"bootstrap.servers": bootstrap})
-        asked = client.delete_topics(list(names), operation_timeout=_SECONDS, request_timeout=_FORWARDED_S)
-        for future in asked.values():
-            future.result(_FORWARDED_S)
         deadline = time.monotonic() + _SECONDS
         while left := client.list_topics(timeout=_SECONDS).topics.keys() & {*names}:
             assert time.monotonic() < deadline, f"{left} are still there {_SECONDS} s after their deletion"
             time.sleep(0.05)
+
+
+def _delete(bootstrap: str, names: Sequence[str]) -> bool:
+    """Ask once. Returns whether the broker answered. A topic that is gone was deleted by an earlier request."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    asked = client.delete_topics(list(names), operation_timeout=_SECONDS, request_timeout=_SECONDS)
+    for future in asked.values():
+        try:
+            future.result(2 * _SECONDS)
+        except Unanswered:
+            return False
+        except KafkaException as failed:
+            if failed.args[0].code() in {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}:
+                return False
+            if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+    return True
 
 
 def delete_records(bootstrap: str, before: Mapping[str, int]) -> None:
