@@ -194,6 +194,14 @@ MUTANTS: Final = (
         caught_by=("tests/test_postgres_connection.py::test_towards_another_machine_the_server_is_verified",),
     ),
     Mutant(
+        name="dead letters are read over a connection that knows nothing of TLS",
+        rule="docs/security.md",
+        path="connectors/sql/letters.py",
+        before="    engine = kind.open_engine(url)\n",
+        after="    from sqlalchemy import create_engine\n\n    engine = create_engine(url)\n",
+        caught_by=("tests/test_database_doors.py::test_a_way_to_another_machine_gives_no_password_without_tls",),
+    ),
+    Mutant(
         name="any certificate of its authority passes for that of a MySQL server",
         rule="docs/security.md",
         path="connectors/sql/address.py",

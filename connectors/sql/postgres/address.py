@@ -41,7 +41,13 @@ def masked(url: str) -> str:
 def protection(url: str) -> Protection:
     """How the way to the server is protected."""
     parsed = parse(url)
-    return of_postgres(parsed.host, parsed.query)
+    return of_postgres(parsed.host, {**_of_environment(parsed), **parsed.query})
+
+
+def _of_environment(url: URL) -> dict[str, str]:
+    """Return the server that libpq's variables name where the URL leaves it open."""
+    names = {"hostaddr": "PGHOSTADDR", "service": "PGSERVICE", **({} if url.host else {"host": "PGHOST"})}
+    return {name: os.environ[variable] for name, variable in names.items() if os.environ.get(variable)}
 
 
 def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
