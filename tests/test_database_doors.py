@@ -65,7 +65,7 @@ def write_directly(kind: str, url: str) -> None:
 
 
 def reach(kind: str, url: str) -> None:
-    with kind_of(url).open_engine(url).connect():
+    with kind_of(url).open_engine(url, 0).connect():
         pass
 
 

@@ -44,13 +44,21 @@ _HEAD: Final = Table(
 )
 
 
+_KEPT: Final = 2
+_LOOK_EVERY_S: Final = 1.0
+
+
 class SqlHead:
-    """twophase.head.HeadStore for one pipeline. A connection for each call: head is used a few times a checkpoint."""
+    """twophase.head.HeadStore for one pipeline.
+
+    Two connections are kept: the driver's thread swaps, and another one looks for requests. After any error none is: a
+    server that has become a replica answers, and takes no swap, while its name points to the new primary.
+    """
 
     def __init__(self, url: str, pipeline: str) -> None:
         """Opens nothing. Raises SpecError for a url of no kind that is known here."""
         self._kind = kind_of(url)
-        self._engine = self._kind.open_engine(url)
+        self._engine = self._kind.open_engine(url, _KEPT)
         parsed = self._engine.url
         self._pipeline = pipeline
         host = f"{parsed.host}:{parsed.port}" if parsed.port else parsed.host
@@ -116,7 +124,7 @@ class SqlHead:
 
     def shelf(self, name: str) -> SqlShelf:
         """See HeadStore. Each has a table of its own."""
-        return SqlShelf(SHELVES[name], self._pipeline, self._transaction)
+        return SqlShelf(SHELVES[name], self._pipeline, self._transaction, _LOOK_EVERY_S)
 
     def describe(self) -> str:
         """See HeadStore."""
@@ -160,6 +168,7 @@ class SqlHead:
         except IntegrityError as error:
             raise ExistsError(str(error.orig)) from error
         except SQLAlchemyError as error:
+            self._engine.dispose()
             reason = getattr(error, "orig", None) or type(error).__name__
             message = f"head: cannot {doing} in {self.describe()}: {reason}"
             if isinstance(error, DBAPIError) and (refusal := self._refusal(error.orig)):

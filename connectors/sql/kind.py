@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, NullPool, QueuePool
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -27,14 +27,16 @@ _MODULES: Final = {
 }
 """By the name of a URL's kind: the module whose KIND is a DatabaseKind."""
 
+_KEPT_S: Final = 600
+
 
 @dataclass(frozen=True, slots=True)
 class DatabaseKind:
     """One kind of database, for callers that know only a URL."""
 
-    open_engine: Callable[[str], Engine]
-    """Return an engine that keeps no connection and has opened none. The URL is a secret. TLS towards another machine
-    is on and verified unless the URL says otherwise. Raises SpecError."""
+    open_engine: Callable[[str, int], Engine]
+    """Return an engine that has opened no connection, and keeps so many (see `pooling`). The URL is a secret. TLS
+    towards another machine is on and verified unless the URL says otherwise. Raises SpecError."""
     error_of: Callable[[BaseException | None], StatementError | None]
     """Return the meaning of the driver's error; None where a kind has none."""
     in_utc: str
@@ -43,6 +45,23 @@ class DatabaseKind:
     """Return `eos doctor`'s findings on a database that keeps head, by their name and the URL."""
     head_requirements: Callable[[str], Sequence[Finding]]
     """Return the requirements of a database that keeps head (R6). Raises StatementError."""
+
+
+def pooling(kept: int) -> dict[str, Any]:
+    """Return the options of an engine whose connections are opened when they are needed, and so many of them kept.
+
+    A kept one is asked whether it still stands before it is used again, and replaced after ten minutes: a server's name
+    may point to another one by then.
+    """
+    if kept == 0:
+        return {"poolclass": NullPool}
+    return {
+        "poolclass": QueuePool,
+        "pool_size": kept,
+        "max_overflow": -1,
+        "pool_pre_ping": True,
+        "pool_recycle": _KEPT_S,
+    }
 
 
 def kind_of(url: str) -> DatabaseKind:

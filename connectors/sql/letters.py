@@ -31,7 +31,7 @@ def read_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> li
     place: list[ColumnClause[Any]] = [column(in_table.get(each, each)) for each in ("topic", "partition", "offset")]
     statement = select(*columns).select_from(table(plain, schema=schema or None)).order_by(*place)
     kind = kind_of(url)
-    engine = kind.open_engine(url)
+    engine = kind.open_engine(url, 0)
     try:
         with engine.connect() as connection:
             if kind.in_utc:  # letters are known by their time, too

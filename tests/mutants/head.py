@@ -6,6 +6,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_CONNECTIONS: Final = "integration_tests/test_head_connections.py::"
+
 MUTANTS: Final = (
     Mutant(
         name="a swap in a folder compares the version alone",
@@ -201,5 +203,21 @@ MUTANTS: Final = (
         after="""            if committable.transaction.task == transaction.task:
 """,
         caught_by=("tests/test_twophase_in_doubt.py::test_fates",),
+    ),
+    Mutant(
+        name="each call to head opens a connection",
+        rule="docs/scale.md, Many pipelines",
+        path="connectors/sql/head.py",
+        before="_KEPT: Final = 2\n",
+        after="_KEPT: Final = 0\n",
+        caught_by=(f"{_CONNECTIONS}test_calls_share_a_connection",),
+    ),
+    Mutant(
+        name="a connection to head that has answered with an error is kept",
+        rule="docs/scale.md, Many pipelines",
+        path="connectors/sql/head.py",
+        before="            self._engine.dispose()\n",
+        after="",
+        caught_by=(f"{_CONNECTIONS}test_after_an_error_no_connection_is_kept",),
     ),
 )

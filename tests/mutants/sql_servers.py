@@ -197,7 +197,7 @@ MUTANTS: Final = (
         name="dead letters are read over a connection that knows nothing of TLS",
         rule="docs/security.md",
         path="connectors/sql/letters.py",
-        before="    engine = kind.open_engine(url)\n",
+        before="    engine = kind.open_engine(url, 0)\n",
         after="    from sqlalchemy import create_engine\n\n    engine = create_engine(url)\n",
         caught_by=("tests/test_database_doors.py::test_a_way_to_another_machine_gives_no_password_without_tls",),
     ),
