@@ -28,6 +28,7 @@ class Heard:
     """The impostor's catch."""
 
     connections: int = 0
+    refused: bool = False  # by the client itself, as the test that connects finds
     parts: list[bytes] = field(default_factory=list)  # received, and what was encrypted for the impostor's own key
 
     @property
@@ -55,9 +56,15 @@ class _Impostor(Conversation):
     heard: Heard
     asks: str
     tls: ssl.SSLContext | None
+    rbufsize = 0  # a client sends the first bytes of TLS right behind its request
 
     def exactly(self, size: int) -> bytes:
-        found = super().exactly(size)
+        found = b""
+        while len(found) < size:
+            part = self.rfile.read(size - len(found))
+            if not part:
+                raise EOFError
+            found += part
         self.heard.parts.append(found)
         return found
 
@@ -109,14 +116,17 @@ class _MySql(_Impostor):
             answer = self._read()
         greeted = plugin == "sha256_password" and plugin != self.asks
         if greeted or answer in (b"\x01", b"\x02"):
-            self._write(b"\x01" + _public_key())
+            self._write(b"\x01" + public_key())
             answer = self._read()
         self._decrypt(answer)
         self._write(b"\xff" + struct.pack("<H", 1045) + b"#28000Access denied for user 'u'@'localhost'")
 
     def _decrypt(self, answer: bytes) -> None:
         if len(answer) == 256:
-            told = _key().decrypt(answer, padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None))
+            try:
+                told = _key().decrypt(answer, padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None))
+            except ValueError:  # for another key
+                return
             self.heard.parts.append(bytes(one ^ _SALT[at % len(_SALT)] for at, one in enumerate(told)))
 
     def _greet(self, plugin: str) -> None:
@@ -140,6 +150,7 @@ def _key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
-def _public_key() -> bytes:
+def public_key() -> bytes:
+    """Return the impostor's own key, as PEM."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return _key().public_key().public_bytes(serialization.Encoding.PEM, form)
