@@ -253,3 +253,9 @@ class SparkSettings(Strict):
         default_factory=dict
     )
     """Spark's own settings, as in spark-defaults.conf."""
+    allow_unauthenticated: bool = False
+    """Start without `spark.authenticate`. Any process that reaches a port of Spark's can then read rows and the spec's
+    secrets there, and may run code as this user."""
+    allow_unencrypted: bool = False
+    """Start on a cluster of several machines without encryption between them. Who reads their network then reads rows,
+    state and the spec's secrets."""
