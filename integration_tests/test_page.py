@@ -24,7 +24,7 @@ from spark_jobs.history.retention import Retention
 from spark_jobs.history.writer import HistoryWriter
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.presence import present
-from spark_jobs.withheld import Sample, Withheld
+from spark_jobs.withheld import Poll, Withheld
 from tests.history_values import completed
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from tests.page_http import TOKEN
@@ -129,10 +129,10 @@ def test_records_that_cannot_be_read_yet(browser: Chrome, entry: str, spec: Spec
     shows(browser, "main", "Lag by partition")
     assert "cannot be read yet" not in main(browser)
     kept = Withheld(spec.checkpoint.location, {})
-    kept.observe([Sample("orders", time.time(), "an open transaction", {"orders/2": (5, 1_506)})])
+    kept.observe([Poll("orders", time.time(), "an open transaction", {"orders/2": (5, 1_506)})])
     shows(browser, "main", "Records that cannot be read yet")
     shows(browser, "main", "1,501 records: waiting for an open transaction since ")
-    kept.observe([Sample("orders", time.time() + 1, "an open transaction", {})])
+    kept.observe([Poll("orders", time.time() + 1, "an open transaction", {})])
     WebDriverWait(browser, 20, 0.1).until(lambda _browser: "cannot be read yet" not in main(browser))
 
 

@@ -9,6 +9,8 @@ from tests.mutants.mutant import Mutant
 _CLOSED = "tests/test_page_security.py::test_everything_takes_the_token_but_the_page_itself_and_the_probes"
 _OUTPUT = "tests/test_page_security.py::test_eos_ui_serves_until_it_is_stopped"
 
+_PROGRESS = "tests/test_page_metrics.py::test_an_idle_pipeline_progresses_and_one_that_has_records_to_read_does_not"
+
 MUTANTS: Final = (
     Mutant(
         name="other users of the machine read the page without a token",
@@ -41,5 +43,29 @@ MUTANTS: Final = (
         before="            if private:\n",
         after="            if False:\n",
         caught_by=(_OUTPUT,),
+    ),
+    Mutant(
+        name="a pipeline with records to read that completes no checkpoint is idle",
+        rule="docs/watching.md, Metrics",
+        path="spark_jobs/page/metrics.py",
+        before="set(self.sources) and not any(each.unread for each in self.polls.values()):\n",
+        after="set(self.sources):\n",
+        caught_by=(_PROGRESS,),
+    ),
+    Mutant(
+        name="a pipeline with nothing to read does not go on",
+        rule="docs/watching.md, Metrics",
+        path="spark_jobs/page/metrics.py",
+        before="            self.progressed_at = max(self.progressed_at, min(each.at for each in self.polls.values()))\n",
+        after="            pass\n",
+        caught_by=(_PROGRESS,),
+    ),
+    Mutant(
+        name="what a plan has taken counts as unread",
+        rule="docs/watching.md, Metrics",
+        path="spark_jobs/withheld.py",
+        before="        begins = {**horizon.discovered.positions, **taken}\n",
+        after="        begins = {**taken, **horizon.discovered.positions, **dict.fromkeys(taken, 0)}\n",
+        caught_by=("tests/test_runner_source.py::test_each_look_tells_how_much_no_plan_before_has_taken",),
     ),
 )
