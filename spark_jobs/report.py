@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from spark_jobs.history.model import Acknowledgement, Event, SplitLag, of_absence
 from spark_jobs.withheld import Poll, WithheldSplit
 from twophase.news import News, SinkAway, SinkJoined
 from twophase.status import Status
-from twophase.values import CheckpointRecord
+from twophase.values import CheckpointRecord, OffsetRange
 
 _log = logging.getLogger("eos.checkpoint")
 
@@ -127,6 +129,9 @@ class Listeners(Listener):
             one.behind(waiting)
 
 
+_SHOWN: Final = 8  # splits in a line: it must not grow with their number
+
+
 @dataclass(slots=True)
 class LogListener(Listener):
     """One line per checkpoint, as `key=value`."""
@@ -146,7 +151,6 @@ class LogListener(Listener):
     def checkpoint(self, report: CheckpointReport) -> None:
         """See Listener."""
         record = report.record
-        offsets = ",".join(f"{r.split}[{r.start},{r.end})" for ranges in record.ranges.values() for r in ranges)
         seconds = report.durations_s
         _log.info(
             "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%d rows=%d writers=%d duration_s=%.3f "
@@ -166,8 +170,17 @@ class LogListener(Listener):
             seconds.get("Commit", 0.0),
             seconds.get("Revoke", 0.0) + seconds.get("ListPrepared", 0.0) + seconds.get("AbortPrepared", 0.0),
             "?" if report.lag is None else report.lag,
-            offsets or "none",
+            _offsets([each for ranges in record.ranges.values() for each in ranges]),
         )
+
+
+def _offsets(ranges: Sequence[OffsetRange]) -> str:
+    """Return those with the most offsets, in the order of the record, and how many there are besides."""
+    if not ranges:
+        return "none"
+    most = {each.split for each in heapq.nlargest(_SHOWN, ranges, key=lambda each: each.end - each.start)}
+    shown = ",".join(f"{each.split}[{each.start},{each.end})" for each in ranges if each.split in most)
+    return f"{shown},and {len(ranges) - len(most)} more" if len(ranges) > len(most) else shown
 
 
 @dataclass(slots=True)

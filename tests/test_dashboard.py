@@ -28,7 +28,7 @@ _NOT_SHOWN: Final = {"eos_pipeline_info"}
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The metrics of a run that has polled, and has completed a checkpoint."""
-    metrics = Metrics()
+    metrics = Metrics(per_split=True)
     told = metrics.listener(spec_of(tmp_path_factory.mktemp("spec")), run_id=RUN, version="9")
     told.news(Decided(record(0)))
     told.news(CommittedUpTo(INCARNATION, 0))

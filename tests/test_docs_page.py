@@ -71,7 +71,7 @@ def test_its_paths_are_those_of_the_api(tmp_path: Path) -> None:
 
 
 def test_its_metrics_are_those_that_are_served(tmp_path: Path) -> None:
-    metrics = Metrics()
+    metrics = Metrics(per_split=True)
     spec_of(tmp_path)
     metrics.listener(load_spec(tmp_path / "pipeline.yaml", {"SECRET": SECRET}), run_id=RUN, version="0")
     families = text_string_to_metric_families(metrics.exposed()[0].decode())

@@ -31,7 +31,7 @@ def spec(tmp_path: Path) -> Spec:
 
 @pytest.fixture
 def metrics() -> Metrics:
-    return Metrics()
+    return Metrics(per_split=True)
 
 
 @pytest.fixture
@@ -117,7 +117,18 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
     assert [found[f"eos_checkpoint_phase_seconds_count{{{name}}}"] for name in names] == [3] * 8
     assert found["eos_checkpoint_phase_seconds_sum{read}"] == pytest.approx(1.2)
     assert found["eos_checkpoint_phase_seconds_sum{commit}"] == pytest.approx(0.6)
-    assert (found["eos_lag_records{orders,orders/0}"], found["eos_lag_records{orders,orders/1}"]) == (0, 7)
+    assert (found["eos_lag_records{orders}"], found["eos_lag_records_max{orders}"]) == (7, 7)
+    assert (found["eos_split_lag_records{orders,orders/0}"], found["eos_split_lag_records{orders,orders/1}"]) == (0, 7)
+
+
+def test_without_being_asked_no_figure_grows_with_the_number_of_splits(spec: Spec) -> None:
+    metrics = Metrics()
+    told = metrics.listener(spec, run_id=RUN, version="9")
+    splits = tuple(SplitLag(0.0, "orders", f"orders/{number}", 1_000 + number, 0) for number in range(1_000))
+    told.checkpoint(replace(report(0), splits=splits))
+    found = figures(metrics)
+    assert (found["eos_lag_records{orders}"], found["eos_lag_records_max{orders}"]) == (1_499_500, 1_999)
+    assert not [name for name in found if "orders/" in name]
 
 
 def test_a_sink_that_is_behind(metrics: Metrics, told: PipelineMetrics) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -12,6 +13,7 @@ from spark_jobs.console import ConsoleListener, shown
 from spark_jobs.history.model import SplitLag
 from spark_jobs.report import CheckpointReport, LogListener
 from tests.twophase_values import record
+from twophase.values import OffsetRange
 
 LAG = (SplitLag(0.0, "orders", "orders/0", 15, 10), SplitLag(0.0, "orders", "orders/1", 2, 0))
 
@@ -31,6 +33,17 @@ def test_the_log_line_says_decided_while_sinks_are_behind(caplog: pytest.LogCapt
     assert "checkpoint=4 state=committed epoch=1" in first
     assert " lag=7 " in first
     assert "checkpoint=5 state=decided waiting=2 epoch=1" in second
+
+
+def test_the_log_line_names_those_of_many_splits_that_have_the_most(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "eos.checkpoint")
+    ranges = tuple(OffsetRange(f"orders/{number}", 100, 100 + number) for number in range(10_000))
+    many = replace(record(4), ranges={"orders": ranges})
+    LogListener("orders").checkpoint(replace(_report(4, 0), record=many))
+    (line,) = caplog.messages
+    shown = ",".join(f"orders/{number}[100,{100 + number})" for number in range(9_992, 10_000))
+    assert line.endswith(f" offsets={shown},and 9992 more")
+    assert len(line) < 600
 
 
 @pytest.mark.parametrize(

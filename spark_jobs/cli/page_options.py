@@ -30,6 +30,9 @@ UiHost = Annotated[str, typer.Option("--ui-host", metavar="ADDRESS", help=_HOST_
 UiPort = Annotated[int, typer.Option("--ui-port", min=0, max=65535, help=_PORT_HELP)]
 UiTokenFile = Annotated[Path | None, typer.Option("--ui-token-file", metavar="FILE", help=_TOKEN_HELP)]
 UiReadTokenFile = Annotated[Path | None, typer.Option("--ui-read-token-file", metavar="FILE", help=_READ_TOKEN_HELP)]
+MetricsPerSplit = Annotated[
+    bool, typer.Option("--metrics-per-split", help="Serve the lag of each partition, too: a series for each.")
+]
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help=_HOST_HELP)]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help=_PORT_HELP)]
 TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help=_TOKEN_HELP)]
@@ -38,12 +41,15 @@ TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", 
 ReadTokenFile = Annotated[Path | None, typer.Option("--read-token-file", metavar="FILE", help=_READ_TOKEN_HELP)]
 
 
-def page_options(host: str, port: int, token_file: Path | None, read_token_file: Path | None) -> PageOptions:
+def page_options(
+    host: str, port: int, token_file: Path | None, read_token_file: Path | None, *, metrics_per_split: bool = False
+) -> PageOptions:
     """Raises PageError."""
     from spark_jobs.page.opening import READ_TOKEN_VARIABLE, PageOptions, given_token  # FastAPI takes a quarter second
 
     token = given_token(token_file, os.environ)
-    return PageOptions(host, port, token, given_token(read_token_file, os.environ, READ_TOKEN_VARIABLE))
+    read_token = given_token(read_token_file, os.environ, READ_TOKEN_VARIABLE)
+    return PageOptions(host, port, token, read_token, metrics_per_split)
 
 
 def held_by_sinks(spec: Spec) -> Sequence[Doubt]:

@@ -10,7 +10,7 @@ import typer
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug, SpecPaths
 from spark_jobs.cli.output import out
-from spark_jobs.cli.page_options import UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
+from spark_jobs.cli.page_options import MetricsPerSplit, UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
 from twophase.errors import SpecError
 
 UntilCaughtUp = Annotated[
@@ -56,6 +56,7 @@ def run(
     ui_port: UiPort = 8080,
     ui_token_file: UiTokenFile = None,
     ui_read_token_file: UiReadTokenFile = None,
+    metrics_per_split: MetricsPerSplit = False,
     debug: Debug = False,
 ) -> None:
     """Run a pipeline, or several in one Spark, until they are stopped.
@@ -108,7 +109,9 @@ def run(
         out.console(),
         until_caught_up=until_caught_up,
         debug=out.debug,
-        page=page_options(ui_host, ui_port, ui_token_file, ui_read_token_file) if ui else None,
+        page=page_options(ui_host, ui_port, ui_token_file, ui_read_token_file, metrics_per_split=metrics_per_split)
+        if ui
+        else None,
         savepoint=Allowed(from_savepoint.absolute(), allow_non_restored_state, accept_duplicates, take_over)
         if from_savepoint is not None
         else None,

@@ -22,7 +22,7 @@ def served_beside(
     show: Callable[[Opened], AbstractContextManager[None]],
 ) -> Iterator[tuple[Beside, ...]]:
     """Serve the page for this block, in which `show` says where it is. Yields one for each spec. Raises PageError."""
-    metrics, lives = Metrics(), [Live() for _ in specs]
+    metrics, lives = Metrics(per_split=options.metrics_per_split), [Live() for _ in specs]
     figures = [
         metrics.listener(spec, run_id=run_id, version=installed_version())
         for spec, run_id in zip(specs, run_ids, strict=True)

@@ -36,7 +36,8 @@ Levels = Mapping[tuple[str, ...], int]
 class Metrics:
     """Of all pipelines of this process, in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, per_split: bool = False) -> None:
+        """`per_split`: a series for each split as well, which Prometheus has to keep."""
         registry = self._registry = CollectorRegistry()
 
         def counter(name: str, words: str, *labels: str) -> prometheus_client.Counter:
@@ -64,7 +65,7 @@ class Metrics:
         self.restarts = counter("restarts", "Restarts after a failure.")
         self.up = gauge("up", "1 while the query runs or waits, 0 while it starts, restarts or has ended.")
         self.info = prometheus_client.Info("eos_pipeline", "What runs.", ("pipeline",), registry=registry)
-        self._levels = _LevelCollector()
+        self._levels = _LevelCollector(per_split)
         registry.register(self._levels)
 
     def listener(self, spec: Spec, *, run_id: str, version: str) -> PipelineMetrics:
@@ -90,7 +91,7 @@ class PipelineMetrics(Listener):
         self._waiting: dict[str, set[int]] = {entry.name: set() for entry in spec.outputs}
         self.away = frozenset[str]()
         self.pipeline = spec.mask(spec.pipeline)
-        self.lag: Levels = {}
+        self.lag: Mapping[str, Mapping[str, int]] = {}  # by source and split
         self.backlog: Levels = {}
         self.withheld_splits: tuple[WithheldSplit, ...] = ()
         self.polls: dict[str, Poll] = {}
@@ -165,10 +166,10 @@ class PipelineMetrics(Listener):
     def checkpoint(self, report: CheckpointReport) -> None:
         """See Listener."""
         if report.splits is not None:
-            lag: Counter[tuple[str, ...]] = Counter()
+            lag: dict[str, Counter[str]] = {}
             for each in report.splits:
-                lag[self._mask(each.source), self._mask(each.split)] += each.records
-            self.lag = dict(lag)
+                lag.setdefault(self._mask(each.source), Counter())[self._mask(each.split)] += each.records
+            self.lag = lag
         with self._lock:
             self._observe(self._finishing.measured(report))
 
@@ -238,11 +239,15 @@ class PipelineMetrics(Listener):
 class _LevelCollector(Collector):
     """Gauges whose labels come and go."""
 
+    per_split: bool
     of: dict[str, PipelineMetrics] = field(default_factory=dict)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """For each scrape."""
-        lag = GaugeMetricFamily("eos_lag_records", "Offsets not read yet.", labels=("pipeline", "source", "split"))
+        lag = GaugeMetricFamily("eos_lag_records", "Offsets not read yet.", labels=("pipeline", "source"))
+        words = "Those of the split that is furthest behind."
+        furthest = GaugeMetricFamily("eos_lag_records_max", words, labels=("pipeline", "source"))
+        of_split = GaugeMetricFamily("eos_split_lag_records", "By split.", labels=("pipeline", "source", "split"))
         words = "Checkpoints that are decided, and not visible in this sink."
         backlog = GaugeMetricFamily("eos_sink_backlog_checkpoints", words, labels=("pipeline", "sink"))
         words = "1 while the pipeline runs without this sink, which was away at its start; else 0."
@@ -265,8 +270,11 @@ class _LevelCollector(Collector):
             for labels, value in records.items():
                 withheld.add_metric((pipeline, *labels), value)
                 age.add_metric((pipeline, *labels), seconds[labels])
-            for labels, value in found.lag.items():
-                lag.add_metric((pipeline, *labels), value)
+            for source, splits in found.lag.items():
+                lag.add_metric((pipeline, source), sum(splits.values()))
+                furthest.add_metric((pipeline, source), max(splits.values()))
+                for split, value in splits.items() if self.per_split else ():
+                    of_split.add_metric((pipeline, source, split), value)
             for labels, value in found.backlog.items():
                 backlog.add_metric((pipeline, *labels), value)
             for source, poll in found.polls.items():
@@ -277,6 +285,8 @@ class _LevelCollector(Collector):
             for sink in found.sinks:
                 away.add_metric((pipeline, sink), float(sink in found.away_sinks))
         yield lag
+        yield furthest
+        yield of_split
         yield backlog
         yield away
         yield withheld

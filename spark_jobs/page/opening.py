@@ -32,6 +32,7 @@ class PageOptions:
     port: int = DEFAULT_PORT  # 0: any that is free
     token: str | None = field(default=None, repr=False)  # None: one is made
     read_token: str | None = field(default=None, repr=False)  # opens what is read, and steers nothing; None: none does
+    metrics_per_split: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,4 +68,12 @@ MUTANTS: Final = (
         after="        begins = {**taken, **horizon.discovered.positions, **dict.fromkeys(taken, 0)}\n",
         caught_by=("tests/test_runner_source.py::test_each_look_tells_how_much_no_plan_before_has_taken",),
     ),
+    Mutant(
+        name="each partition is a series, though nobody has asked for that",
+        rule="docs/watching.md, Metrics",
+        path="spark_jobs/page/metrics.py",
+        before="splits.items() if self.per_split else ():\n",
+        after="splits.items():\n",
+        caught_by=("tests/test_page_metrics.py::test_without_being_asked_no_figure_grows_with_the_number_of_splits",),
+    ),
 )
