@@ -99,6 +99,10 @@ class Source(Protocol):
         Bad is what does not decode, or has metadata that a column of `schema` cannot hold.
         """
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether `read` leaves out bad records, which are then nowhere, and counts them."""
+
     def read(self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = ...) -> Iterator[pa.RecordBatch]:
         """The records of ranges of different splits, of each in offset order, in batches of bounded size and one split.
         Called in a task, again on a retry.

@@ -22,11 +22,19 @@ from twophase.values import Committable
 
 _SECONDS: Final = ("at", "read_s", "write_s", "prepare_s")
 
-ACKNOWLEDGEMENT: Final = "committable binary, refused binary, " + ", ".join(f"{name} double" for name in _SECONDS)
-"""Schema of what a task returns: one row for each of its sinks, and one for the rows that it put aside, if any."""
+ACKNOWLEDGEMENT: Final = ", ".join(
+    ("committable binary", "refused binary", *(f"{name} double" for name in _SECONDS), "skipped bigint")
+)
+"""Schema of what a task returns: one row for each of its sinks, one for the rows that it put aside, if any, and one for
+how many records it left out, if it reads a source and has left out any."""
 
 _SCHEMA: Final = pa.schema(
-    [("committable", pa.binary()), ("refused", pa.binary())] + [(name, pa.float64()) for name in _SECONDS]
+    [
+        ("committable", pa.binary()),
+        ("refused", pa.binary()),
+        *((name, pa.float64()) for name in _SECONDS),
+        ("skipped", pa.int64()),
+    ]
 )
 
 
@@ -54,6 +62,16 @@ def acknowledgement(written: Sequence[Committable], watch: Stopwatch, refused: b
     if refused is not None:
         rows.append({"refused": refused})
     return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+
+
+def left_out(records: int) -> pa.RecordBatch:
+    """What a task returns that has left out so many records of a source."""
+    return pa.RecordBatch.from_pylist([{"skipped": records}], schema=_SCHEMA)
+
+
+def skipped(acknowledged: pa.Table) -> int:
+    """How many records all tasks have left out, as far as they read sources."""
+    return sum(each for each in acknowledged.column("skipped").to_pylist() if each is not None)
 
 
 def committables(acknowledged: pa.Table) -> list[Committable]:

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from spark_jobs import branch_jobs
-from spark_jobs.acknowledging import by_sink, committables, measured, nothing, refused
+from spark_jobs.acknowledging import by_sink, committables, measured, nothing, refused, skipped
 from spark_jobs.again import Lost, WritersAgain, kept
 from spark_jobs.branches import Branch, Flow
 from spark_jobs.chaining import ArrowTask, Chain
@@ -24,6 +24,7 @@ from spark_jobs.failures import TOKEN, translate
 from spark_jobs.history.model import Acknowledgement
 from spark_jobs.query import EndsHeld, job_group
 from spark_jobs.sifting_period import SiftingPeriod
+from spark_jobs.skipping import Skipped, Skipping
 from spark_jobs.tolerance import Tolerance
 from spark_jobs.tries import Tries
 from spark_jobs.writing import WriterOf, WriteTask, first_writer
@@ -53,6 +54,8 @@ class SparkBatch:
     chain: Chain | None = None  # then the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
     period: SiftingPeriod = field(default_factory=SiftingPeriod)
+    skipping: Skipping | None = None  # where a source leaves bad records out
+    skipped: Skipped = field(default_factory=dict, init=False)
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
     _job_group: str = field(init=False)
     _cancelled: str = field(default="", init=False)  # why
@@ -92,6 +95,8 @@ class SparkBatch:
                     acknowledged = self._run_chained(self.chain, task)
                 else:
                     acknowledged = self._run(branch_jobs.writing(task), placed=tries.sieve is not None)
+                if (surplus := self._left_out(acknowledged)) is not None:
+                    return Failed(surplus)
                 prepared = committables(acknowledged)
                 put_aside = self._put_aside(scope, _tasks(prepared), refused(acknowledged), direct=direct)
         except _JOB_ERRORS as error:
@@ -183,6 +188,18 @@ class SparkBatch:
         """The same as `_run`, but for the way that rows take."""
         (branch,) = self.flow.branches
         return chain.job(self.frame.sparkSession, self.ranges()[chain.source.name], task(branch)).toArrow()
+
+    def _left_out(self, acknowledged: pa.Table) -> ConnectorError | None:
+        """Count what sources have left out; why that is too much, else None."""
+        if self.skipping is None:
+            return None
+        ranges = self.ranges()
+        if self.chain is not None:
+            count = skipped(acknowledged)
+            self.skipped = {self.chain.source.name: count} if count else {}
+        else:
+            self.skipped = self.skipping.counted(self.frame, ranges)
+        return self.skipping.surplus(self.checkpoint_id, self.skipped, ranges)
 
     def _put_aside(
         self, scope: Scope, first: int, letters: pa.Table, *, direct: bool = False, writer_of: WriterOf = first_writer

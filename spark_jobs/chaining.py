@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connectors.contracts import Source
-from spark_jobs.acknowledging import ACKNOWLEDGEMENT
+from spark_jobs.acknowledging import ACKNOWLEDGEMENT, left_out
 from spark_jobs.numbers import numbers, numbers_in
 from spark_jobs.ranges import shares
 from twophase.values import OffsetRange
@@ -40,9 +40,9 @@ class Chain:
         tasks = list(shares(ranges, self.source.split_above, self.source.join_below))
         return numbers(spark, len(tasks)).mapInArrow(_ChainedTask(self, tasks, task), ACKNOWLEDGEMENT)
 
-    def read(self, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
-        """In a task: the rows of its ranges."""
-        return (batch.select(self.columns) for batch in self.source.read(ranges))
+    def read(self, ranges: Sequence[OffsetRange], leave_out: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+        """In a task: the rows of its ranges. `leave_out`: see Source.read."""
+        return (batch.select(self.columns) for batch in self.source.read(ranges, leave_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,10 @@ class _ChainedTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in numbers_in(batches):
-            yield from self.write(self.chain.read(self.tasks[number]))
+            counts: list[int] = []
+            yield from self.write(self.chain.read(self.tasks[number], counts.append))
+            if any(counts):
+                yield left_out(sum(counts))
 
 
 def may_chain(spec: Spec) -> bool:

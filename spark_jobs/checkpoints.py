@@ -34,6 +34,10 @@ class NumberedBatch(Batch, Protocol):
     def acknowledgements(self) -> tuple[Acknowledgement, ...]:
         """Where the time of its tasks went, once they have run; empty where nobody measured."""
 
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """How many records each source has left out of it, once its tasks have run."""
+
 
 @dataclass(slots=True)
 class Checkpoints:
@@ -75,6 +79,7 @@ class Checkpoints:
             splits=self.lag(),
             at=now,
             acknowledgements=batch.acknowledgements,
+            skipped=batch.skipped,
         )
         self.listener.checkpoint(report)
         return report

@@ -1,9 +1,10 @@
 """Records that do not decode: counted while a batch is read, and read again, as dead letters, where there are any.
 With them go rows that sinks refused (see sifting).
 
-A source that puts records aside ends each range that it reads with one row more, a *mark*, which says in a column of
-its own how many they were. Spark counts the marks on their way and drops them, so that no step meets one. The count
-comes with the results of the very tasks that were successful, before the job is over: it costs no job of its own.
+A source that puts records aside, or leaves them out, ends each range that it reads with one row more, a *mark*, which
+says in a column of its own how many they were. Spark counts the marks on their way and drops them, so that no step
+meets one. The count comes with the results of the very tasks that were successful, before the job is over: it costs no
+job of its own.
 """
 
 from __future__ import annotations
@@ -35,8 +36,13 @@ _ASIDE: Final = "_eos_aside"
 """Hidden column of what such a source gives: NULL in a record's row; in a mark, how many were put aside."""
 
 
+def counts_bad(source: Source) -> bool:
+    """Whether bad records of this source are no error, and so are to be counted."""
+    return source.puts_aside or source.leaves_out
+
+
 def with_mark(schema: pa.Schema) -> pa.Schema:
-    """What Spark is told of a source that puts records aside."""
+    """What Spark is told of a source whose bad records are counted."""
     return schema.append(pa.field(_ASIDE, pa.int64()))
 
 
@@ -91,13 +97,21 @@ Ranges = Mapping[str, Sequence[OffsetRange]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class Read:
     """A source's share of a checkpoint, and what its job has counted there."""
 
     source: Source
     tasks: Sequence[Sequence[OffsetRange]]  # what each has read
     marks: int
     aside: int
+
+    @classmethod
+    def of(cls, batch: DataFrame, source: Source, ranges: Sequence[OffsetRange]) -> Read:
+        """What the job of this batch has counted. Called when the job has ended."""
+        tasks = list(shares(ranges, source.split_above, source.join_below))
+        counts = observed(batch, _name(source)) if tasks else None
+        marks, aside = counts if counts is not None else (0, 0)
+        return cls(source, tasks, marks or 0, aside or 0)
 
     @property
     def is_exact(self) -> bool:
@@ -124,7 +138,7 @@ class DeadLetters:
         `refused`: the rows that sinks did not take, as dead_letters.RECORD.
         """
         aside = [source for source in self.sources if source.puts_aside]
-        reads = [self._read(batch, source, ranges.get(source.name, ())) for source in aside]
+        reads = [Read.of(batch, source, ranges.get(source.name, ())) for source in aside]
         reads = [each for each in reads if each.may_have_some]
         return Found(self, reads, refused, ranges) if reads or refused.num_rows else None
 
@@ -133,19 +147,13 @@ class DeadLetters:
         found = self.found(batch, ranges, refused)
         return found.count(batch.sparkSession, checkpoint_id) if found is not None else 0
 
-    def _read(self, batch: DataFrame, source: Source, ranges: Sequence[OffsetRange]) -> _Read:
-        tasks = list(shares(ranges, source.split_above, source.join_below))
-        counts = observed(batch, _name(source)) if tasks else None
-        marks, aside = counts if counts is not None else (0, 0)
-        return _Read(source, tasks, marks or 0, aside or 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """A checkpoint that has dead letters, as far as its job could tell."""
 
     letters: DeadLetters
-    reads: Sequence[_Read]
+    reads: Sequence[Read]
     refused: pa.Table
     ranges: Ranges
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from spark_jobs.acknowledging import by_sink
 from spark_jobs.history.model import Acknowledgement
@@ -21,6 +21,7 @@ class DoneBatch:
     checkpoint_id: int
     outcome: Sequence[bytes] | PrepareError  # encoded committables
     sinks: Sequence[str]  # their names
+    skipped: Mapping[str, int] = field(default_factory=dict)  # nothing is known of the sources
     acknowledgements: tuple[Acknowledgement, ...] = ()  # its tasks bring nothing but what they have prepared
     ends_held: Sequence[int] | None = None  # Spark's writers are told nothing of the batch that they end
 

@@ -30,6 +30,7 @@ from spark_jobs.report import Listener
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.plan import Plan
 from spark_jobs.sifting_period import SiftingPeriod
+from spark_jobs.skipping import Skipping
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
 from spark_jobs.tolerance import Tolerance
@@ -68,6 +69,7 @@ class Epoch:
     query: StreamingQuery | None = None
     hit: int | None = None  # the checkpoint that the failure ended
     _checkpoints: Checkpoints = field(init=False)
+    _skipping: Skipping | None = field(default=None, init=False)
     _unplanned: int | None = None  # the newest checkpoint, until it is told what its plan took
     _decided_at_s: float = 0.0
     _looked_at_s: float = 0.0
@@ -78,6 +80,9 @@ class Epoch:
     def __post_init__(self) -> None:
         """One object for all batches."""
         self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self._plan, self._tell_lost, self._lag)
+        settings = self.spec.checkpoint
+        if any(source.leaves_out for source in self.sources):
+            self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
 
     def run(self, *, until_caught_up: bool) -> None:
         """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
@@ -165,6 +170,7 @@ class Epoch:
             pipeline.chain,
             self._ends,
             self.period,
+            self._skipping,
         )
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():

@@ -55,6 +55,7 @@ def checkpoint_facts(of: Checkpoint, record: CheckpointRecord | None = None) -> 
         "rows": of.rows,
         "bytes": of.bytes,
         "writers": of.writers,
+        "skipped": of.skipped,
         "lag": of.lag,
         "state": "committed" if of.is_committed else "completed",
         "replayed": of.replayed,

@@ -15,7 +15,7 @@ from connectors.spec import PythonStep, Spec
 from spark_jobs.branches import Branch, Flow, branches_of
 from spark_jobs.chaining import Chain, chain_of
 from spark_jobs.columns import check_hashable, quoted
-from spark_jobs.dead_letters import DeadLetters, counting, with_mark
+from spark_jobs.dead_letters import DeadLetters, counting, counts_bad, with_mark
 from spark_jobs.pacing.turns import ALL_THERE, Turns
 from spark_jobs.plan import is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.source import data_source, format_name
@@ -53,7 +53,7 @@ def build(
     """Build the query. Called at every start of it, after recovery (R3); opens the sinks, which may make their tables.
 
     Built twice: the first time with every column of the sources, to see which ones are used; then with only those, and
-    with what counts the records that are put aside.
+    with what counts the records that are put aside or left out.
 
     Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
     """
@@ -66,7 +66,7 @@ def build(
     branches = _branches(spec, sinks, frames, letters=letters, again=again and not letters)
     flow = Flow(spec, tuple(branches))  # opens the sinks, which may make tables: checked first
     narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
-    if narrow == list(sources) and not any(each.puts_aside for each in sources):
+    if narrow == list(sources) and not any(map(counts_bad, sources)):
         rows = _trunk(flow, frames)
     else:
         try:
@@ -196,7 +196,7 @@ def _frames(
     """The sources and every step, as one streaming query."""
     read: dict[str, DataFrame] = {}
     for source in sources:
-        marks = counting_bad and source.puts_aside
+        marks = counting_bad and counts_bad(source)
         schema = from_arrow_schema(with_mark(source.schema) if marks else source.schema)
         start = began.get(source.name, StartingPoint())
         spark.dataSource.register(data_source(source, schema, start, turns, marks=marks))

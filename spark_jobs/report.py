@@ -31,6 +31,7 @@ class CheckpointReport:
     splits: tuple[SplitLag, ...] | None  # how far behind the source it is; None where the source does not say
     at: float = 0.0  # seconds since 1970: now
     acknowledgements: tuple[Acknowledgement, ...] = ()  # where its tasks' time went
+    skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it left out
 
     @property
     def lag(self) -> int | None:
@@ -153,7 +154,7 @@ class LogListener(Listener):
         record = report.record
         seconds = report.durations_s
         _log.info(
-            "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%d rows=%d writers=%d duration_s=%.3f "
+            "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%d rows=%d %swriters=%d duration_s=%.3f "
             "prepare_s=%.3f decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
             self.pipeline,
             record.checkpoint_id,
@@ -163,6 +164,7 @@ class LogListener(Listener):
             "replayed=true " if report.replayed else "",
             report.records,
             record.rows,
+            f"skipped={sum(report.skipped.values())} " if report.skipped else "",
             sum(map(len, record.committables.values())),
             report.duration_s,
             seconds.get("RunWriters", 0.0),

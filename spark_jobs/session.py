@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from connectors.registry import task_modules
@@ -91,9 +92,18 @@ def spark_session(
         session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(modules)
     if "spark.sql.shuffle.partitions" not in spec.spark.conf:
         session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
-    # What a batch raises, and a JVM that is gone, are told by the run itself, without a trace.
-    logging.getLogger("py4j").setLevel(logging.WARNING if debug else logging.CRITICAL)
+    silence_pyspark(debug=debug)
     return session
+
+
+def silence_pyspark(*, debug: bool) -> None:
+    """Keep PySpark's loggers from writing to stderr what the run itself reports: the errors of batches and of the JVM.
+
+    PySpark logs an error with the whole text of the value or statement that it quotes, and unmasked.
+    """
+    logging.getLogger("py4j").setLevel(logging.WARNING if debug else logging.CRITICAL)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _java_options(spec: Spec, *, debug: bool, archive_classes: bool, compile_fast: bool) -> str:

@@ -90,6 +90,20 @@ def test_everything_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -
     assert [line.split() for line in text.splitlines() if line.startswith("  prepare")] == [["prepare", *["0.050"] * 4]]
 
 
+def test_records_that_were_left_out(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "left out" not in shown(spec, capsys)
+    with writing(spec.parent / "state" / NAME) as writer:
+        writer.write([Measured(INCARNATION, 3, PHASES, None, (), None, {"s": 1200})], record(4).decided_at)
+    text = " ".join(shown(spec, capsys).split())
+    assert "left out by on_bad_record: skip: 1,200 records, 1,200 in the newest 4 checkpoints (300.00% of" in text
+    assert "committed, 1,200 left out" in text
+    assert "1,200 bad records left out" in shown(spec, capsys, "--checkpoint", "3")
+    facts = json.loads(shown(spec, capsys, "--json"))
+    summary = facts["summary"]
+    assert (facts["totals"]["skipped"], summary["skipped"], summary["skipped_share"]) == (1200, 1200, 3)
+    assert [each["skipped"] for each in facts["checkpoints"]] == [0, 0, 1200, 0]
+
+
 def test_records_that_cannot_be_read_yet(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(shown(spec, capsys, "--json"))["withheld"] is None
     output.out.as_json = False

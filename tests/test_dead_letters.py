@@ -34,7 +34,7 @@ from connectors.sifting import Sieve, decoded
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.spec.mistakes import SpecMistakesError
 from spark_jobs.cli import run_command_line
-from spark_jobs.dead_letters import DeadLetters, Found, _Read, _ReadAgain, read_and_mark, with_mark
+from spark_jobs.dead_letters import DeadLetters, Found, Read, _ReadAgain, read_and_mark, with_mark
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.kafka_format import source_of
 from tests.test_twophase_verify import HEAD, NEWEST, SINK, SPARK
@@ -297,7 +297,7 @@ RANGES = [OffsetRange("t/0", 0, 2), OffsetRange("t/1", 0, 1)]
 def test_which_counts_are_believed(marks: int, aside: int, written: int, wrong: type[Exception] | None) -> None:
     found = Found(
         DeadLetters(cast(Any, None), (), most=6),
-        [_Read(cast(Any, None), [[each] for each in RANGES], marks, aside)],
+        [Read(cast(Any, None), [[each] for each in RANGES], marks, aside)],
         REFUSED,
         {},
     )
@@ -309,7 +309,7 @@ def test_which_counts_are_believed(marks: int, aside: int, written: int, wrong: 
     [(2, 5, None), (2, 6, BadRecordError), (1, 6, None)],  # one more is a refused row; the last count is not exact
 )
 def test_too_many_are_known_before_they_are_written(marks: int, aside: int, wrong: type[Exception] | None) -> None:
-    read = _Read(cast(Any, None), [[each] for each in RANGES], marks, aside)
+    read = Read(cast(Any, None), [[each] for each in RANGES], marks, aside)
     found = Found(DeadLetters(cast(Any, None), (), most=6), [read], REFUSED, {})
     assert type(found.surplus(7)) is (wrong or type(None))
 
@@ -318,7 +318,7 @@ def test_too_many_are_known_before_they_are_written(marks: int, aside: int, wron
 def test_ranges_are_read_again_to_count_what_is_not_exactly_known(
     marks: int, aside: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = _Read(cast(Any, None), [[each] for each in RANGES], marks, aside)
+    read = Read(cast(Any, None), [[each] for each in RANGES], marks, aside)
     monkeypatch.setattr(Found, "rows", lambda *_: SimpleNamespace(count=lambda: 9))
     assert Found(DeadLetters(cast(Any, None), (), most=6), [read], REFUSED, {}).count(cast(Any, None), 7) == count
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,6 +42,7 @@ class Numbered(Batch):
     checkpoint_id: int = 0
     acknowledgements: tuple[Acknowledgement, ...] = ()
     ends_held: Sequence[int] | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 class SparkFiles:

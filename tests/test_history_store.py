@@ -82,6 +82,41 @@ def test_pages_and_lives(path: Path) -> None:
     assert history.checkpoint(7) is None
 
 
+def _left_out(number: int, **skipped: int) -> list[Entry]:
+    return [completed(number), Measured(INCARNATION, number, PHASES, AT + number, TASKS, None, skipped)]
+
+
+def test_what_sources_leave_out_is_counted_once_and_for_ever(path: Path) -> None:
+    write(path, *_left_out(0, orders=3, clicks=4), *_left_out(1), *_left_out(2, orders=5))
+    write(path, *_left_out(0, orders=3, clicks=4))
+    history = History(path)
+    assert [each.skipped for each in history.checkpoints()] == [5, 0, 7]
+    assert history.totals().skipped == 12
+    summary = history.summary()
+    assert (summary.skipped, summary.skipped_share) == (12, 12 / 30)
+    assert (history.summary(2).skipped, history.summary(0).skipped_share) == (5, None)
+    detail = history.checkpoint(0)
+    assert detail is not None
+    assert detail.checkpoint.skipped == 7
+    write(path, *_left_out(3, orders=1), retention=Retention(checkpoints=2))
+    assert [each.skipped for each in history.checkpoints()] == [1, 5]
+    assert history.totals().skipped == 13
+    with closing(sqlite3.connect(path)) as connection:
+        kept = connection.execute("SELECT * FROM skipped ORDER BY seq, source").fetchall()
+    assert [row[1:] for row in kept] == [("clicks", 4), ("orders", 9), ("orders", 5), ("orders", 1)]
+
+
+def test_a_file_of_an_earlier_version_is_read_and_written_on(path: Path) -> None:
+    """It has no table of what was left out, and goes back to that version when the user does."""
+    write(path, *whole(0))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP TABLE skipped")
+    history = History(path)
+    assert ([each.skipped for each in history.checkpoints()], history.totals().skipped) == ([0], 0)
+    write(path, *_left_out(1, orders=2))
+    assert ([each.skipped for each in history.checkpoints()], history.totals().skipped) == ([2, 0], 2)
+
+
 def test_sinks_that_commit_later(path: Path) -> None:
     """While sinks are behind, a checkpoint waits for its turn; head says it of several at once."""
     measured = Measured(INCARNATION, 0, replace(PHASES, wait_s=None, commit_s=None), None, TASKS, None)

@@ -120,3 +120,31 @@ def test_a_second_spec_leaves_the_secrets_of_the_first_masked(spec: Path, monkey
         root.removeHandler(handler)
     _check(stream.getvalue())
     assert "and ***" in stream.getvalue()
+
+
+_RAISE = """
+import sys
+from types import SimpleNamespace
+from pyspark.errors import PySparkException
+from spark_jobs.session import silence_pyspark
+
+class Captured(PySparkException):
+    def __init__(self, kind):
+        of = SimpleNamespace(name=kind)
+        call = dict(contextType=lambda: of, callSite=lambda: "a:1", fragment=lambda: "f")
+        super().__init__(f"{kind}: s3cr$t-p4ss", contexts=[SimpleNamespace(**call)])
+        self._log_exception()
+
+if "silent" in sys.argv:
+    silence_pyspark(debug="debug" in sys.argv)
+Captured("SQL"), Captured("DataFrame")
+"""
+
+
+@pytest.mark.parametrize(("arguments", "lines"), [((), 2), (("silent",), 0), (("silent", "debug"), 0)])
+def test_spark_shows_no_error_by_itself(tmp_path: Path, arguments: tuple[str, ...], lines: int) -> None:
+    """Without that it does: with the statement, whose text holds what `${…}` stood for, and with the record's value."""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", _RAISE, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.count(PASSWORD) == lines

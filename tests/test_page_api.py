@@ -117,6 +117,7 @@ def test_the_overview_of_a_running_pipeline_and_of_one_that_was_killed(client: C
     assert (found["state"], found["is_running"], found["can_steer"]) == ("running", True, True)
     assert found["head"] == {"epoch": 4, "incarnation": INCARNATION, "completed": 119, "committed": 117, "waiting": 2}
     assert found["totals"]["checkpoints"] == CHECKPOINTS
+    assert found["totals"]["skipped"] == client.api("orders/checkpoints/summary")["skipped"] == 5
     assert (found["totals"]["aborted"], found["totals"]["failures"], found["totals"]["restarts"]) == (1, 1, 1)
     assert [each["split"] for each in found["lag"]] == ["orders/0", "orders/1", "orders/2"]
     assert found["lag_records"] == sum(each["end"] - each["position"] for each in found["lag"]) > 0
@@ -162,7 +163,7 @@ def test_one_checkpoint_whole(client: Client, spec: Spec) -> None:
     assert client.api(f"orders/checkpoints/77?incarnation={INCARNATION}") == found
     checkpoint, kept = found["checkpoint"], History.at(spec.checkpoint.location).checkpoint(77)
     assert kept is not None
-    assert checkpoint["attempt"] == 2
+    assert (checkpoint["attempt"], checkpoint["skipped"]) == (2, 5)
     assert [(each["attempt"], each["error"]) for each in found["aborted"]] == [(1, "SinkUnavailableError")]
     assert sum(each["end"] - each["start"] for each in found["ranges"]) == pytest.approx(checkpoint["records"], abs=3)
     assert len(found["acknowledgements"]) == 8 == checkpoint["writers"]

@@ -55,7 +55,8 @@ def report(number: int, *, replayed: bool = False) -> CheckpointReport:
     found = record(number)
     splits = tuple(SplitLag(1001.0, "orders", f"orders/{n}", 500 + 7 * n, 500) for n in range(2))
     tasks = (Acknowledgement("warehouse", 0, 1, 80, 800, 1000.9 + number, 0.4, 0.2, 0.1),)
-    return CheckpointReport(found, 0, 1, replayed, 1.5, {"Swap decide": 0.05}, splits, 1002.0 + number, tasks)
+    seconds, skipped = {"Swap decide": 0.05}, {"orders": 7}
+    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped)
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
@@ -86,6 +87,7 @@ def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: Pipelin
         "eos_restarts_total",
         "eos_dead_letters_total",
         "eos_records_total{orders}",
+        "eos_skipped_records_total{orders}",
         "eos_rows_total{archive}",
         "eos_written_bytes_total{warehouse}",
         "eos_sink_backlog_checkpoints{dead_letter}",
@@ -110,6 +112,7 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
     assert found["eos_checkpoints_completed_total"] == 3
     assert (found["eos_records_total{orders}"], found["eos_rows_total{warehouse}"]) == (300, 240)
     assert (found["eos_written_bytes_total{archive}"], found["eos_dead_letters_total"]) == (2400, 3)
+    assert found["eos_skipped_records_total{orders}"] == 21
     assert found["eos_checkpoint_last_completed_id"] == 2
     assert found["eos_checkpoint_last_completed_timestamp_seconds"] == 1003
     assert found["eos_checkpoint_duration_seconds_count"] == 3

@@ -19,13 +19,13 @@ from pyspark.errors import PySparkException
 from connectors.dead_letters import refused
 from connectors.sifting import Sieve
 from spark_jobs import batch as module
-from spark_jobs.acknowledging import acknowledgement
+from spark_jobs.acknowledging import acknowledgement, left_out
 from spark_jobs.batch import SparkBatch
 from spark_jobs.failures import TOKEN, CarriedError, carried
 from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.writing import COUNTED
 from tests.twophase_values import committable, record, scope
-from twophase.errors import ConnectorError, PrepareError, RowLockedError
+from twophase.errors import BadRecordError, ConnectorError, PrepareError, RowLockedError
 from twophase.ids import sink_key
 from twophase.messages import Acknowledged, Failed
 from twophase.values import CheckpointRecord, Committable
@@ -189,6 +189,46 @@ def test_dead_letters_that_do_not_fit_what_was_counted_abort_the_checkpoint(jobs
     wrong = PrepareError("3 records were put aside, and 1 was found again")
     ended = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong)).run_writers(SCOPE, direct=False)
     assert ended == Failed(wrong)
+
+
+@dataclass
+class _Skipping:
+    """A source that leaves out so many records of each try."""
+
+    skipped: int
+    allowed: int = 5
+
+    def counted(self, _batch: object, _ranges: object) -> dict[str, int]:
+        return {"orders": self.skipped}
+
+    def surplus(self, checkpoint_id: int, skipped: dict[str, int], _ranges: object) -> ConnectorError | None:
+        assert (checkpoint_id, skipped) == (7, {"orders": self.skipped})
+        return BadRecordError("too many") if self.skipped > self.allowed else None
+
+
+@pytest.mark.parametrize("chained", [True, False])
+def test_a_batch_that_leaves_out_too_many_records_is_not_decided(jobs: _Jobs, *, chained: bool) -> None:
+    for skipped in (5, 6):
+        rows = committable(SCOPE)
+        table = _table(rows)
+        if chained:
+            table = pa.concat_tables([table, *(pa.Table.from_batches([left_out(each)]) for each in (skipped - 2, 2))])
+        jobs.ends = [lambda table=table: table]  # type: ignore[misc]  # mypy knows no type of a default
+        batch = _batch(jobs, [_branch("warehouse")])
+        batch.skipping = cast(Any, _Skipping(skipped))
+        batch.ranges = lambda: {"orders": ()}
+        if chained:
+            source = SimpleNamespace(name="orders")
+            job = SimpleNamespace(toArrow=jobs.ends.pop(0))
+            batch.chain = cast(Any, SimpleNamespace(source=source, job=lambda *_, job=job: job))
+        ended = batch.run_writers(SCOPE, direct=False)
+        assert batch.skipped == {"orders": skipped}
+        if skipped == 5:
+            assert isinstance(ended, Acknowledged)
+            assert ended.committables == {"warehouse": (rows,)}
+        else:
+            assert isinstance(ended, Failed)
+            assert (type(ended.error), ended.again) == (BadRecordError, False)
 
 
 def _then(*decided: Committable) -> CheckpointRecord:

@@ -9,13 +9,14 @@ neighbour's, follows from four facts:
    next value begins with `{`. So every join lies between two documents, and every value holds one document or more.
 4. The number of rows equals the number of values, so that every value holds one.
 
-If anything is amiss (an error, a count, a value that does not fit), the batch is halved until the values at fault
-stand alone (`decode.sieve`).
+If anything is amiss (an error, a count, a value that does not fit), the values at fault are found one by one
+(`decode.sieve`, `json_judge`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,7 +25,8 @@ import pyarrow.json as pj
 
 from connectors.formats import wire
 from connectors.formats.decode import Decoded, sieve
-from connectors.formats.plain import utf8_reason
+from connectors.formats.json_judge import Broken, Judge, Unfit
+from connectors.formats.plain import NOT_UTF8, texts_of, utf8_reason
 from wal.bounded import bounded
 
 _WHITESPACE = " \t\n\r"  # what JSON calls white space, and nothing else
@@ -49,14 +51,52 @@ class JsonFormat:
 
     def decode(self, values: pa.Array) -> Decoded:
         """Decode a batch. The cost is one parse, unless something in it is bad."""
-        return sieve(values, self.schema, lambda part: _parse(part, self.schema), self._explain)
+        return sieve(values, self.schema, lambda part: _parse(part, self.schema), self._judge, Explainer(self.schema))
 
-    def _explain(self, values: pa.Array, error: ValueError) -> str:
+    def _judge(self) -> Callable[[pa.Array], list[object | None]]:
+        judge = Judge(self.schema)
+
+        def faults(values: pa.Array) -> list[object | None]:
+            return [judge.fault(text) if isinstance(text, str) else text for text in texts_of(values)]
+
+        return faults
+
+
+class Explainer:
+    """Says in Arrow's words what is wrong with one value. Of one column."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._told: dict[Unfit, str] = {}
+
+    def __call__(self, values: pa.Array, answer: object) -> str:
+        """`answer`: the judge's, or what parsing the value has raised."""
+        match answer:
+            case Broken(reason) if reason is not None:
+                return _reason(ValueError(reason), None)
+            case Unfit(_, kind) if kind is not None:
+                if answer not in self._told:
+                    self._told[answer] = self._of_column(values, answer.column)
+                return self._told[answer]
+            case Unfit(column):
+                return self._of_column(values, column)
+            case ValueError():
+                return self._searched(values, answer)
+        if answer is NOT_UTF8:
+            return utf8_reason(values[0].as_py())
+        error = _fault(values, self._schema) or ValueError("unknown")
+        return _reason(error, None) if isinstance(answer, Broken) else self._searched(values, error)
+
+    def _of_column(self, values: pa.Array, column: str) -> str:
+        fault = _fault(values, pa.schema([self._schema.field(column)]))
+        return _reason(fault or ValueError("unknown"), column)
+
+    def _searched(self, values: pa.Array, error: ValueError) -> str:
         """Name the field at fault, by parsing the one value again for no field and then for each."""
         if _NOT_UTF8 in str(error):
             return utf8_reason(values[0].as_py())
         if _fault(values, _NO_FIELDS) is None:
-            for field in self.schema:
+            for field in self._schema:
                 fault = _fault(values, pa.schema([field]))
                 if fault is not None:
                     return _reason(fault, field.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ class StringFormat:
 
     def decode(self, values: pa.Array) -> Decoded:
         """Validate and pass on, without a copy."""
-        return sieve(values, self._SCHEMA, self._parse, _not_utf8)
+        return sieve(values, self._SCHEMA, self._parse, lambda: _judge, _not_utf8)
 
     def _parse(self, values: pa.Array) -> pa.RecordBatch:
         return pa.record_batch([values.cast(pa.string())], schema=self._SCHEMA)
@@ -48,7 +48,30 @@ class RawFormat:
         return Decoded(pa.record_batch([values], schema=self._SCHEMA))
 
 
-def _not_utf8(values: pa.Array, error: ValueError) -> str:
+NOT_UTF8: Final = object()
+"""Stands for a value whose bytes are no text."""
+
+
+def texts_of(values: pa.Array) -> list[object]:
+    """Each value as Python's text, None where it is null, NOT_UTF8 where its bytes are no text."""
+    try:
+        return list(values.cast(pa.string()).to_pylist())
+    except pa.ArrowInvalid:
+        return [None if value is None else _text(value) for value in values.to_pylist()]
+
+
+def _text(value: bytes) -> object:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return NOT_UTF8
+
+
+def _judge(values: pa.Array) -> list[object | None]:
+    return [text if text is NOT_UTF8 else None for text in texts_of(values)]
+
+
+def _not_utf8(values: pa.Array, _answer: object) -> str:
     return utf8_reason(values[0].as_py())
 
 

@@ -175,6 +175,11 @@ class KafkaSource:
         """See Source."""
         return self.on_bad_record == "dead-letter"
 
+    @property
+    def leaves_out(self) -> bool:
+        """See Source."""
+        return self.on_bad_record == "skip"
+
     def read(
         self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = lambda _count: None
     ) -> Iterator[pa.RecordBatch]:

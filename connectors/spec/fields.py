@@ -61,6 +61,36 @@ RecordCap = Annotated[
 ]
 """So many records, or as many as take about as long as a checkpoint should."""
 
+_PERCENT: Final = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) ?%", re.ASCII)
+
+
+def _record_limit(value: object) -> int | str:
+    number = _number(value)
+    allowed = (f"a number of records from 0 to {_LARGEST:,}", "a share of a checkpoint's records, such as 5%")
+    if isinstance(number, str) and (match := _PERCENT.fullmatch(number)) and float(match[1]) <= 100:
+        return f"{match[1]}%"
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise wrong(f"wrong value: {shown(value)}", *allowed)
+    if not 0 <= number <= _LARGEST:
+        raise wrong(f"too {'small' if number < 0 else 'large'}: {number}", *allowed)
+    return number
+
+
+RecordLimit = Annotated[
+    int | str,
+    PlainValidator(_record_limit),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": _LARGEST},
+                {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,3})? ?%$"},
+                _REFERENCE,
+            ]
+        }
+    ),
+]
+"""So many records of a checkpoint, or a share of them."""
+
 SLOTS: Final = 2
 """Unless the spec says otherwise."""
 

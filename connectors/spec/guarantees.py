@@ -239,7 +239,10 @@ def _of_source(spec: Spec) -> tuple[str, ...]:
     limits = []
     for source in spec.sources:
         if source.on_bad_record == "skip":
-            limits.append("on_bad_record: skip: a record that does not decode is counted and left out")
+            limits.append(
+                "on_bad_record: skip: a record that does not decode is counted and left out, up to "
+                f"checkpoint.max_skipped ({spec.checkpoint.max_skipped}) in a checkpoint"
+            )
         if source.on_bad_record == "dead-letter":
             often = "at least once" if spec.checkpoint.at_least_once else "exactly once"
             limits.append(f"a record of {source.name} that does not decode goes to dead_letter instead, {often}")

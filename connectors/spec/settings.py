@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from connectors.spec.fields import (
     NonEmpty,
     PositiveDuration,
     RecordCap,
+    RecordLimit,
     Share,
     Size,
     as_written,
@@ -101,6 +103,9 @@ class CheckpointSettings(Strict):
     `auto`: as many as are written in about `interval`, or in a second where that is `0s`."""
     max_dead_letters: AtLeastOne = 1000
     """A checkpoint with more records for `dead_letter` stops the pipeline: so many are no exception any more."""
+    max_skipped: RecordLimit = 1000
+    """A checkpoint in which a source with `on_bad_record: skip` leaves out more records stops the pipeline. A number,
+    or a share of what the checkpoint reads of the source, such as `5%`; `100%`: no limit."""
     min_pause_s: Duration = Field(0.0, alias="min_pause")
     """From the end of a checkpoint to the begin of the next, at least: time for what else the machine has to do."""
     max_concurrent: Annotated[AtLeastOne, Field(le=100)] = 1
@@ -124,6 +129,12 @@ class CheckpointSettings(Strict):
         elif self.log_options:
             raise wrong("options of an object store, and no such log", *EXAMPLES, at="log_options")
         return self
+
+    def skippable(self, records: int) -> int:
+        """How many of so many records of one source a checkpoint may leave out."""
+        if isinstance(self.max_skipped, int):
+            return self.max_skipped
+        return math.ceil(round(records * float(self.max_skipped.removesuffix("%")) / 100, 6))
 
     @property
     def at_least_once(self) -> bool:

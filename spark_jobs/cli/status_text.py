@@ -46,6 +46,8 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
             f"{counted(totals.aborted, 'aborted try')}, {counted(totals.failures, 'failure')}, "
             f"{counted(totals.restarts, 'restart')}, {counted(totals.runs, 'run')}"
         )
+    if totals.skipped:
+        yield out.text(_skipped(totals.skipped, of.summary), "yellow")
     yield ""
     yield _checkpoints(of, now)
     for _, first, last in missing(of.checkpoints):
@@ -72,6 +74,7 @@ def of_detail(of: Detail) -> Iterator[RenderableType]:
         counted(found.rows, "row"),
         size(found.bytes),
         f"lag {_maybe(found.lag)}",
+        *([f"{counted(found.skipped, 'bad record')} left out"] if found.skipped else []),
     )
     yield out.text(", ".join(figures))
     yield ""
@@ -150,6 +153,12 @@ def _withheld(of: Sequence[WithheldSplit], now: float) -> str:
     return f"{count(sum(each.records for each in of))} records behind: {describe(of, now)}"
 
 
+def _skipped(since_begun: int, of: Summary) -> str:
+    newest = f"{count(of.skipped)} in the newest {counted(of.checkpoints, 'checkpoint')}"
+    share = f" ({of.skipped_share:.2%} of their records)" if of.skipped_share is not None else ""
+    return f"left out by on_bad_record: skip: {counted(since_begun, 'record')}, {newest}{share}"
+
+
 def _checkpoints(of: Overview, now: float) -> Table:
     today = datetime.fromtimestamp(now, UTC).date()
     return _table(
@@ -164,7 +173,7 @@ def _checkpoints(of: Overview, now: float) -> Table:
                 seconds(each.phases.commit_s),
                 count(each.records),
                 count(each.rows),
-                _how(each) + _aside(of.record(each)),
+                _how(each) + _aside(of.record(each)) + (f", {count(each.skipped)} left out" if each.skipped else ""),
             )
             for each in of.checkpoints
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_jobs.history.model import AbortedTry, Acknowledgement, Checkpoint, Ending, Event, Phases, Run, SplitLag
 from twophase.values import OffsetRange
@@ -29,7 +29,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Where the time of a checkpoint went, and how far it was behind. What is None stays as it was."""
+    """Where the time of a checkpoint went, how far it was behind, what was left out. What is None stays as it was."""
 
     incarnation: str
     checkpoint_id: int
@@ -37,6 +37,7 @@ class Measured:
     committed_at: float | None
     acknowledgements: tuple[Acknowledgement, ...]
     lag: tuple[SplitLag, ...] | None  # None: the sources do not say
+    skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it left out
 
 
 @dataclass(frozen=True, slots=True)

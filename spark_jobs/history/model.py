@@ -159,6 +159,7 @@ class Checkpoint:
     committed_at: float | None = None  # when head said so; None: not yet, or nobody was there to see it
     lag: int | None = None  # records that were there and not in it, over all splits
     replayed: bool = False  # Spark has run it again after a restart, and it was not written again
+    skipped: int = 0  # bad records that sources left out; 0, too, where the driver did not live to say
     phases: Phases = Phases()
     seq: int = 0  # place in the history, for paging; given by the store
 
@@ -209,6 +210,7 @@ class Totals:
     failures: int = 0
     restarts: int = 0
     runs: int = 0
+    skipped: int = 0  # bad records that sources left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,8 @@ class Recorder(Listener):
         tasks = report.acknowledgements or acknowledgements_of(record)
         seconds = phases(record.started_at, record.decided_at, committed_at, report.durations_s, tasks)
         at = scope.incarnation, scope.checkpoint_id
-        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits))
+        skipped = {self._text(source): count for source, count in report.skipped.items()}
+        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits, skipped))
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
         """See Listener."""

@@ -37,6 +37,7 @@ def prune(connection: sqlite3.Connection, retention: Retention, now: float) -> N
     (first,) = run("SELECT COALESCE(MIN(seq), 0) FROM checkpoint").fetchone()
     for table in ("sink", "detail", "aborted"):
         run(f"DELETE FROM {table} WHERE seq < ?", (first,))
+    run("DELETE FROM skipped WHERE seq >= 0 AND seq < ?", (first,))
     size = "LENGTH(ranges) + LENGTH(acknowledgements) + COALESCE(LENGTH(lag), 0)"
     sizes = f"SELECT seq, SUM({size}) OVER (ORDER BY seq DESC) AS size FROM detail"
     run(f"DELETE FROM detail WHERE seq IN (SELECT seq FROM ({sizes}) WHERE size > ?)", (_DETAIL_BYTES,))

@@ -24,7 +24,8 @@ from twophase.values import OffsetRange
 Row = dict[str, Any]
 
 CHECKPOINT: Final = (
-    "SELECT checkpoint.*, incarnation, checkpoint_id <= committed AS is_committed "
+    "SELECT checkpoint.*, incarnation, checkpoint_id <= committed AS is_committed, "
+    "(SELECT COALESCE(SUM(skipped.records), 0) FROM skipped WHERE skipped.seq = checkpoint.seq) AS skipped "
     f"FROM checkpoint JOIN life ON life = seq >> {LIFE_BITS}"
 )
 
@@ -48,6 +49,7 @@ def checkpoint(row: Row) -> Checkpoint:
         lag=row["lag"],
         replayed=bool(row["replayed"]),
         sinks=(),
+        skipped=row["skipped"],
         phases=phases(row),
         seq=row["seq"],
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from spark_jobs.history import rows
-from spark_jobs.history.database import LIFE_BITS, NAME, PHASE_COLUMNS, connected_to_read
+from spark_jobs.history.database import LIFE_BITS, NAME, PHASE_COLUMNS, SINCE_BEGUN, connected_to_read
 from spark_jobs.history.model import AbortedTry, Bucket, Checkpoint, Detail, Event, EventKind, Run, SplitLag, Totals
 from spark_jobs.history.rows import Row, packed
 from spark_jobs.history.summary import Summary, filled, summarize
@@ -112,7 +112,8 @@ class History:
     def totals(self) -> Totals:
         """Since the history began; what was left out of it since, for its age, counts."""
         with self._asked() as ask:
-            found = ask("SELECT * FROM total")
+            skipped = f"(SELECT COALESCE(SUM(skipped.records), 0) FROM skipped WHERE seq = {SINCE_BEGUN}) AS skipped"
+            found = ask(f"SELECT *, {skipped} FROM total")
             return Totals(**found[0]) if found else Totals()
 
     @contextmanager

@@ -34,6 +34,8 @@ class Summary:
     rows: Distribution | None
     bytes: Distribution | None
     phases: Mapping[str, Distribution | None]  # by model.PHASES, seconds
+    skipped: int = 0  # bad records that were left out of them
+    skipped_share: float | None = None  # of the records that they cover; None: they cover none
 
 
 def distribution(values: Iterable[float | None]) -> Distribution | None:
@@ -52,6 +54,7 @@ def summarize(checkpoints: Sequence[Checkpoint]) -> Summary:
     """In any order."""
     seconds = [dict(each.phases.items()) for each in checkpoints]
     decided = [each.decided_at for each in checkpoints]
+    skipped, records = sum(each.skipped for each in checkpoints), sum(each.records for each in checkpoints)
     return Summary(
         checkpoints=len(checkpoints),
         first_at=min(decided, default=None),
@@ -61,6 +64,8 @@ def summarize(checkpoints: Sequence[Checkpoint]) -> Summary:
         rows=distribution(each.rows for each in checkpoints),
         bytes=distribution(each.bytes for each in checkpoints),
         phases={name: distribution(each[name] for each in seconds) for name in PHASES},
+        skipped=skipped,
+        skipped_share=skipped / records if records else None,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from spark_jobs.history import entries
-from spark_jobs.history.database import LIFE_BITS, PHASE_COLUMNS, connect_to_write, naming
+from spark_jobs.history.database import LIFE_BITS, PHASE_COLUMNS, SINCE_BEGUN, connect_to_write, naming
 from spark_jobs.history.entries import Entry
 from spark_jobs.history.model import AbortedTry, Event, Run
 from spark_jobs.history.retention import Retention, prune
@@ -143,6 +143,15 @@ class HistoryWriter:
             "UPDATE detail SET acknowledgements = ?, lag = ? WHERE seq = ?",
             (packed(entry.acknowledgements), packed(entry.lag), seq),
         )
+        for source, records in entry.skipped.items():
+            self._leave_out(seq, source, records)
+
+    def _leave_out(self, seq: int, source: str, records: int) -> None:
+        """Of a checkpoint once, and of all of them."""
+        run = self._connection.execute
+        if run("INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", (seq, source, records)).rowcount:
+            more = "ON CONFLICT DO UPDATE SET records = records + excluded.records"
+            run(f"INSERT INTO skipped VALUES (?, ?, ?) {more}", (SINCE_BEGUN, source, records))
 
     def _commit(self, entry: entries.Committed) -> None:
         """This one and those before it. While sinks commit behind it, a checkpoint waits for its turn there."""

@@ -76,7 +76,7 @@ def overview(watched: Watched) -> answers.Overview:
 
 
 NOTHING: Final = answers.Totals(
-    since=None, checkpoints=0, records=0, rows=0, bytes=0, aborted=0, failures=0, restarts=0, runs=0
+    since=None, checkpoints=0, records=0, rows=0, bytes=0, aborted=0, failures=0, restarts=0, runs=0, skipped=0
 )
 
 

@@ -62,6 +62,7 @@ class Metrics:
         self.rows = counter("rows", "Rows of completed checkpoints.", "sink")
         self.written = counter("written_bytes", "Bytes of completed checkpoints.", "sink")
         self.dead_letters = counter("dead_letters", "Records and rows that were put aside.")
+        self.skipped = counter("skipped_records", "Bad records that were left out of checkpoints.", "source")
         self.restarts = counter("restarts", "Restarts after a failure.")
         self.up = gauge("up", "1 while the query runs or waits, 0 while it starts, restarts or has ended.")
         self.info = prometheus_client.Info("eos_pipeline", "What runs.", ("pipeline",), registry=registry)
@@ -106,6 +107,7 @@ class PipelineMetrics(Listener):
             plain.labels(self.pipeline)  # there from the beginning, at 0
         for source in spec.sources:
             metrics.records.labels(self.pipeline, spec.mask(source.name))
+            metrics.skipped.labels(self.pipeline, spec.mask(source.name))
         for entry in spec.outputs:
             metrics.rows.labels(self.pipeline, spec.mask(entry.name))
             metrics.written.labels(self.pipeline, spec.mask(entry.name))
@@ -170,6 +172,9 @@ class PipelineMetrics(Listener):
             for each in report.splits:
                 lag.setdefault(self._mask(each.source), Counter())[self._mask(each.split)] += each.records
             self.lag = lag
+        if not report.replayed:
+            for source, count in report.skipped.items():
+                self._all.skipped.labels(self.pipeline, self._mask(source)).inc(count)
         with self._lock:
             self._observe(self._finishing.measured(report))
 

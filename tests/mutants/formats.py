@@ -13,6 +13,7 @@ _DECODE: Final = "connectors/formats/decode.py"
 _LOSS: Final = "connectors/formats/json_loss.py"
 _PLAIN: Final = "connectors/formats/plain.py"
 _JSON_TESTS: Final = "tests/test_formats_json.py"
+_SPEED_TESTS: Final = "tests/test_bad_records_speed.py"
 _LOSS_TESTS: Final = "tests/test_formats_json_loss.py"
 _PLAIN_TESTS: Final = "tests/test_formats_plain.py"
 _ENCODE_TESTS: Final = "tests/test_sql_encode.py"
@@ -110,17 +111,33 @@ MUTANTS: Final = (
         name="of a batch with a bad record the wrong one is left out",
         rule=_RECORDS,
         path=_DECODE,
-        before="        _sift(values.slice(half), first + half, parse, explain, batches, bad)\n",
-        after="        _sift(values.slice(half), half, parse, explain, batches, bad)\n",
+        before="            parts.found.update((first + at, answer)",
+        after="            parts.found.update((at, answer)",
         caught_by=(f"{_JSON_TESTS}::test_a_whole_batch_with_one_bad_value",),
     ),
     Mutant(
         name="a bad record is dropped without a word",
         rule=_RECORDS,
         path=_DECODE,
-        before="            bad.append(Undecodable(first, explain(values, error) if len(bad) < _EXPLAINED else _UNEXPLAINED))\n",
-        after="            explain(values, error)\n",
-        caught_by=(f"{_PLAIN_TESTS}::test_a_bad_string_is_explained",),
+        before="                self.found[places[0]] = error\n",
+        after="                str(error)\n",
+        caught_by=(f"{_SPEED_TESTS}::test_any_values_are_decoded_as_by_halving",),
+    ),
+    Mutant(
+        name="the smallest number of a column is called bad",
+        rule=_RECORDS,
+        path="connectors/formats/json_checks.py",
+        before="            return None if first <= value <= last else OTHER\n",
+        after="            return None if first < value <= last else OTHER\n",
+        caught_by=(f"{_SPEED_TESTS}::test_rows_and_reasons_are_those_of_the_version_that_halved",),
+    ),
+    Mutant(
+        name="what is wrong with a record is told of another column",
+        rule=_RECORDS,
+        path="connectors/formats/json_judge.py",
+        before="                is_sure = False\n",
+        after="                is_sure = is_plain\n",
+        caught_by=(f"{_SPEED_TESTS}::test_any_values_are_decoded_as_by_halving",),
     ),
     Mutant(
         name="text that is not UTF-8 is taken",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -67,6 +67,7 @@ class ReportedBatch:
     acknowledged: pa.Table
     acknowledgements: tuple[Acknowledgement, ...] = ()
     ends_held: Sequence[int] | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged:
         """As spark_jobs.batch does once Spark's job has ended."""

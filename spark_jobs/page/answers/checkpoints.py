@@ -50,6 +50,7 @@ class Checkpoint(Answer):
     rows: int  # over all sinks, as the next two
     bytes: int
     writers: int
+    skipped: int  # bad records that sources left out
     lag: int | None
     replayed: bool
     phases: Phases

@@ -31,6 +31,8 @@ class Summary(Answer):
     rows: Distribution | None
     bytes: Distribution | None
     phases: dict[str, Distribution | None]
+    skipped: int  # bad records that were left out of them
+    skipped_share: float | None  # of the records that they cover
 
 
 class Line(Answer):

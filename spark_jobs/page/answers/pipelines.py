@@ -74,6 +74,7 @@ class Totals(Answer):
     failures: int
     restarts: int
     runs: int
+    skipped: int  # bad records that sources left out
 
 
 class Overview(Answer):

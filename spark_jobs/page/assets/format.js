@@ -18,6 +18,14 @@ export function short(value) {
   return `${number >= 100 || (size === 1 && number >= 10) || Number.isInteger(number) ? whole.format(Math.round(number)) : number.toFixed(1)}${unit}`;
 }
 
+/** 0.25 %, < 0.01 %, 12.3 %, of a share */
+export function percent(share) {
+  if (!Number.isFinite(share)) return DASH;
+  const value = share * 100;
+  if (value > 0 && value < 0.01) return "< 0.01 %";
+  return `${value < 10 ? value.toFixed(2) : value.toFixed(1)} %`;
+}
+
 /** 340 ms, 1.24 s, 3 min 5 s */
 export function seconds(value) {
   if (value === null || value === undefined) return DASH;

@@ -76,12 +76,13 @@ function total(phases) {
   return PHASES.reduce((sum, [name]) => sum + (phases[`${name}_s`] ?? 0), 0);
 }
 
-function stateOf({ is_committed, attempt, replayed, mode }) {
+function stateOf({ is_committed, attempt, replayed, mode, skipped }) {
   return h(
     "span",
     null,
     !is_committed ? h("span", { class: "badge warn" }, "completed") : h("span", { class: "badge good" }, "committed"),
     attempt > 1 ? [" ", h("span", { class: "badge", title: "those before it were aborted" }, `try ${attempt}`)] : null,
+    skipped ? [" ", h("span", { class: "badge warn", title: "bad records" }, `${format.count(skipped)} left out`)] : null,
     replayed ? [" ", h("span", { class: "badge" }, "replayed")] : null,
     mode === "at-least-once" ? [" ", h("span", { class: "badge" }, mode)] : null,
   );
@@ -116,6 +117,7 @@ function one(key, id) {
     ["epoch, try", `${found.epoch}, ${found.attempt}`],
     ["records", format.count(found.records)],
     ["rows", format.count(found.rows)],
+    ["bad records left out", format.count(found.skipped)],
     ["size", format.bytes(found.bytes)],
     ["lag", format.count(found.lag)],
     ["incarnation", h("code", null, found.incarnation)],

@@ -130,6 +130,7 @@ function run({ head, run: newest, totals, mode, interval_s, now, is_running }) {
     [is_running ? "up for" : "started", newest ? (is_running ? format.span(now - newest.started_at) : timeCell(newest.started_at)) : format.none],
     ["restarts, failures", `${format.count(totals.restarts)}, ${format.count(totals.failures)}`],
     ["aborted tries", format.count(totals.aborted)],
+    ["bad records left out", totals.skipped ? `${format.count(totals.skipped)} (${format.percent(totals.skipped / totals.records)})` : "0"],
   ];
   return section("Run", null, h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
 }
