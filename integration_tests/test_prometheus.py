@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from integration_tests.cluster.standalone import free_ports
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.services.prometheus_native import CONFIG, Prometheus, program
+from integration_tests.services.prometheus_native import CONFIG, CREDENTIALS, Prometheus, program
 from integration_tests.services.state import PROJECT
 
 pytestmark = pytest.mark.any_server
@@ -49,7 +49,9 @@ def _values(prometheus: Prometheus, expression: str) -> list[float]:
 def test_every_panel_of_the_dashboard_has_samples(pipeline: Pipeline, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     pipeline.workload.produce(_RECORDS)
-    process = pipeline.command("run", "--ui", "--ui-port", str(port))
+    token_file = tmp_path / "token"
+    token_file.write_text(CREDENTIALS)
+    process = pipeline.command("run", "--ui", "--ui-port", str(port), "--ui-read-token-file", str(token_file))
     with Prometheus(tmp_path, f"127.0.0.1:{port}") as prometheus:
 
         def wait_for(expression: str, wanted: float | None = None) -> None:

@@ -39,7 +39,7 @@ def carried(token: str) -> Iterator[None]:
 
 
 _CARRIED: Final = re.compile(rf"eos:{TOKEN}:(?P<content>[A-Za-z0-9+/=]+)")
-_PYTHON: Final = re.compile(r"^(?P<error>[A-Za-z_][\w.]*(?:Error|Exception|Fault\w*)\b(?:: [^\n]*)?)$", re.MULTILINE)
+_PYTHON: Final = re.compile(r"^(?P<error>(?P<name>[A-Za-z_][\w.]*+)(?:: [^\n]*)?)$", re.MULTILINE)
 _WORKER: Final = re.compile(
     r"^(?:ModuleNotFoundError|ImportError): [^\n]*$|Cannot run program[^\n]*|\[PYTHON_VERSION_MISMATCH\][^\n]*",
     re.MULTILINE,
@@ -55,6 +55,11 @@ _INSTALL: Final = (
     "install it there for the Python that PYSPARK_PYTHON names, or ship it with spark.submit.pyFiles; "
     "`eos doctor` says what each worker lacks"
 )
+
+
+def _is_error(name: str) -> bool:
+    """Whether a class of this name is likely to be an error's."""
+    return name[1:].endswith(("Error", "Exception")) or "Fault" in name[1:].rpartition(".")[2]
 
 
 def _is_unanswered(error: BaseException) -> bool:
@@ -96,6 +101,6 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
             remedy="change the steps that keep state back; or begin without it, by `eos reset --to` the positions that "
             "`eos status --json` or `eos savepoint inspect` shows",
         )
-    python = [m["error"] for m in _PYTHON.finditer(text) if not m["error"].startswith(_NOISE)]
+    python = [m["error"] for m in _PYTHON.finditer(text) if _is_error(m["name"]) and not m["error"].startswith(_NOISE)]
     cause = python[-1] if python else next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
     return PrepareError(f"{doing} failed: {cause}", remedy="`--debug` shows Spark's whole report")

@@ -7,6 +7,7 @@ from typing import Final
 
 from connectors.spec import mask
 from spark_jobs.printable import printable
+from wal.bounded import bounded, bounded_at_both_ends
 
 
 class Masking(logging.Handler):
@@ -21,10 +22,11 @@ class Masking(logging.Handler):
 
         Its further lines are set in: nobody's text looks like a line of ours.
         """
-        text = printable(mask(record.getMessage(), self.secrets))
+        text = printable(mask(bounded(record.getMessage(), _MOST_CHARS), self.secrets))
         record.msg, record.args = text.replace("\n", "\n    "), ()
         if record.exc_info:
-            trace = printable(mask(_PLAIN.formatException(record.exc_info), self.secrets))
+            masked = mask(_PLAIN.formatException(record.exc_info), self.secrets)  # first: it is cut in two places
+            trace = printable(bounded_at_both_ends(masked, _MOST_CHARS))
             record.exc_text = trace.replace("\n", "\n    ")
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and self._is_alone(record.name):
@@ -42,6 +44,8 @@ class Masking(logging.Handler):
 MASKING: Final = Masking()
 
 _PLAIN: Final = logging.Formatter()
+_MOST_CHARS: Final = 64_000
+"""Of one entry of the log. What a library or Spark logs or raises may quote a record of any length."""
 
 
 def mask_log(secrets: frozenset[str]) -> None:

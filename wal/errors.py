@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from wal.bounded import bounded
+
 __all__ = [
     "NetworkFilesystemError",
     "ObjectAddressError",
@@ -43,14 +45,16 @@ class RemediedError(Exception):
     """The root of every error of the framework. `remedy` is one sentence: what to do. It is printed under the message.
 
     `retriable`: whether trying again may help; each tree says what is tried.
+
+    Invariant: both are bounded. An error may quote a record; logs, the history and the page read what is here.
     """
 
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = remedy
+        self.message = bounded(message)
+        self.remedy = bounded(remedy)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message

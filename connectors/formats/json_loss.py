@@ -118,10 +118,13 @@ class _LossError(Exception):
 
 
 def _distinct(pairs: Sequence[tuple[str, object]]) -> None:
-    names = {name for name, _ in pairs}
-    if len(names) < len(pairs):
-        twice = next(name for at, (name, _) in enumerate(pairs) if name in [other for other, _ in pairs[:at]])
-        raise _LossError(f"an object names {twice!r} twice, of which the column keeps one")
+    if len({name for name, _ in pairs}) == len(pairs):
+        return
+    before: set[str] = set()
+    for name, _ in pairs:
+        if name in before:
+            raise _LossError(f"an object names {name!r} twice, of which the column keeps one")
+        before.add(name)
 
 
 def _is_double(text: str) -> None:

@@ -25,6 +25,7 @@ import pyarrow.json as pj
 from connectors.formats import wire
 from connectors.formats.decode import Decoded, sieve
 from connectors.formats.plain import utf8_reason
+from wal.bounded import bounded
 
 _WHITESPACE = " \t\n\r"  # what JSON calls white space, and nothing else
 _NO_FIELDS = pa.schema([])
@@ -120,11 +121,11 @@ _UNPARSED = re.compile(r"Failed to convert JSON to (.*?)(?:\[.*\])?, couldn't pa
 
 def _reason(error: ValueError, field: str | None) -> str:
     """Arrow's message in the reader's words: no row numbers, which mean nothing outside."""
-    text = re.sub(r" in row \d+$", "", str(error)).removeprefix("JSON parse error: ")
-    if match := _TYPE_CHANGE.search(text):
+    text = re.sub(r" in row \d+$", "", bounded(str(error))).removeprefix("JSON parse error: ")
+    if match := _TYPE_CHANGE.match(text):
         return f"field {match[1]}: expected {match[2]}, found {match[3]}" if match[1] else "not a JSON object"
-    if match := _TWICE.search(text):
+    if match := _TWICE.match(text):
         return f"field {match[1]} is given twice"
-    if match := _UNPARSED.search(text):
+    if match := _UNPARSED.match(text):
         text = f"{match[2][:40]!r} does not fit {match[1]}"
     return f"field {field}: {text}" if field else f"not valid JSON: {text}"

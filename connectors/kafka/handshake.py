@@ -14,7 +14,7 @@ from connectors.kafka.settings import Connection
 from connectors.tls_options import is_encrypted, verifies_hosts
 
 _LOOK_S: Final = 3.0
-_ADDRESS: Final = re.compile(r"\w+://(\[[^\]]+\]|[^/\s:]+):(\d+)/")  # as the client names a broker in its errors
+_ADDRESS: Final = re.compile(r"(?<!\w)\w++://(\[[^\]]+\]|[^/\s:]+):(\d+)/")  # as the client names a broker
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 0x656F73, -1)  # the one request that any listener takes first
 _EXPIRED: Final = frozenset({9, 10})  # X509_V_ERR_CERT_NOT_YET_VALID, …_HAS_EXPIRED
 _OTHER_HOST: Final = frozenset({62, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, …_IP_ADDRESS_MISMATCH

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote
+
+from wal.bounded import CUT
 
 MASK: Final = "***"
 
@@ -17,8 +20,12 @@ _MIN_LENGTH: Final = 4
 """Shorter secrets are masked by where they stand (in a URL, behind `password=`), not wherever their letters occur:
 that would hide half of every message and betray them by doing so."""
 
-# The user name ends at the first colon and the password at the last @ before a blank: rather too much than too little.
-_IN_URL: Final = re.compile(r"([A-Za-z][\w+.-]*://[^\s/@:'\"]*):\S*@")
+# All of these take time in proportion to the text, whatever it holds: an error may quote a record. So a repetition is
+# possessive, and begins where its run of characters begins.
+_BEFORE_PASSWORD: Final = re.compile(
+    r"(?<![\w+.-])(?=(?:(?![A-Za-z])[\w+.-])*+[A-Za-z])[\w+.-]++://[^\s/@:'\"]*+:"  # a scheme, which has a letter
+)
+_BLANK: Final = re.compile(r"\s")
 _BEHIND_NAME: Final = re.compile(r"(?i)((?:password|passwd|pwd|secret|token)=)[^&\s'\",;]+")
 _PASSWORD_OF_URL: Final = re.compile(r"^[A-Za-z][\w+.-]*://[^:/@]*:(.*)@[^@]*$", re.DOTALL)
 SECRET_NAME: Final = r"(?i)password|secret|token|passphrase|credential|\.pem$|(access|account|sas).?key"
@@ -31,8 +38,50 @@ def mask(text: str, secrets: frozenset[str]) -> str:
     pattern = _pattern(secrets)
     if pattern is not None:
         text = pattern.sub(MASK, text)
-    text = _IN_URL.sub(rf"\1:{MASK}@", text)
-    return _BEHIND_NAME.sub(rf"\g<1>{MASK}", text)
+    text = _without_cut_secrets(text, secrets)
+    return _BEHIND_NAME.sub(rf"\g<1>{MASK}", _without_url_passwords(text))
+
+
+def _without_url_passwords(text: str) -> str:
+    """The user name ends at the first colon and the password at the last @ before a blank: rather too much than too
+    little.
+    """
+    parts: list[str] = []
+    done = 0
+    while (at := text.find("://", done)) >= 0:
+        blank = _BLANK.search(text, at)
+        end = blank.start() if blank is not None else len(text)
+        last = text.rfind("@", at, end)
+        before = _BEFORE_PASSWORD.search(text, done, last) if last >= 0 else None
+        if before is not None:
+            parts += [text[done : before.end()], MASK]
+            done = last
+        parts.append(text[done:end])
+        done = end
+    return "".join((*parts, text[done:]))
+
+
+def _without_cut_secrets(text: str, secrets: frozenset[str]) -> str:
+    """Mask the beginning of a secret before each `…`: messages are cut before anybody knows what is secret in them."""
+    if CUT not in text:
+        return text
+    beginnings = _beginnings(secrets)
+    *parts, rest = text.split(CUT)
+    for at, part in enumerate(parts):
+        found = beginnings.get(part[-_MIN_LENGTH:], ())
+        if longest := max((end for form, end in found if part.endswith(form[:end])), default=0):
+            parts[at] = part[:-longest] + MASK
+    return CUT.join((*parts, rest))
+
+
+@lru_cache(maxsize=16)
+def _beginnings(secrets: frozenset[str]) -> Mapping[str, Sequence[tuple[str, int]]]:
+    """A form of a secret and an end in it, by the last characters before that end."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for form in {form for secret in secrets for form in _forms(secret)}:
+        for end in range(_MIN_LENGTH, len(form)):
+            found.setdefault(form[end - _MIN_LENGTH : end], []).append((form, end))
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -22,6 +22,7 @@ from connectors.spec import Spec, SpecMistakesError, load_spec, mask
 from spark_jobs.masked_log import mask_log
 from spark_jobs.printable import printable, printable_json
 from twophase.errors import ConnectorError
+from wal.bounded import bounded
 
 _PIPE_WIDTH = 120  # columns where the output is no terminal, so that it does not depend on who reads it
 
@@ -90,7 +91,7 @@ class Output:
         if self.debug:
             self._trace(kind, error, trace)
             return
-        self.say(f"error: unexpected {kind.__name__}: {error}")
+        self.say(f"error: unexpected {kind.__name__}: {bounded(str(error))}")
         self.say("  remedy: run it again with --debug, and report what it prints")
 
     def _trace(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

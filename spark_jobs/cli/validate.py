@@ -30,7 +30,8 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
 
     Prints the plan (source, steps, sinks) and, sink by sink, the guarantee: what is promised, when rows can be seen,
     what the server must be like, and where the promise ends. Says which connections are not protected by TLS, and
-    what of it runs code: steps, and settings of Spark's.
+    what of it runs code: steps, and settings of Spark's. SQL is looked at as text: a start has Spark parse it,
+    and refuses what is more than a query.
 
     A wrong spec gets every mistake at once, each with file, line, path, what is allowed and the nearest name.
 

@@ -182,8 +182,8 @@ MUTANTS: Final = (
         name="of an object with two equal names one value is lost",
         rule=_NESTED,
         path=_LOSS,
-        before="    if len(names) < len(pairs):\n",
-        after="    if len(names) < 1 < len(pairs):\n",
+        before="    if len({name for name, _ in pairs}) == len(pairs):\n",
+        after="    if pairs:\n",
         caught_by=(f"{_LOSS_TESTS}::test_one_text_among_many_is_found",),
     ),
     Mutant(
