@@ -31,7 +31,7 @@ def private_file(content: bytes) -> PrivateFile:
     """Create a file that ends with the last process that has it open. Raises OSError.
 
     spark-submit opens the path twice, in two JVMs, so a pipe does not do. Where the system has no such files, create
-    one of mode 0600 in a folder of its own, which is deleted when this process ends.
+    one of mode 0600 in a folder of its own, which is deleted when this process ends, unless it becomes spark-submit.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("spark-settings", 0)  # 0: it stays open when this process becomes spark-submit
