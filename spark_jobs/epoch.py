@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import astuple, dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -142,8 +143,9 @@ class Epoch:
 
     def _start(self, *, until_caught_up: bool) -> StreamingQuery:
         folder = self.log.folder(self.driver.owned.incarnation)
+        run = copy_context().run  # the lines that Spark's thread logs are of this pipeline, too
         writer = (
-            self.pipeline.rows.writeStream.foreachBatch(self._on_batch)
+            self.pipeline.rows.writeStream.foreachBatch(lambda frame, number: run(self._on_batch, frame, number))
             .outputMode(self.pipeline.output_mode)
             .queryName(f"eos {self.spec.pipeline}")
             .option("checkpointLocation", f"file://{folder}")  # not as_uri(): Hadoop would take %20 literally

@@ -23,6 +23,7 @@ from spark_jobs.failures import translate
 from spark_jobs.history.model import Ending, Event, failure
 from spark_jobs.kept_partitions import tell_kept_partitions
 from spark_jobs.known_sinks import KnownSinks, openings
+from spark_jobs.log_lines import of_pipeline
 from spark_jobs.mending import mend
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.pacing.admission import Admission
@@ -83,6 +84,10 @@ class Runner:
 
         Meanwhile others see that it runs, and may ask things of it (`twophase.requests`).
         """
+        with of_pipeline(self.spec.mask(self.spec.pipeline)):
+            self._run_named()
+
+    def _run_named(self) -> None:
         sources = [build_source(entry) for entry in self.spec.sources]
         ending: Ending = "failed"
         try:

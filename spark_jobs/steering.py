@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,7 +39,7 @@ class Steering:
     def start(self) -> None:
         """Begin to listen. What was asked before that was asked of an earlier run, which has ended: it is told so."""
         self._look(_asked_before)
-        thread = threading.Thread(target=self._listen, name="eos-steering", daemon=True)
+        thread = threading.Thread(target=copy_context().run, args=(self._listen,), name="eos-steering", daemon=True)
         thread.start()
         self._thread = thread
 

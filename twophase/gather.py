@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextvars import copy_context
 from threading import Thread
 from typing import Protocol, TypeVar
 
@@ -36,7 +37,10 @@ def at_once(calls: Mapping[str, Callable[[], T]], /) -> dict[str, T]:
         return one_by_one(calls)
     futures: dict[str, Future[T]] = {name: Future() for name in calls}
     # Not a pool: it takes nothing once the interpreter is about to end, when a job may still wait for its sinks.
-    threads = [Thread(target=_answer, args=(futures[name], calls[name]), name=f"eos-sink {name}") for name in calls]
+    threads = [  # a line that one of them logs is of the pipeline that asks
+        Thread(target=copy_context().run, args=(_answer, futures[name], calls[name]), name=f"eos-sink {name}")
+        for name in calls
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

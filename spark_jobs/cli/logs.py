@@ -6,19 +6,19 @@ import logging
 import sys
 
 from spark_jobs.cli.output import out
+from spark_jobs.log_lines import JsonLines, TextLines
 from spark_jobs.masked_log import MASKING
-
-_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def log_to_stderr() -> None:
     """Set up the framework's loggers for this process. Called once, by the commands that start the protocol.
 
-    A terminal has the live line and gets warnings only; elsewhere there is one line for each checkpoint.
+    A terminal has the live line and gets warnings only; elsewhere, and as JSON, there is one line for each checkpoint.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(JsonLines() if out.log_json else TextLines())
     root = logging.getLogger("eos")
     root.handlers = [MASKING, handler]
     root.propagate = False
-    root.setLevel(logging.DEBUG if out.debug else logging.WARNING if sys.stderr.isatty() else logging.INFO)
+    has_live_line = sys.stderr.isatty() and not out.log_json
+    root.setLevel(logging.DEBUG if out.debug else logging.WARNING if has_live_line else logging.INFO)

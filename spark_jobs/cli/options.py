@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,6 +20,18 @@ def _as_json(value: bool) -> bool:
 
 def _debug(value: bool) -> bool:
     out.debug = out.debug or value
+    return value
+
+
+class Format(StrEnum):
+    """What lines of the log look like."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def _log_format(value: Format) -> Format:
+    out.log_json = out.log_json or value is Format.JSON
     return value
 
 
@@ -46,6 +59,14 @@ AsJson = Annotated[
 ]
 Debug = Annotated[
     bool, typer.Option("--debug", callback=_debug, help="Show stack traces with errors. Also: EOS_DEBUG=1.")
+]
+LogFormat = Annotated[
+    Format,
+    typer.Option(
+        "--log-format",
+        callback=_log_format,
+        help="Of the log on stderr: json is one object a line. Also: EOS_LOG_FORMAT.",
+    ),
 ]
 Timeout = Annotated[
     float,

@@ -7,6 +7,7 @@ spec, and from then on everything that goes through it is masked.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import traceback
@@ -19,11 +20,13 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from connectors.spec import Spec, SpecMistakesError, load_spec, mask
+from spark_jobs.log_lines import JsonLines
 from spark_jobs.masked_log import mask_log
 from spark_jobs.printable import printable, printable_json
 from twophase.errors import ConnectorError
 from wal.bounded import bounded
 
+_ERROR = logging.ERROR
 _PIPE_WIDTH = 120  # columns where the output is no terminal, so that it does not depend on who reads it
 
 
@@ -33,6 +36,7 @@ class Output:
     def __init__(self) -> None:
         self.as_json = False
         self.debug = os.environ.get("EOS_DEBUG", "") not in {"", "0"}
+        self.log_json = os.environ.get("EOS_LOG_FORMAT", "") == "json"
         self._secrets: frozenset[str] = frozenset()
 
     def load(self, path: Path) -> Spec:
@@ -56,10 +60,11 @@ class Output:
         """For tables and trees: masked before it is wrapped, and read neither as markup nor by the terminal."""
         return Text(printable(self.mask(value)), style=style)
 
-    def console(self) -> Console:
-        """Stdout as a rich console whose every write is masked."""
+    def console(self, *, quiet: bool = False) -> Console:
+        """Stdout as a rich console whose every write is masked. `quiet`: one that prints nothing."""
         width = None if sys.stdout.isatty() else _PIPE_WIDTH
-        return Console(file=cast("IO[str]", _Masked(sys.stdout, self.mask)), width=width, highlight=False, markup=False)
+        masked = cast("IO[str]", _Masked(sys.stdout, self.mask))
+        return Console(file=masked, width=width, highlight=False, markup=False, quiet=quiet)
 
     def show(self, *renderables: RenderableType) -> None:
         """Print to stdout for people. Everything in it came through `text`."""
@@ -78,24 +83,27 @@ class Output:
         if self.as_json:
             self.facts({"ok": False, "error": _facts_of(error)})
         else:
-            self.say(f"error: {error.message}" if "\n" not in error.message else f"error:\n{error.message}")
+            self.say(f"error: {error.message}" if "\n" not in error.message else f"error:\n{error.message}", _ERROR)
             if error.remedy:
-                self.say(f"  remedy: {error.remedy}")
+                self.say(f"  remedy: {error.remedy}", _ERROR)
 
-    def say(self, line: str) -> None:
-        """One line to stderr, masked and unwrapped."""
-        print(printable(self.mask(line)), file=sys.stderr)
+    def say(self, line: str, level: int = logging.INFO) -> None:
+        """One line to stderr, masked and unwrapped; of this level where the log is JSON."""
+        said = printable(self.mask(line))
+        if self.log_json:
+            said = JsonLines().format(logging.LogRecord("eos", level, "", 0, said, None, None))
+        print(said, file=sys.stderr)
 
     def unexpected(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """An error that nobody foresaw, as `sys.excepthook`: a message, and the stack trace with `--debug`."""
         if self.debug:
             self._trace(kind, error, trace)
             return
-        self.say(f"error: unexpected {kind.__name__}: {bounded(str(error))}")
-        self.say("  remedy: run it again with --debug, and report what it prints")
+        self.say(f"error: unexpected {kind.__name__}: {bounded(str(error))}", _ERROR)
+        self.say("  remedy: run it again with --debug, and report what it prints", _ERROR)
 
     def _trace(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        self.say("".join(traceback.format_exception(kind, error, trace)).rstrip())
+        self.say("".join(traceback.format_exception(kind, error, trace)).rstrip(), _ERROR)
 
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spark_jobs.cli.logs import log_to_stderr
-from spark_jobs.cli.options import Debug, SpecPaths
+from spark_jobs.cli.options import Debug, Format, LogFormat, SpecPaths
 from spark_jobs.cli.output import out
 from spark_jobs.cli.page_options import MetricsPerSplit, UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
 from twophase.errors import SpecError
@@ -57,6 +57,7 @@ def run(
     ui_token_file: UiTokenFile = None,
     ui_read_token_file: UiReadTokenFile = None,
     metrics_per_split: MetricsPerSplit = False,
+    log_format: LogFormat = Format.TEXT,
     debug: Debug = False,
 ) -> None:
     """Run a pipeline, or several in one Spark, until they are stopped.
@@ -106,7 +107,7 @@ def run(
 
     run_pipelines(
         loaded,
-        out.console(),
+        out.console(quiet=out.log_json),
         until_caught_up=until_caught_up,
         debug=out.debug,
         page=page_options(ui_host, ui_port, ui_token_file, ui_read_token_file, metrics_per_split=metrics_per_split)

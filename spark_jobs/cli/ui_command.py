@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from spark_jobs.cli.logs import log_to_stderr
-from spark_jobs.cli.options import Debug
+from spark_jobs.cli.options import Debug, Format, LogFormat
 from spark_jobs.cli.output import out
 from spark_jobs.cli.page_options import Host, Port, ReadTokenFile, TokenFile, held_by_sinks, page_options, shown_entry
 
@@ -26,6 +26,7 @@ def ui(
     port: Port = 8080,
     token_file: TokenFile = None,
     read_token_file: ReadTokenFile = None,
+    log_format: LogFormat = Format.TEXT,
     debug: Debug = False,
 ) -> None:
     """Serve the page of pipelines: their state, checkpoints, sinks, failures and spec.

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -46,7 +47,7 @@ class Filing:
         self._is_away = False
         self._said_at_s: float | None = None
         self._try_at_s = 0.0
-        self._thread = threading.Thread(target=self._work, name="eos-history", daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._work,), name="eos-history", daemon=True)
         self._thread.start()
 
     def add(self, *entries: Entry) -> None:

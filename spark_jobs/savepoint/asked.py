@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,9 @@ class Savepoints:
 
     def begin(self, request: Request) -> None:
         """Handler of `savepoint`; does not block. `into`: a folder on this machine."""
-        self._thread.submit(self._taken, request).add_done_callback(lambda taken: self._answer(request, taken))
+        self._thread.submit(copy_context().run, self._taken, request).add_done_callback(
+            lambda taken: self._answer(request, taken)
+        )
 
     def close(self) -> None:
         """Blocks until what was asked for is taken and answered."""

@@ -76,4 +76,12 @@ MUTANTS: Final = (
         after="splits.items():\n",
         caught_by=("tests/test_page_metrics.py::test_without_being_asked_no_figure_grows_with_the_number_of_splits",),
     ),
+    Mutant(
+        name="a line that a thread logs is of no pipeline",
+        rule="docs/watching.md, The log",
+        path="twophase/gather.py",
+        before="Thread(target=copy_context().run, args=(_answer, futures[name], calls[name]),",
+        after="Thread(target=_answer, args=(futures[name], calls[name]),",
+        caught_by=("tests/test_log_lines.py::test_each_line_is_of_the_pipeline_of_its_thread",),
+    ),
 )
