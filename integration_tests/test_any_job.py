@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from twophase.local_head import LocalHead
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _CARELESS = PROJECT / "integration_tests" / "jobs" / "careless.py"
+_ANY_SESSION = PROJECT / "integration_tests" / "jobs" / "on_cluster.py"
 _RECORDS = 1000  # the job takes 500 at a time
 
 
@@ -175,3 +177,23 @@ def _head(folder: Path) -> HeadValue:
     read = LocalHead(folder / "checkpoints" / "copy-files").read()
     assert read is not None
     return decode_head(read.value)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("way", ["foreachBatch", "format"])
+def test_a_session_that_is_open_is_refused(jobs: Jobs, database: str, tmp_path: Path, way: str) -> None:
+    """Unless the spec accepts it: its passwords go to each task through ports that any user of the machine can use."""
+    table = SinkTable(database, "records")
+    table.create()
+    expected = write_files(tmp_path / "files")
+    arguments = [str(tmp_path / "files"), way, "local[2]", json.dumps({"spark.pyspark.python": sys.executable})]
+    refused = jobs.start(_ANY_SESSION, *arguments)
+    assert refused.wait() != 0
+    assert "spark.authenticate is off: any process that reaches Spark's ports" in refused.output()
+    assert table.rows() == {}
+    with (tmp_path / "sink.yaml").open("a") as spec:
+        spec.write("\nspark: {allow_unauthenticated: true}\n")
+    jobs.start(_ANY_SESSION, *arguments).succeed()
+    verdict = compare(expected, table.rows())
+    assert verdict.exact, str(verdict)
+    assert verdict.in_sink == FILES * ROWS
