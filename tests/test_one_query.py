@@ -98,6 +98,8 @@ ATTACKS: Final = {
     "an XML schema in schema_of_xml": "SELECT schema_of_xml('<a/>', map('rowValidationXSDPath', '{folder}/secret'))",
     "an Avro schema": "SELECT from_avro(user, '\"int\"', map('avroSchemaUrl', '{folder}/secret')) FROM s",
     "a descriptor": "SELECT from_protobuf(user, 'M', '{folder}/secret') FROM s",
+    "a DTD": """SELECT xpath_string('<!DOCTYPE a SYSTEM "file://{folder}/secret"><a/>', 'a') FROM s""",
+    "a DTD in any function of XPath": "SELECT xpath(user, 'a'), xpath_number(user, 'a') FROM s",
     # two of them
     "two statements": f"SELECT * FROM s; SELECT java_method({JAVA})",
 }

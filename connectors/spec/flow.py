@@ -28,12 +28,25 @@ _ASIDE: Final = re.compile(
 _QUERY_WORDS: Final = frozenset({"select", "with", "from", "values", "table", "map", "reduce"})
 
 
+_COMPUTED: Final = re.compile(r"\bidentifier\s*\(\s*(?!''\s*\))", re.IGNORECASE)
+
+
+def computes_a_name(sql: str) -> bool:
+    """Whether SQL has IDENTIFIER with anything but one text: then nothing could tell beforehand what it names."""
+    return _COMPUTED.search(_without_texts(sql)) is not None
+
+
+def _without_texts(sql: str) -> str:
+    """SQL with an empty text for each text, and a blank for each comment."""
+    return _ASIDE.sub(lambda found: "''" if found["text"] else " ", sql)
+
+
 def command_in(sql: str) -> str:
     """Return the first word of SQL that cannot be a query, in capitals; empty for one that may be.
 
     Spark's own parser tells the rest when a pipeline starts: see spark_jobs.one_query.
     """
-    plain = _ASIDE.sub(lambda found: "''" if found["text"] else " ", sql)
+    plain = _without_texts(sql)
     first = re.match(r"[\s(]*(\w+)", plain)
     return first[1].upper() if first is not None and first[1].lower() not in _QUERY_WORDS else ""
 
@@ -44,7 +57,7 @@ def code_in(sql: str) -> str:
     What the text shows, without Spark: a start looks at the query as Spark understands it (spark_jobs.one_query).
     """
     called = [match["called"].lower() for match in TOKENS.finditer(sql) if match["called"]]
-    plain = _ASIDE.sub(lambda found: "''" if found["text"] else " ", sql)
+    plain = _without_texts(sql)
     if _SCRIPT.search(plain):
         return "TRANSFORM … USING"
     calls = [found.lower() for found in _CALLS.findall(plain)]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from connectors.spec.fields import Duration, NonEmpty, StepName, matching
-from connectors.spec.flow import code_in, command_in
+from connectors.spec.flow import code_in, command_in, computes_a_name
 from connectors.spec.model import Strict, refuse, shown, wrong
 
 _COMPLETE: Final = (
@@ -47,6 +47,8 @@ def _keywords(options: dict[str, Any]) -> dict[str, Any]:
 def _without_code(sql: str) -> str:
     if word := command_in(sql):
         raise wrong(f"the sql begins with {word}: it is a command and no query", "SELECT …", "WITH …", "FROM …")
+    if computes_a_name(sql):
+        raise wrong("IDENTIFIER computes a name", "IDENTIFIER('name')", "the name itself")
     if found := code_in(sql):
         raise wrong(f"{found} runs code by its name", "a step with `python`, which says that it runs code")
     return sql

@@ -221,6 +221,6 @@ MUTANTS: Final = (
         path="connectors/spec/flow.py",
         before=" and first[1].lower() not in _QUERY_WORDS else",
         after=" and False else",
-        caught_by=("tests/test_spec_yaml.py::test_sql_that_begins_with_a_command_is_refused",),
+        caught_by=("tests/test_spec_yaml.py::test_sql_that_shows_that_it_is_no_query_is_refused",),
     ),
 )
