@@ -103,7 +103,7 @@ def test_killed_and_stopped(services: Services, pipeline: Pipeline, image: str, 
     assert isinstance(control, Containers), "the image is tested with --kind docker"
     pipeline.source["bootstrap_servers"] = "kafka:29092"
     pipeline.environment["SINK_URL"] = (
-        f"mysql+pymysql://eos:eos@mysql:3306/{pipeline.environment['SINK_URL'].rpartition('/')[2]}?ssl_disabled=true"
+        f"mysql+pymysql://eos:eos@mysql:3306/{pipeline.environment['SINK_URL'].rpartition('/')[2]}?ssl_verify_cert=false"
     )
     pipeline.workload.produce(_RECORDS)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.services import Services
-from tests.page_http import Client
+from tests.page_http import client_of
 
 pytestmark = pytest.mark.any_server
 
@@ -132,9 +131,7 @@ def test_a_wait_is_stopped_by_a_request(pipeline: Pipeline, blocked: Producer) -
 def test_a_running_pipeline_shows_it(pipeline: Pipeline, blocked: Producer) -> None:
     process = pipeline.command("run", "--ui", "--ui-port", "0")
     process.await_output("page: http")
-    found = re.search(r"page: (http://\S+)#token=(\S+)", process.output())
-    assert found is not None
-    client, key = Client(*found.groups()), pipeline.workload.topic
+    client, key = client_of(process.output()), pipeline.workload.topic
 
     def figure(name: str) -> float:
         families = text_string_to_metric_families(client.get("/metrics").body.decode())

@@ -24,9 +24,10 @@ from spark_jobs.history.retention import Retention
 from spark_jobs.history.writer import HistoryWriter
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.presence import present
-from spark_jobs.withheld import Sample, Withheld
+from spark_jobs.withheld import Poll, Withheld
 from tests.history_values import completed
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
+from tests.page_http import TOKEN
 from twophase.in_doubt import Doubt
 from twophase.requests import Answer, Channel, Request
 
@@ -62,7 +63,7 @@ def entry(spec: Spec, browser: Chrome) -> Iterator[str]:
     """The URL that is printed; a browser that is as new, and in the end has had no error and asked nobody else."""
     with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
         resize(browser, 1280, 900)
-        browser.get(page.url)
+        browser.get(f"{page.url}icon.svg")  # of the page's origin, and asks nothing
         browser.execute_script("localStorage.clear(); sessionStorage.clear()")
         for kind in ("browser", "performance"):
             logged(browser, kind)
@@ -128,10 +129,10 @@ def test_records_that_cannot_be_read_yet(browser: Chrome, entry: str, spec: Spec
     shows(browser, "main", "Lag by partition")
     assert "cannot be read yet" not in main(browser)
     kept = Withheld(spec.checkpoint.location, {})
-    kept.observe([Sample("orders", time.time(), "an open transaction", {"orders/2": (5, 1_506)})])
+    kept.observe([Poll("orders", time.time(), "an open transaction", {"orders/2": (5, 1_506)})])
     shows(browser, "main", "Records that cannot be read yet")
     shows(browser, "main", "1,501 records: waiting for an open transaction since ")
-    kept.observe([Sample("orders", time.time() + 1, "an open transaction", {})])
+    kept.observe([Poll("orders", time.time() + 1, "an open transaction", {})])
     WebDriverWait(browser, 20, 0.1).until(lambda _browser: "cannot be read yet" not in main(browser))
 
 
@@ -335,10 +336,12 @@ def test_a_figure_that_gets_shorter_moves_nothing(browser: Chrome, tmp_path: Pat
 def test_buttons_ask_and_tell_the_answer(browser: Chrome, entry: str, spec: Spec) -> None:
     browser.get(entry.partition("#")[0])
     shows(browser, ".actions", "Unlock")
-    assert "Stop" not in main(browser)
-    browser.get("about:blank")
-    browser.get(entry)
+    shows(browser, "dialog[open]", "The token of this page")
+    assert "Throughput" not in main(browser)
+    assert all("401" in line for line in logged(browser, "browser"))
+    browser.get(entry)  # in the same tab: the question is answered
     shows(browser, ".actions", "Stop")
+    assert not browser.find_elements(By.CSS_SELECTOR, "dialog[open]")
     assert "token" not in browser.current_url
     assert "token" not in browser.execute_script("return document.documentElement.outerHTML").replace("data-token", "")
     with open_requests(spec) as channel:
@@ -382,15 +385,16 @@ def test_hostile_names_are_shown_and_not_run(browser: Chrome, entry: str, tmp_pa
 
 
 def test_a_server_that_has_gone_is_seen_and_so_is_its_return(browser: Chrome, spec: Spec) -> None:
-    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
-        browser.get(page.entry)
+    """With the token of before, which the page keeps."""
+    with present(spec, RUN), opened([spec], PageOptions(port=0, token=TOKEN), no_sinks) as page:
+        browser.get(f"{page.url}#token={TOKEN}")
         shows(browser, ".state", "running")
         port = urlsplit(page.url).port
     shows(browser, ".state.gone", "no answer")
     shows(browser, "#banner", "The server does not answer")
     shows(browser, "main", "Throughput")
     assert port is not None
-    with opened([spec], PageOptions(port=port), no_sinks) as page:
+    with opened([spec], PageOptions(port=port, token=TOKEN), no_sinks) as page:
         shows(browser, ".state.killed", "killed")
         assert "does not answer" not in main(browser)
         assert "Stop" not in main(browser)  # nobody runs it

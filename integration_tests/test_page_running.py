@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium
 from spark_jobs.savepoint.manifest import checked
-from tests.page_http import Client
+from tests.page_http import client_of
 
 pytestmark = pytest.mark.any_server
 
@@ -28,10 +27,7 @@ def test_a_run_with_its_page(pipeline: Pipeline, tmp_path: Path) -> None:
     pipeline.workload.produce(_RECORDS)
     process = pipeline.command("run", "--ui", "--ui-port", "0")
     process.await_output("page: http")
-    found = re.search(r"page: (http://\S+)#token=(\S+)", process.output())
-    assert found is not None
-    url, token = found.groups()
-    client = Client(url, token)
+    client = client_of(process.output())
     key = pipeline.workload.topic
 
     def figure(name: str, **labels: str) -> float:
@@ -83,7 +79,7 @@ def test_a_run_with_its_page(pipeline: Pipeline, tmp_path: Path) -> None:
 
     try:
         with chromium(tmp_path / "profile") as browser:
-            browser.get(f"{url}#token={token}")
+            browser.get(f"{client.url}#token={client.token}")
 
             def shows(css: str, text: str) -> None:
                 script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent).join(' ')"

@@ -49,7 +49,8 @@ def test_a_swap_is_on_disk_whatever_the_role_is_set_to(postgres_database: str, o
                 " $$BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END$$"
             )
             session.execute("CREATE TRIGGER notes BEFORE UPDATE ON eos_head FOR EACH ROW EXECUTE FUNCTION note()")
-        set_for_the_role(postgres_database, of_the_role)
+    set_for_the_role(postgres_database, of_the_role)
+    with closing(SqlHead(postgres_database, "orders")) as head:
         assert head.swap(Versioned(1, b"first"), b"second")
     with Session(postgres_database) as session:
         assert session.execute("SELECT value FROM seen") == [(_SETTINGS[of_the_role],)]

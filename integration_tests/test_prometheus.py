@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from integration_tests.cluster.standalone import free_ports
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.services.prometheus_native import CONFIG, Prometheus, program
+from integration_tests.services.prometheus_native import CONFIG, CREDENTIALS, Prometheus, program
 from integration_tests.services.state import PROJECT
 
 pytestmark = pytest.mark.any_server
@@ -25,6 +25,7 @@ _DASHBOARD: Final = PROJECT / "docker" / "grafana" / "dashboards" / "eos.json"
 _VARIABLES: Final = {"$__rate_interval": "1m", "$pipeline": ".*"}
 _METRIC: Final = re.compile(r"\beos_\w+")
 _PATIENCE_S: Final = 120.0
+_IDLE_S: Final = 30.0
 
 
 def _panels() -> list[tuple[str, str]]:
@@ -49,7 +50,9 @@ def _values(prometheus: Prometheus, expression: str) -> list[float]:
 def test_every_panel_of_the_dashboard_has_samples(pipeline: Pipeline, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     pipeline.workload.produce(_RECORDS)
-    process = pipeline.command("run", "--ui", "--ui-port", str(port))
+    token_file = tmp_path / "token"
+    token_file.write_text(CREDENTIALS)
+    process = pipeline.command("run", "--ui", "--ui-port", str(port), "--ui-read-token-file", str(token_file))
     with Prometheus(tmp_path, f"127.0.0.1:{port}") as prometheus:
 
         def wait_for(expression: str, wanted: float | None = None) -> None:
@@ -65,33 +68,104 @@ def test_every_panel_of_the_dashboard_has_samples(pipeline: Pipeline, tmp_path: 
             wait_for(expression)
         for metric in {metric for expression in _rules() for metric in _METRIC.findall(expression)}:
             wait_for(f"count({metric})")
+        time.sleep(_IDLE_S)  # nothing to read is no standstill
+        wait_for(f"sum(time() - eos_progress_timestamp_seconds < bool {_IDLE_S / 2:g})", 1)
+        wait_for("sum(eos_source_unread_records)", 0)
         process.terminate()
         process.succeed()
         wait_for('up{job="eos"}', 0)
     pipeline.assert_exact(at_least=_RECORDS)
 
 
-@pytest.mark.parametrize(("step_s", "alerts"), [(60, ["OpenTransaction"]), (0, [])])
-def test_an_open_transaction_is_alerted(tmp_path: Path, step_s: int, alerts: list[str]) -> None:
-    """Of records that have been withheld for longer each minute, and of a source that withholds nothing."""
-    labels = {"pipeline": "orders", "source": "incoming"}
-    series = {"series": 'eos_withheld_seconds{pipeline="orders", source="incoming"}', "values": f"0+{step_s}x40"}
-    text = (
-        "orders: records of the source incoming cannot be read, since a transaction is open for 1800 s: "
-        "`eos status` names the partition"
-    )
-    expected = [{"exp_labels": labels, "exp_annotations": {"summary": text}} for _ in alerts]
+_OF_ORDERS: Final = 'pipeline="orders"'
+_NOW: Final = "0+60x60"  # as far as `time()` is: a test begins at 0
+
+_SERIES: Final[dict[str, tuple[dict[str, str], dict[str, str], str, str]]] = {
+    "PipelineDown": (
+        {'up{job="eos", instance="a:1"}': "0x60"},
+        {'up{job="eos", instance="a:1"}': "1x60", f"eos_up{{{_OF_ORDERS}}}": "1x10 0x2 1x48"},  # a restart
+        '{instance="a:1", job="eos"}',
+        "a:1 does not run",
+    ),
+    "PipelineGone": (
+        {f"eos_up{{{_OF_ORDERS}}}": "1x20 stale"},
+        {f"eos_up{{{_OF_ORDERS}}}": "1x60"},
+        f"{{{_OF_ORDERS}}}",
+        "orders was there within the last hour, and nothing is scraped of it any more",
+    ),
+    "Stuck": (
+        {
+            f"eos_progress_timestamp_seconds{{{_OF_ORDERS}}}": "0+60x10 600x50",
+            f"eos_checkpoint_interval_seconds{{{_OF_ORDERS}}}": "2x60",
+        },
+        {
+            f"eos_progress_timestamp_seconds{{{_OF_ORDERS}}}": _NOW,  # idle: it polls, and finds nothing
+            f"eos_checkpoint_interval_seconds{{{_OF_ORDERS}}}": "2x60",
+        },
+        f"{{{_OF_ORDERS}}}",
+        "orders has completed no checkpoint for 3000 s, and has records to read or does not poll: `eos status` says "
+        "where it is",
+    ),
+    "Restarting": (
+        {f"eos_restarts_total{{{_OF_ORDERS}}}": "0+1x60"},
+        {f"eos_restarts_total{{{_OF_ORDERS}}}": "0x50 3x10"},
+        f"{{{_OF_ORDERS}}}",
+        "orders restarts again and again: its log names the cause",
+    ),
+    "SinkBehind": (
+        {f'eos_sink_backlog_checkpoints{{{_OF_ORDERS}, sink="shop"}}': "11x60"},
+        {f'eos_sink_backlog_checkpoints{{{_OF_ORDERS}, sink="shop"}}': "0x50 11x5 0x5"},
+        f'{{{_OF_ORDERS}, sink="shop"}}',
+        "orders: the sink shop is 11 checkpoints behind",
+    ),
+    "SinkAway": (
+        {f'eos_sink_away{{{_OF_ORDERS}, sink="shop"}}': "1x60"},
+        {f'eos_sink_away{{{_OF_ORDERS}, sink="shop"}}': "0x60"},
+        f'{{{_OF_ORDERS}, sink="shop"}}',
+        "orders has started without the sink shop, which was away: `eos status` says why",
+    ),
+    "OpenTransaction": (
+        {f'eos_withheld_seconds{{{_OF_ORDERS}, source="incoming"}}': _NOW},
+        {f'eos_withheld_seconds{{{_OF_ORDERS}, source="incoming"}}': "0x60"},
+        f'{{{_OF_ORDERS}, source="incoming"}}',
+        "orders: records of the source incoming cannot be read, since a transaction is open for 3600 s: "
+        "`eos status` names the partition",
+    ),
+    "DeadLetters": (
+        {f"eos_dead_letters_total{{{_OF_ORDERS}}}": "0x50 15x10"},
+        {f"eos_dead_letters_total{{{_OF_ORDERS}}}": "15x60"},
+        f"{{{_OF_ORDERS}}}",
+        "orders has put 15 records aside: `eos dead-letters list` says why",
+    ),
+}
+"""Of each alert: series that make it fire after an hour, series that do not, and its labels and text as it fires."""
+
+
+def _labels(text: str) -> dict[str, str]:
+    return dict(re.findall(r'(\w+)="([^"]*)"', text))
+
+
+def test_each_alert_has_series_that_make_it_fire() -> None:
+    found = YAML(typ="safe").load(CONFIG.with_name("alerts.yml"))
+    assert {rule["alert"] for group in found["groups"] for rule in group["rules"]} == _SERIES.keys()
+
+
+@pytest.mark.parametrize("fires", [True, False])
+@pytest.mark.parametrize("alert", _SERIES)
+def test_an_alert_fires_when_it_should_and_only_then(tmp_path: Path, alert: str, fires: bool) -> None:
+    bad, good, labels, text = _SERIES[alert]
+    expected = [{"exp_labels": _labels(labels), "exp_annotations": {"summary": text}}] if fires else []
+    tests = [{"eval_time": "60m", "alertname": alert, "exp_alerts": expected}]
+    if not fires:
+        tests += [{"eval_time": f"{at}m", "alertname": alert, "exp_alerts": []} for at in range(1, 60)]
     checked = {
         "rule_files": [str(CONFIG.with_name("alerts.yml"))],
         "evaluation_interval": "1m",
         "tests": [
             {
                 "interval": "1m",
-                "input_series": [series],
-                "alert_rule_test": [
-                    {"eval_time": "15m", "alertname": "OpenTransaction", "exp_alerts": []},
-                    {"eval_time": "30m", "alertname": "OpenTransaction", "exp_alerts": expected},
-                ],
+                "input_series": [{"series": name, "values": each} for name, each in (bad if fires else good).items()],
+                "alert_rule_test": tests,
             }
         ],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.oracle import SinkTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.services import Services
-from tests.page_http import Client
+from tests.page_http import client_of
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -74,9 +73,7 @@ def test_one_that_cannot_write_restarts_by_itself_and_one_that_fails_for_good_en
 
     process = pipeline.command("run", str(other.write_spec()), "--ui", "--ui-port", "0")
     _await("both run", lambda: process.output().count("state=running") == 2)
-    found = re.search(r"page: (http://\S+)#token=(\S+)", process.output())
-    assert found is not None
-    client = Client(*found.groups())
+    client = client_of(process.output())
     names = [str(each.spec["pipeline"]) for each in (pipeline, other)]
 
     def states() -> dict[str, str]:

@@ -7,6 +7,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -15,8 +16,10 @@ import pytest
 from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.fast_start import fast_start
+from integration_tests.harness.intruder import as_nobody, deserialization_error, fetch_broadcasts, listening
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess, child_environment
+from integration_tests.harness.planted import Planted
 from spark_jobs.submit.line import APPLICATION
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -53,6 +56,15 @@ def test_on_a_cluster_that_has_nothing_of_the_project(
     process = _submit(pipeline, *packed, arm=["prepared@1"])
     task = psutil.Process(process.await_point("prepared@1"))
     assert task.cmdline()[0] == "environment/bin/python"
+    look = Planted({"Spark's secret": cluster.conf["spark.authenticate.secret"]})
+    for of in (process.pid, *cluster.workers):
+        look.look_at_arguments(of)
+    assert look.found == set()
+    assert look.seen >= 60, "the words of the driver, its JVM, two workers and two executors"
+    ports = [port for executor in cluster.executors() for port in listening(executor.pid)]
+    assert ports
+    assert as_nobody(partial(fetch_broadcasts, ports, 10)) == b""
+    assert not any("StreamCorrupted" in as_nobody(partial(deserialization_error, port)) for port in ports)
     process.kill()
     assert pipeline.verdict().in_sink == CHECKPOINT_RECORDS
 

@@ -6,7 +6,7 @@ See `spark_jobs.formats`, which registers it in a session.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from connectors.spec import Spec
 from connectors.spec.mistakes import nearest
 from spark_jobs.driving import limits_of
+from spark_jobs.protection import Gap, require
 from spark_jobs.sink_spec import load_sink_spec
 from spark_jobs.spark_log import local_folder
 from spark_jobs.stream_writer import StreamWriter
@@ -37,6 +38,7 @@ class EosSink(DataSource):
     Raises SpecError that names the option.
     """
 
+    gaps: ClassVar[tuple[Gap, ...]] = ()  # of the session, see eos_sink
     run: ClassVar[str] = ""  # see eos_sink; empty: not known, and what only this run may do is left to the next start
 
     @classmethod
@@ -52,6 +54,7 @@ class EosSink(DataSource):
         _check_options(given)
         partitioned_by = {name.strip() for name in given.get("repartitioned_by", "").split(",")} - {""}
         spec = load_sink_spec(given["spec"])
+        require(self.gaps, spec.spark)
         _check_none_behind(spec)
         if spec.checkpoint.at_least_once:
             message = f"{given['spec']}: checkpoint.mode is at-least-once, and this format writes exactly-once"
@@ -59,14 +62,17 @@ class EosSink(DataSource):
         return StreamWriter(spec, local_folder(given["checkpointlocation"]), partitioned_by, schema, self.run)
 
 
-def eos_sink() -> type[EosSink]:
-    """The format for one session of Spark's. By `run`, random, those that plan and those that commit know one another.
+def eos_sink(found: Iterable[Gap] = ()) -> type[EosSink]:
+    """The format for one session of Spark's. `found`: its missing protections, which a spec must accept.
+
+    By `run`, random, those that plan and those that commit know one another.
 
     Spark makes both of the class that was registered, and hands nothing on from one to the other where no task was
     done. A class that no module has is pickled by value, with what it says.
     """
 
     class SessionSink(EosSink):
+        gaps = tuple(found)
         run = secrets.token_hex(8)
 
     return SessionSink

@@ -106,14 +106,14 @@ class Epoch:
                 if self._unplanned is not None and time.monotonic() - self._decided_at_s > _IDLE_S:
                     self._tell_plan(query)
                 self.on_demand.look()
-                self._look_at_withheld(_WITHHELD_S)
+                self._look_at_polls(_WITHHELD_S)
                 if self.control.is_stopping():
                     self.listener.state("stopping")
                     self.control.wait_until_idle()
                     self._await_done(query)
                     break
             self._tell_plan(query)
-            self._look_at_withheld(0.0)
+            self._look_at_polls(0.0)
         finally:
             self.pacing.stop()
             query.stop()  # nothing happens if it has ended by itself
@@ -129,12 +129,14 @@ class Epoch:
                 return
             time.sleep(_DONE_POLL_S)
 
-    def _look_at_withheld(self, every_s: float) -> None:
+    def _look_at_polls(self, every_s: float) -> None:
         """Read what the planners have seen: also while no checkpoint is completed, since nothing can be read."""
         if time.monotonic() - self._looked_at_s < every_s:
             return
         self._looked_at_s = time.monotonic()
-        if self.withheld.observe(self.pacing.samples()):
+        polls = self.pacing.polls()
+        if self.withheld.observe(polls):
+            self.listener.polled(polls)
             self.listener.withheld(self.withheld.splits)
         self.withheld.warn_if_overdue(time.time())
 

@@ -19,7 +19,9 @@ from spark_jobs.columns import check_hashable
 from spark_jobs.driving import driver_of, limits_of, tell_found
 from spark_jobs.history.model import Ending, failure
 from spark_jobs.history.recorder import recorded
+from spark_jobs.job_protection import session_gaps
 from spark_jobs.known_sinks import KnownSinks, openings
+from spark_jobs.protection import require
 from spark_jobs.query import EndsHeld, Query, asked_to_stop, query_of, run_of
 from spark_jobs.report import Listeners, LogListener
 from spark_jobs.shipping import ship
@@ -40,6 +42,7 @@ class ExactlyOnce:
     at once.
 
     Raises out of `foreachBatch`, so that the query ends and Spark runs the same batch again at the next start:
+    SpecError where Spark's traffic is not protected and the spec does not accept that (docs/security.md);
     IdentityError where head, Spark's checkpoint and the sink do not tell one story; what the sink raises otherwise.
     """
 
@@ -78,6 +81,7 @@ class _Run:
     """One run of a query: one epoch."""
 
     def __init__(self, spec: Spec, frame: DataFrame) -> None:
+        require(session_gaps(frame.sparkSession), spec.spark)
         ship(frame.sparkSession)
         self.query: Query = query_of(frame)
         self._spec = spec

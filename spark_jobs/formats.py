@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Final
+
 from pyspark.sql import SparkSession
 
 from spark_jobs.eos_format import eos_sink
+from spark_jobs.job_protection import session_gaps
 from spark_jobs.kafka_format import EosKafka
 from spark_jobs.shipping import ship
 
+_log: Final = logging.getLogger("eos.spark")
+
 
 def register_formats(session: SparkSession) -> None:
-    """`eos` to write and `eos_kafka` to read. On a cluster, the project is sent to the workers first."""
+    """Register `eos` to write and `eos_kafka` to read. On a cluster, send the project to the workers first.
+
+    Where Spark's traffic is not protected, log that: no spec is known yet. `eos` is refused then, unless its spec
+    accepts it; `eos_kafka` has no spec, and reads.
+    """
+    found = session_gaps(session)
+    for gap in found:
+        _log.warning("%s: %s", gap.what, gap.remedy)
     ship(session)
-    for source in (EosKafka, eos_sink()):
+    for source in (EosKafka, eos_sink(found)):
         session.dataSource.register(source)

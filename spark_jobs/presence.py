@@ -9,17 +9,21 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from connectors.spec import Spec
 from twophase.errors import IdentityError
 from twophase.local_shelf import naming, open_partial, sweep, write_whole
 from wal.private import make_private
+
+_PRIVATE_FILE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +46,36 @@ def folder_of(spec: Spec) -> Path:
 def present(spec: Spec, session: str, page: str | None = None) -> Iterator[Presence]:
     """Show others that this process runs the pipeline, for this block. Raises HeadError where it cannot be written."""
     presence = Presence(session, os.getpid(), socket.gethostname(), time.time(), page)
-    folder = folder_of(spec)
-    path = folder / f"{session}.json"
+    with _while_it_lives(folder_of(spec), f"{session}.json", json.dumps(asdict(presence)).encode()):
+        yield presence
+
+
+@contextmanager
+def token_kept(spec: Spec, token: str) -> Iterator[Path]:
+    """Keep the token of a page in a file that this user alone may read, for this block. Raises HeadError."""
+    with _while_it_lives(folder_of(spec), f"{secrets.token_hex(4)}.token", f"{token}\n".encode(), private=True) as path:
+        yield path
+
+
+@contextmanager
+def _while_it_lives(folder: Path, name: str, content: bytes, *, private: bool = False) -> Iterator[Path]:
+    """A file for this block, which is locked as long as this process lives. Those of killed processes are deleted.
+
+    `private`: it is for this user alone, whoever may look into the folder.
+    """
+    path = folder / name
     with ExitStack() as held:
         with naming(folder):
             make_private(folder)
             _sweep(folder)
             partial, file = open_partial(folder)
             held.enter_context(file)  # it is locked before anybody can find it
-            write_whole(file, json.dumps(asdict(presence)).encode())
+            if private:
+                os.fchmod(file.fileno(), _PRIVATE_FILE)
+            write_whole(file, content)
             partial.rename(path)
         try:
-            yield presence
+            yield path
         finally:
             path.unlink(missing_ok=True)
 
@@ -118,7 +140,7 @@ def _is_free(descriptor: int) -> bool:
 def _sweep(folder: Path) -> None:
     """Forget processes that were killed."""
     sweep(folder)
-    for path in folder.glob("*.json"):
-        with suppress(FileNotFoundError), path.open() as file:
+    for path in (*folder.glob("*.json"), *folder.glob("*.token")):
+        with suppress(FileNotFoundError, PermissionError), path.open() as file:
             if _is_free(file.fileno()):
                 path.unlink()

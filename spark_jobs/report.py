@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_jobs.history.model import Acknowledgement, Event, SplitLag, of_absence
-from spark_jobs.withheld import WithheldSplit
+from spark_jobs.withheld import Poll, WithheldSplit
 from twophase.news import News, SinkAway, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord
@@ -57,6 +57,9 @@ class Listener:
     def withheld(self, splits: Sequence[WithheldSplit]) -> None:
         """These records exist and cannot be read yet: all that are known, by source and split."""
 
+    def polled(self, polls: Sequence[Poll]) -> None:
+        """The newest poll of each source, at least one of which is new."""
+
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
         """So long Spark's plan of a checkpoint took that was reported before."""
 
@@ -93,6 +96,11 @@ class Listeners(Listener):
         """See Listener."""
         for one in self.each:
             one.withheld(splits)
+
+    def polled(self, polls: Sequence[Poll]) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.polled(polls)
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
         """See Listener."""

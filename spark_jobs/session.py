@@ -18,9 +18,11 @@ from connectors.spec import Spec
 from spark_jobs import worker_daemon
 from spark_jobs.class_archive import archive_options
 from spark_jobs.java import COMPILE_FAST, collector_options, logging_options
+from spark_jobs.jvm import launch
 from spark_jobs.local_dir import local_settings
 from spark_jobs.master import check_sinks, is_local, is_loopback, worker_python
-from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches
+from spark_jobs.protection import gaps_of, local_protection, require
+from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, redaction
 from spark_jobs.shipping import pack
 from spark_jobs.spark_home import spark_home
 from spark_jobs.submitted import is_submitted
@@ -50,17 +52,21 @@ def spark_session(
     to stderr to `spark.stderr.log`, not to the terminal. Where `spark-submit` has started the JVM (then the spec is one
     that was settled with it), that has its own ways for both.
 
-    Raises SparkUnavailableError if Spark does not start, and SpecError if the sinks do not suit the master.
+    Raises SparkUnavailableError if Spark does not start, and SpecError if the sinks do not suit the master, or Spark's
+    traffic is not protected and the spec does not accept that.
     """
     check_sinks(spec)
+    require(gaps_of(spec, os.environ), spec.spark)
     master = spec.spark.master
     runs = is_submitted(os.environ)
     os.environ["PYSPARK_PYTHON"] = worker_python(spec, os.environ)
     shipped = [] if is_local(master) else [str(pack(spec))]
     modules = [*_modules(spec), *shipped]
     own = {} if runs else local_settings(master, os.environ)
+    closed = local_protection(master, spec.spark.conf)
     near = LOOPBACK if is_loopback(master) else {}
-    conf = {**DEFAULTS, **kept_batches(spec), **own, **more, **near, **spec.spark.conf, **REQUIRED}
+    conf = {**DEFAULTS, **kept_batches(spec), **own, **closed, **more, **near, **spec.spark.conf, **REQUIRED}
+    conf |= redaction(spec)
     if not runs:
         _inherit(modules, loopback=is_loopback(master))
         if is_local(master):
@@ -69,13 +75,13 @@ def spark_session(
         conf["spark.driver.extraJavaOptions"] = _java_options(
             spec, debug=debug, archive_classes=archive_classes, compile_fast=compile_fast
         )
-    builder = SparkSession.builder.master(master).appName(f"eos {spec.pipeline}")
-    for key, value in conf.items():
-        builder = builder.config(key, value)
+    conf |= {"spark.master": master, "spark.app.name": f"eos {spec.pipeline}"}
     words = spec.checkpoint.location / "spark.stderr.log"
     try:
         with nullcontext() if debug or runs else _stderr_to(words):
-            session = builder.getOrCreate()
+            if not runs:
+                launch(conf)
+            session = SparkSession.builder.config(map=dict[str, bool | float | int | str | None](conf)).getOrCreate()
             for archive in shipped:
                 session.sparkContext.addPyFile(archive)
     except PySparkException as error:

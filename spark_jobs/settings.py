@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from connectors.spec import Spec
+from connectors.spec.secrets import SECRET_NAME, is_secret_name
 
 REQUIRED: Final = {
     "spark.speculation": "false",  # R5
@@ -40,3 +42,25 @@ def kept_batches(spec: Spec) -> Mapping[str, str]:
         return {}  # no row waits
     behind = max((each.max_backlog.checkpoints for each in spec.outputs if each.max_backlog), default=0)
     return {"spark.sql.streaming.minBatchesToRetain": str(behind + _KEPT)} if behind else {}
+
+
+_REDACTED: Final = "spark.redaction.regex"
+_AS_SPARK: Final = "(?i)secret|password|token|access[.]?key"
+"""The default of Spark 4.3."""
+
+
+def redaction(spec: Spec) -> dict[str, str]:
+    """Return what keeps the spec's secrets out of Spark's pages and event log: `spark.redaction.regex`.
+
+    Spark hides a setting whose name or value matches. The user's own expression counts as well, and a setting that
+    brings a secret under another name (`spark.executorEnv.WAREHOUSE`) is named. No secret itself is in it.
+    """
+    conf = spec.spark.conf
+    named = [key for key, value in conf.items() if not is_secret_name(key) and spec.mask(value) != value]
+    parts = [conf.get(_REDACTED, ""), _AS_SPARK, SECRET_NAME, *(f"^{re.escape(key)}$" for key in named)]
+    return {_REDACTED: "|".join(_as_group(part) for part in parts if part)}
+
+
+def _as_group(pattern: str) -> str:
+    """With its flags for itself alone: `(?i)` in the middle would hold for all that follows."""
+    return f"(?i:{pattern.removeprefix('(?i)')})" if pattern.startswith("(?i)") else f"(?:{pattern})"

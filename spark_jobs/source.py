@@ -17,7 +17,7 @@ from spark_jobs.failures import TOKEN, carried
 from spark_jobs.pacing.turns import Turns
 from spark_jobs.ranges import shares
 from spark_jobs.source_offset import SourceOffset, topic_of
-from spark_jobs.withheld import Sample
+from spark_jobs.withheld import Poll
 from spark_jobs.worker import settle
 from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, Positions, StartingPoint
@@ -122,7 +122,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ask(self, known: StartingPoint) -> Horizon:
         horizon = self._source.horizon(known)
-        self._turns.tell(Sample.of(self._source, horizon))
+        self._turns.tell(Poll.of(self._source, horizon, known.positions))
         return horizon
 
     def _not_stored(self, ends: Positions, horizon: Horizon) -> dict[str, str]:

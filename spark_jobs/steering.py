@@ -14,7 +14,6 @@ from twophase.requests import Answer, Channel, Request
 
 _log = logging.getLogger("eos.runner")
 
-_POLL_S: Final = 0.2
 _SHARE: Final = 20
 """Looking for requests takes at most this part of the time, where a look is slow."""
 
@@ -68,7 +67,7 @@ class Steering:
 
     def _listen(self) -> None:
         took_s = 0.0
-        while not self._over.wait(max(_POLL_S, _SHARE * took_s)):
+        while not self._over.wait(max(self.channel.shelf.look_every_s, _SHARE * took_s)):
             before = time.monotonic()
             self._look(self._handle)
             took_s = time.monotonic() - before

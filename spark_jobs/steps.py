@@ -8,6 +8,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.spec import Spec, SqlStep, TransformStep
+from spark_jobs.one_query import NoQueryError, check_query
 from spark_jobs.python_step import call_step
 from twophase.errors import SpecError
 
@@ -17,7 +18,7 @@ def apply_steps(
 ) -> dict[str, DataFrame]:
     """`frames`, and those that the steps make of them; each becomes a view of its name in this session.
 
-    Raises SpecError for a step that Spark does not accept, or that is not there.
+    Raises SpecError for a step that Spark does not accept, that is more than a query, or that is not there.
     """
     known = dict(frames)
     for name, frame in known.items():
@@ -30,6 +31,9 @@ def apply_steps(
         except (AnalysisException, ParseException) as error:
             message = f"transforms[{spec.transforms.index(step)}] ({step.name}): {_first_line(error)}"
             raise SpecError(message, remedy="see the steps before it for the columns there are") from error
+        except NoQueryError as error:
+            message = f"transforms[{spec.transforms.index(step)}] ({step.name}): {error}"
+            raise SpecError(message, remedy=error.remedy) from None
         frame.createOrReplaceTempView(step.name)
         known[step.name] = frame
     return known
@@ -37,6 +41,7 @@ def apply_steps(
 
 def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[str, DataFrame]) -> DataFrame:
     if isinstance(step, SqlStep):
+        check_query(spark, step.sql)
         return spark.sql(step.sql)
     return call_step(step, spec.folder, {name: spark.table(name) for name in step.from_})
 

@@ -11,7 +11,7 @@ from connectors.contracts import Horizon, Source
 from spark_jobs.control import pause
 from spark_jobs.report import Listener
 from spark_jobs.starting_points import known_of
-from spark_jobs.withheld import Sample, Withheld
+from spark_jobs.withheld import Poll, Withheld
 from twophase.head_value import HeadValue
 from twophase.values import Positions
 
@@ -78,8 +78,11 @@ class UntilReadable:
         return any(horizon.ends.get(split, 0) > begins.get(split, 0) for split in missing)
 
     def _ask(self, source: Source, head: HeadValue) -> Horizon:
-        horizon = source.horizon(known_of(head, source.name))
-        if self.withheld.observe([Sample.of(source, horizon)]):
+        known = known_of(head, source.name)
+        horizon = source.horizon(known)
+        poll = Poll.of(source, horizon, known.positions)
+        if self.withheld.observe([poll]):
+            self.listener.polled([poll])
             self.listener.withheld(self.withheld.splits)
         return horizon
 

@@ -1,7 +1,8 @@
-"""Records that exist in a source and cannot be read yet: a planner's samples, and what a run keeps of them.
+"""What polls of the sources tell: how much is unread, and which records exist and cannot be read yet.
 
-A planner takes a sample with each plan. The run adds since when, which outlives its process in `withheld.json` at the
-checkpoint location. The file decides nothing: `eos status` and the page read it, and a start without it begins anew.
+A planner polls its source for each plan. Of withheld records the run adds since when, which outlives its process in
+`withheld.json` at the checkpoint location. The file decides nothing: `eos status` and the page read it, and a start
+without it begins anew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.contracts import Horizon, Source
+from twophase.values import Positions
 
 _log = logging.getLogger("eos.runner")
 
@@ -37,8 +39,8 @@ class WithheldSplit:
     split: str
     begin: int  # first offset that cannot be read
     end: int  # next offset after the last record that exists
-    since: float  # time of the first sample with this `begin`; seconds since 1970, as the next one
-    at: float  # time of the newest sample
+    since: float  # time of the first poll with this `begin`; seconds since 1970, as the next one
+    at: float  # time of the newest poll
     reason: str  # as in "waiting for an open transaction"
 
     @property
@@ -48,26 +50,29 @@ class WithheldSplit:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """The withheld records of one source at one time."""
+class Poll:
+    """What one poll of a source has told."""
 
     source: str
-    at: float
-    reason: str
-    splits: Mapping[str, Sequence[int]]  # begin and end, see WithheldSplit
+    at: float  # time of its answer
+    reason: str  # of `splits`
+    splits: Mapping[str, Sequence[int]]  # of withheld records, begin and end: see WithheldSplit
+    unread: int = 0  # offsets that can be read, and that no plan before has taken
 
     @classmethod
-    def of(cls, source: Source, horizon: Horizon) -> Sample:
-        """Of an answer that has just arrived."""
+    def of(cls, source: Source, horizon: Horizon, taken: Positions) -> Poll:
+        """Of an answer that has just arrived. `taken`: ends of the plans before, by split."""
         splits = {split: (horizon.ends[split], end) for split, end in horizon.withheld.items()}
-        return cls(source.name, time.time(), source.withheld_by, splits)
+        begins = {**horizon.discovered.positions, **taken}
+        unread = sum(max(end - begins.get(split, end), 0) for split, end in horizon.ends.items())
+        return cls(source.name, time.time(), source.withheld_by, splits, unread)
 
     def write(self, path: Path) -> None:
         """Whole or not at all. Not synced. Raises OSError."""
         _write(path, asdict(self))
 
     @classmethod
-    def read(cls, path: Path) -> Sample | None:
+    def read(cls, path: Path) -> Poll | None:
         """None: there is no file any more."""
         try:
             return cls(**json.loads(path.read_text()))
@@ -91,7 +96,7 @@ class Withheld:
     location: Path
     remedies: Mapping[str, str]  # by source
     splits: tuple[WithheldSplit, ...] = ()  # by source and split
-    _sampled: dict[str, float] = field(default_factory=dict)  # source -> time of its newest sample
+    _polled: dict[str, float] = field(default_factory=dict)  # source -> time of its newest poll
     _kept_at: float = 0.0
     _told_at: float = 0.0
     _is_unwritable: bool = False
@@ -103,21 +108,21 @@ class Withheld:
         found = tuple(each for each in read_withheld(location) if each.source in remedies)
         return cls(location, remedies, found)
 
-    def observe(self, samples: Iterable[Sample]) -> bool:
-        """Take in samples and keep the result. False: every sample is known already."""
-        new = [each for each in samples if each.at > self._sampled.get(each.source, 0.0)]
+    def observe(self, polls: Iterable[Poll]) -> bool:
+        """Take in polls and keep the result. False: every poll is known already."""
+        new = [each for each in polls if each.at > self._polled.get(each.source, 0.0)]
         if not new:
             return False
-        before, sampled = self.splits, {each.source for each in new}
+        before, polled = self.splits, {each.source for each in new}
         since = {(each.source, each.split, each.begin): each.since for each in before}
-        found = [each for each in before if each.source not in sampled]
-        for sample in new:
-            self._sampled[sample.source] = sample.at
-            for split, (begin, end) in sample.splits.items():
-                first_seen = since.get((sample.source, split, begin), sample.at)
-                found.append(WithheldSplit(sample.source, split, begin, end, first_seen, sample.at, sample.reason))
+        found = [each for each in before if each.source not in polled]
+        for poll in new:
+            self._polled[poll.source] = poll.at
+            for split, (begin, end) in poll.splits.items():
+                first_seen = since.get((poll.source, split, begin), poll.at)
+                found.append(WithheldSplit(poll.source, split, begin, end, first_seen, poll.at, poll.reason))
         self.splits = tuple(sorted(found, key=lambda each: (each.source, each.split)))
-        now = max(self._sampled.values())
+        now = max(self._polled.values())
         if _without_time(self.splits) != _without_time(before) or (found and now - self._kept_at > _KEEP_S):
             self._keep(now)
         return True

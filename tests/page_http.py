@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +27,14 @@ class Reply:
     @property
     def problem(self) -> str:
         return str(self.json["error"]["message"])
+
+
+def client_of(output: str) -> Client:
+    """For the page that a run or `eos ui` has printed where its output is no terminal: its token is in a file."""
+    found = re.search(r"page: (http://\S+) \(its token is in (\S+)\)", output)
+    assert found is not None, output
+    url, path = found.groups()
+    return Client(url, Path(path).read_text().strip())
 
 
 @dataclass(frozen=True)

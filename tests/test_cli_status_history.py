@@ -33,7 +33,7 @@ from spark_jobs.history.model import (
 from spark_jobs.history.model import of_record as made_of
 from spark_jobs.history.recorder import recorded
 from spark_jobs.presence import present
-from spark_jobs.withheld import Sample, Withheld
+from spark_jobs.withheld import Poll, Withheld
 from tests.history_values import PHASES, RUN, writing
 from tests.test_cli_status import INCARNATION, SPEC, record, store
 from twophase.errors import BadRowError
@@ -107,8 +107,8 @@ def test_records_that_were_left_out(spec: Path, capsys: pytest.CaptureFixture[st
 def test_records_that_cannot_be_read_yet(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(shown(spec, capsys, "--json"))["withheld"] is None
     output.out.as_json = False
-    sample = Sample("s", 1_700_000_000.0, "an open transaction", {"t/0": (1000, 2000), "t/1": (5, 6)})
-    Withheld(spec.parent / "state", {}).observe([sample])
+    poll = Poll("s", 1_700_000_000.0, "an open transaction", {"t/0": (1000, 2000), "t/1": (5, 6)})
+    Withheld(spec.parent / "state", {}).observe([poll])
     text = " ".join(shown(spec, capsys).split())
     assert "1,001 records behind: waiting for an open transaction since 2023-11-14 22:13:20 UTC (" in text
     assert "): t/0 1,000 offsets from 1000, t/1 1 offsets from 5" in text

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
 from spark_jobs.page.metrics import Metrics
+from spark_jobs.withheld import Poll
 from tests.page_history import INCARNATION, RUN, spec_of
 from tests.test_page_metrics import record, report
 from twophase.news import CommittedUpTo, Decided
@@ -26,12 +27,13 @@ _NOT_SHOWN: Final = {"eos_pipeline_info"}
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The metrics of a run that has completed a checkpoint."""
+    """The metrics of a run that has polled, and has completed a checkpoint."""
     metrics = Metrics()
     told = metrics.listener(spec_of(tmp_path_factory.mktemp("spec")), run_id=RUN, version="9")
     told.news(Decided(record(0)))
     told.news(CommittedUpTo(INCARNATION, 0))
     told.checkpoint(report(0))
+    told.polled([Poll("orders", 0.0, "", {})])
     families = text_string_to_metric_families(metrics.exposed()[0].decode())
     names = {sample.name for family in families for sample in family.samples}
     return {_PARTS.sub("", name) for name in names if not name.endswith("_created")}

@@ -29,6 +29,9 @@ def _yaml(path: Path) -> Any:
     return YAML(typ="safe").load(path)
 
 
+_SPARK = "spark: {master: yarn, conf: {spark.authenticate: true, spark.network.crypto.enabled: true}}\n"
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_every_submission_is_a_line_of_spark_submit(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -40,7 +43,7 @@ def test_every_submission_is_a_line_of_spark_submit(
     folder.mkdir()
     monkeypatch.chdir(folder)
     spec = (ROOT / "examples" / "orders" / "orders.yaml").read_text()
-    spec = spec.replace("./checkpoints/orders", str(tmp_path / "orders")) + "spark: {master: yarn}\n"
+    spec = spec.replace("./checkpoints/orders", str(tmp_path / "orders")) + _SPARK
     (folder / "orders.yaml").write_text(spec)
     (folder / "environment.tar.gz").touch()
     given = [f"spark.yarn.appMasterEnv.{name}={value}" for name, value in VARIABLES.items()]

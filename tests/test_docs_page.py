@@ -33,7 +33,11 @@ def test_its_options_are_those_of_the_commands() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     known = {option for name in ("run", "ui") for each in commands[name].params for option in each.opts}
     named = set(re.findall(r"--[a-z][a-z-]+", section("The page")))
-    assert {"--ui", "--ui-port", "--ui-host", "--ui-token-file", "--host", "--port"} <= named <= known
+    assert (
+        {"--ui", "--ui-port", "--ui-host", "--ui-token-file", "--ui-read-token-file", "--host", "--port"}
+        <= named
+        <= known
+    )
     assert f"listens at {DEFAULT_HOST}, port {DEFAULT_PORT}" in TEXT
     assert f"`{TOKEN_VARIABLE}`" in TEXT
     for command, options in (
@@ -54,7 +58,7 @@ def test_its_paths_are_those_of_the_api(tmp_path: Path) -> None:
     with opened([spec_of(tmp_path)], PageOptions(port=0, token=TOKEN), lambda _spec: []) as page:
         client = Client(page.url)
         paths = client.get("/openapi.json").json["paths"]
-        curl = re.search(r"curl (http://\S+)\ncurl -X POST .*?(http://\S+)", section("The API"))
+        curl = re.search(r"curl -H .*?(http://\S+)\ncurl -X POST .*?(http://\S+)", section("The API"))
         assert curl is not None
         read, stop = (re.sub(r"http://[^/]+", "", url) for url in curl.groups())
         assert client.get(read).json["name"] == "orders"

@@ -24,7 +24,7 @@ from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.watched import watch
 from spark_jobs.presence import present
-from spark_jobs.withheld import Sample, Withheld
+from spark_jobs.withheld import Poll, Withheld
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.errors import SinkUnavailableError
@@ -130,7 +130,7 @@ def test_the_overview_of_a_running_pipeline_and_of_one_that_was_killed(client: C
 
 def test_records_that_cannot_be_read_yet(client: Client, spec: Spec) -> None:
     assert client.api("orders")["withheld"] == []
-    Withheld(spec.checkpoint.location, {}).observe([Sample("orders", 1000.0, "a transaction", {"orders/2": (5, 25)})])
+    Withheld(spec.checkpoint.location, {}).observe([Poll("orders", 1000.0, "a transaction", {"orders/2": (5, 25)})])
     found = client.api("orders")
     assert found["withheld_records"] == 20
     assert found["withheld"] == [

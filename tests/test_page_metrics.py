@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -12,7 +14,7 @@ from connectors.spec import Spec
 from spark_jobs.history.model import Acknowledgement, Event, SplitLag
 from spark_jobs.page.metrics import Metrics, PipelineMetrics
 from spark_jobs.report import CheckpointReport
-from spark_jobs.withheld import WithheldSplit
+from spark_jobs.withheld import Poll, WithheldSplit
 from tests.page_history import INCARNATION, RUN, spec_of
 from twophase.errors import PrepareError, SinkUnavailableError
 from twophase.head_value import HeadValue
@@ -74,6 +76,8 @@ def figures(metrics: Metrics) -> dict[str, float]:
 def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: PipelineMetrics) -> None:
     found = figures(metrics)
     assert found.pop(f"eos_pipeline_info{{exactly-once,{RUN},9}}") == 1
+    assert found.pop("eos_progress_timestamp_seconds") == pytest.approx(time.time(), abs=60)
+    assert found.pop("eos_checkpoint_interval_seconds") == 2
     assert set(found.values()) == {0}
     assert set(found) >= {
         "eos_up",
@@ -184,6 +188,30 @@ def test_records_that_cannot_be_read_yet(
     told.withheld([])
     found = figures(metrics)
     assert (found["eos_withheld_records{orders}"], found["eos_withheld_seconds{orders}"]) == (0, 0)
+
+
+def test_an_idle_pipeline_progresses_and_one_that_has_records_to_read_does_not(
+    metrics: Metrics, told: PipelineMetrics
+) -> None:
+    begun = figures(metrics)["eos_progress_timestamp_seconds"]
+    assert begun == pytest.approx(time.time(), abs=60)
+    told.polled([Poll("orders", begun + 10, "", {})])
+    found = figures(metrics)
+    assert (found["eos_source_polled_timestamp_seconds{orders}"], found["eos_source_unread_records{orders}"]) == (
+        begun + 10,
+        0,
+    )
+    assert found["eos_progress_timestamp_seconds"] == begun + 10
+    told.polled([Poll("orders", begun + 20, "", {}, unread=7)])
+    found = figures(metrics)
+    assert (found["eos_source_polled_timestamp_seconds{orders}"], found["eos_source_unread_records{orders}"]) == (
+        begun + 20,
+        7,
+    )
+    assert found["eos_progress_timestamp_seconds"] == begun + 10
+    told.news(Decided(replace(record(0), decided_at=begun + 30)))
+    assert figures(metrics)["eos_progress_timestamp_seconds"] == begun + 30
+    assert figures(metrics)["eos_checkpoint_interval_seconds"] == 2
 
 
 def test_told_by_several_threads_while_it_is_scraped(metrics: Metrics, told: PipelineMetrics) -> None:

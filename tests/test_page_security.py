@@ -24,14 +24,15 @@ from spark_jobs.page.connection import AT_A_TIME, MOST
 from spark_jobs.page.guard import MAX_BODY_BYTES
 from spark_jobs.page.live import Live
 from spark_jobs.page.metrics import Metrics
-from spark_jobs.page.opening import PageOptions, given_token, opened
+from spark_jobs.page.opening import READ_TOKEN_VARIABLE, PageOptions, given_token, opened
 from spark_jobs.page.server import PageError
 from spark_jobs.page.watched import Watched
 from spark_jobs.presence import present
 from tests.page_history import RUN, SECRET, Names, live_through, spec_of
-from tests.page_http import TOKEN, Client
+from tests.page_http import TOKEN, Client, client_of
 from twophase.in_doubt import Doubt
 
+READ_TOKEN = "a-token-that-reads-only"
 STOP = "/api/v1/pipelines/orders/stop"
 
 
@@ -114,21 +115,26 @@ def test_a_name_that_is_pointed_at_this_machine_does_not_lead_here(client: Clien
         assert client.get("/api/v1/pipelines", Host=host).status == 200, host
 
 
-def test_beyond_this_machine_everything_takes_the_token_but_the_page_itself(spec: Spec) -> None:
-    options = PageOptions(host="0.0.0.0", port=0)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_everything_takes_the_token_but_the_page_itself_and_the_probes(spec: Spec, host: str) -> None:
+    """On this machine as well: its other users reach the page."""
+    options = PageOptions(host=host, port=0, read_token=READ_TOKEN)
     metrics = Metrics()
     metrics.listener(spec, run_id=RUN, version="0")
     with opened([spec], options, no_sinks, lives=[Live()], metrics=metrics.exposed) as page:
         port = page.url.rsplit(":", 1)[1].strip("/")
-        assert socket.gethostname() in page.url
-        token = page.entry.partition("#token=")[2]
-        stranger, friend = (Client(f"http://127.0.0.1:{port}", token=each) for each in (None, token))
+        assert (socket.gethostname() in page.url) == (host == "0.0.0.0")
+        assert page.made_token is not None
+        tokens = (None, page.made_token, READ_TOKEN, READ_TOKEN[:-1])
+        stranger, friend, reader, guesser = (Client(f"http://127.0.0.1:{port}", token=each) for each in tokens)
         closed = ["/api/v1/pipelines", "/api/v1/pipelines/orders/spec", "/openapi.json", "/metrics"]
         assert [stranger.get(path).status for path in closed] == [401] * 4
-        assert [friend.get(path).status for path in closed] == [200] * 4
+        assert [guesser.get(path).status for path in closed] == [401] * 4
+        assert [client.get(path).status for client in (friend, reader) for path in closed] == [200] * 8
+        assert (reader.post(STOP).status, friend.post(STOP).status) == (403, 409)  # nobody runs it
         open_ = ["/", "/main.js", "/style.css", "/healthz"]
         assert [stranger.get(path).status for path in open_] == [200] * 4
-        assert friend.get("/api/v1/pipelines", Host="eos.example").status == 200
+        assert friend.get("/api/v1/pipelines", Host="eos.example").status == (200 if host == "0.0.0.0" else 421)
 
 
 def test_every_answer_tells_the_browser_to_be_strict(client: Client) -> None:
@@ -283,6 +289,9 @@ def test_the_token_is_made_or_given(tmp_path: Path, spec: Spec) -> None:
     assert given_token(file, {"EOS_UI_TOKEN": "another-token-of-somebody"}) == TOKEN
     assert given_token(None, {"EOS_UI_TOKEN": TOKEN}) == TOKEN
     assert given_token(None, {}) is None
+    assert (
+        given_token(None, {"EOS_UI_TOKEN": TOKEN, "EOS_UI_READ_TOKEN": READ_TOKEN}, READ_TOKEN_VARIABLE) == READ_TOKEN
+    )
     for wrong in ("short", "x" * 15, "with a blank in its middle", "ä" * 20, ""):
         file.write_text(wrong)
         with pytest.raises(PageError, match="at least 16"):
@@ -313,14 +322,34 @@ def test_eos_ui_serves_until_it_is_stopped(spec: Spec) -> None:
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line.startswith("page: http://127.0.0.1:")
-        url, _, token = line.removeprefix("page: ").strip().partition("#token=")
-        found = Client(url, token).api("orders")
+        assert "#token=" not in line  # a container's log would keep it
+        client = client_of(line)
+        (kept,) = (spec.checkpoint.location / "run").glob("*.token")
+        assert kept.stat().st_mode & 0o777 == 0o600
+        found = client.api("orders")
         assert (found["state"], found["can_steer"], found["last"]["checkpoint_id"]) == ("killed", False, 7)
         with present(spec, RUN):
-            assert Client(url, token).post(STOP).status == 202
-            assert Client(url, "wrong").post(STOP).status == 401
+            assert client.post(STOP).status == 202
+            assert Client(client.url, "wrong").post(STOP).status == 401
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+    assert not kept.exists()
     assert json.loads(json.dumps(found)) == found
+
+
+def test_a_terminal_shows_the_token_in_the_url(spec: Spec) -> None:
+    """It is opened from there, and nothing keeps it."""
+    ours, theirs = os.openpty()
+    program = [sys.executable, "-c", "from spark_jobs.cli import main; main()", "ui", "pipeline.yaml", "--port", "0"]
+    environment = {**os.environ, "SECRET": SECRET, "PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.Popen(program, cwd=spec.folder, env=environment, stdout=theirs)
+    try:
+        url, _, token = os.read(ours, 1_000).decode().removeprefix("page: ").strip().partition("#token=")
+        assert Client(url, token).api("orders")["name"] == "orders"
+        assert not list((spec.checkpoint.location / "run").glob("*.token"))
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+        os.close(ours)
+        os.close(theirs)

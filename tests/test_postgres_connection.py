@@ -26,6 +26,15 @@ def test_towards_another_machine_the_server_is_verified(monkeypatch: pytest.Monk
     assert tls("127.0.0.1", "?sslrootcert=/ca.pem") == {"sslmode": "verify-full", "sslrootcert": "/ca.pem"}
 
 
+def test_a_server_that_only_the_environment_names_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, url in (("PGHOST", ""), ("PGHOSTADDR", "localhost"), ("PGSERVICE", "")):
+        with monkeypatch.context() as environment:
+            environment.setenv(variable, "192.0.2.7")
+            assert tls(url)["sslmode"] == "verify-full", variable
+    monkeypatch.setenv("PGHOST", "db.example.com")
+    assert tls("localhost") == {}, "the URL names the server"
+
+
 def test_what_the_url_says_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGSSLROOTCERT", "/authorities.pem")
     assert tls("db.example.com")["sslrootcert"] == "/authorities.pem"

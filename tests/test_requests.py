@@ -155,6 +155,7 @@ class _FailingShelf:
 
     def __init__(self, channel: Channel) -> None:
         self.shelf, self.failures = channel.shelf, 0
+        self.look_every_s = 0.2
 
     def __getattr__(self, name: str) -> object:
         if self.failures:

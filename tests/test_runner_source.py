@@ -15,7 +15,7 @@ from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.pacing.turns import ALL_THERE, AlwaysDue, Turn
 from spark_jobs.source import SourceReader
 from spark_jobs.source_offset import SourceOffset
-from spark_jobs.withheld import Sample
+from spark_jobs.withheld import Poll
 from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 
@@ -60,10 +60,10 @@ class _Turns(AlwaysDue):
 
     def __init__(self) -> None:
         super().__init__()
-        self.samples: list[Sample] = []
+        self.polls: list[Poll] = []
 
-    def tell(self, sample: Sample) -> None:
-        self.samples.append(sample)
+    def tell(self, poll: Poll) -> None:
+        self.polls.append(poll)
 
 
 def _reader(source: _Source, initial: Mapping[str, int] | None = None, ids: Mapping[str, str] | None = None) -> Any:
@@ -133,10 +133,22 @@ def test_each_look_tells_what_is_withheld_and_plans_none_of_it() -> None:
     reader = SourceReader(cast(Any, source), StartingPoint({"t/0": 0}, {"t": "id of t"}), told, TOKEN)
     start = SourceOffset("s", {"t/0": 5}).to_json()
     assert _next(reader, start) == _next(reader, start) == start
-    assert [(each.source, each.reason, each.splits) for each in told.samples] == [("s", "a test", {"t/0": (5, 9)})] * 2
+    assert [(each.source, each.reason, each.splits) for each in told.polls] == [("s", "a test", {"t/0": (5, 9)})] * 2
     source.withheld = {}
     _next(reader, start)
-    assert told.samples[-1].splits == {}
+    assert told.polls[-1].splits == {}
+    assert [each.unread for each in told.polls] == [0, 0, 0]
+
+
+def test_each_look_tells_how_much_no_plan_before_has_taken() -> None:
+    source, told = _Source({"t/0": 9, "new/0": 30}), _Turns()
+    source.first = {"new/0": 20}
+    reader = SourceReader(cast(Any, source), StartingPoint({"t/0": 0}, {"t": "id of t"}), told, TOKEN)
+    planned = _next(reader, SourceOffset("s", {"t/0": 5}).to_json())
+    _next(reader, planned)
+    source.ends = {"t/0": 10, "new/0": 30}
+    _next(reader, planned)
+    assert [each.unread for each in told.polls] == [4 + 10, 0, 1]
 
 
 def test_the_id_of_a_topic_found_on_the_way_goes_from_plan_to_plan() -> None:
@@ -309,8 +321,8 @@ class _Over:
     def next(self) -> Turn | None:
         return None
 
-    def tell(self, sample: Sample) -> None:
-        pytest.fail(f"a query that is stopped has planned: {sample}")
+    def tell(self, poll: Poll) -> None:
+        pytest.fail(f"a query that is stopped has planned: {poll}")
 
 
 def test_a_query_that_is_stopped_plans_nothing_and_asks_nobody() -> None:

@@ -135,6 +135,18 @@ def test_validate_says_what_is_open_elsewhere(tmp_path: Path, of: str, given: di
     assert of.startswith(found.of)
 
 
+def test_validate_names_secrets_among_javas_options(tmp_path: Path) -> None:
+    spec = load(tmp_path, **_PROTECTED)
+    path = tmp_path / "spec.yaml"
+    options = (
+        'spark: {conf: {spark.executor.extraJavaOptions: "-Dk=${env:KEY}", spark.driver.extraJavaOptions: -Xss4m}}'
+    )
+    path.write_text(f"{path.read_text()}{options}\n")
+    (found,) = exposures(load_spec(path, {"KEY": "hunter22"}))
+    assert (found.of, found.what.partition(" ")[0]) == ("spark", "spark.executor.extraJavaOptions")
+    assert exposures(spec) == []
+
+
 def test_nothing_is_open_on_this_machine(tmp_path: Path) -> None:
     sink = 'mysql, url: "mysql+pymysql://u:p@localhost/d", table: t, commit: two-phase'
     assert exposures(load(tmp_path, servers="127.0.0.1:9092,[::1]:9092", sink=sink)) == []

@@ -201,3 +201,28 @@ def test_sql_that_runs_code_is_refused(tmp_path: Path, sql: str, refused: str) -
             load_spec(path, {})
     else:
         load_spec(path, {})
+
+
+@pytest.mark.parametrize(
+    ("sql", "refused"),
+    [
+        ("ADD JAR '/tmp/x.jar'", "ADD"),
+        (" -- a comment\n/* SELECT */ insert OVERWRITE DIRECTORY '/tmp' SELECT 1", "INSERT"),
+        ("((CREATE TEMPORARY VIEW v USING text", "CREATE"),
+        ("BEGIN SELECT 1; END", "BEGIN"),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", "EXECUTE"),
+        ("((SELECT id FROM s)) UNION (VALUES (1))", ""),
+        ("/* x */ WITH a AS (SELECT 1) SELECT * FROM s", ""),
+        ("FROM s SELECT id", ""),
+        ("TABLE s", ""),
+    ],
+)
+def test_sql_that_begins_with_a_command_is_refused(tmp_path: Path, sql: str, refused: str) -> None:
+    path = tmp_path / "spec.yaml"
+    text = _PLAIN.replace("${env:NAME}", "orders").replace("from: s,", "from: r,")
+    path.write_text(f"{text}transforms: [{{name: r, sql: {json.dumps(sql)}}}]\n")
+    if refused:
+        with pytest.raises(SpecMistakesError, match=f"begins with {refused}: it is a command"):
+            load_spec(path, {})
+    else:
+        load_spec(path, {})

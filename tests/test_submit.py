@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 from connectors.spec import Spec, load_spec
 from spark_jobs.cli import run_command_line
+from spark_jobs.private_settings import settings_text
 from spark_jobs.submit import Request, Submission, submission
 from spark_jobs.submit.line import APPLICATION
 from twophase.errors import SpecError
@@ -29,6 +33,9 @@ _PYTHON = "python: 'own:steps', from: words"
 _URL = "mysql+pymysql://u:secret@h/d"
 _CLAIM = "spark.kubernetes.driver.volumes.persistentVolumeClaim.data.mount.path"
 _IMAGE = ("--conf", "spark.kubernetes.container.image=i", "--conf", "spark.kubernetes.file.upload.path=s3a://b/u")
+_EOS = "from spark_jobs.cli import main; main()"
+_CLOSED = "spark.authenticate=true\nspark.network.crypto.enabled=true\n"
+_PROTECTED = "spark: {conf: {spark.authenticate: true, spark.network.crypto.enabled: true}}"
 _ENVIRON = {"SPARK_HOME": "/opt/spark"}
 
 
@@ -38,21 +45,27 @@ def _spec(folder: Path, spark: str = "", location: str = "./checkpoints", step: 
 
 
 def _submission(folder: Path, *options: str, spark: str = "", location: str = "", **asked: Any) -> Submission:
-    spec = _spec(folder, spark, location or "./checkpoints", asked.pop("step", _SQL))
+    spec = _spec(folder, spark or _PROTECTED, location or "./checkpoints", asked.pop("step", _SQL))
     request = Request(folder / "words.yaml", options=options, **asked)
     return submission(spec, request, _ENVIRON, frozenset({"URL"}))
 
 
 def test_in_client_mode(tmp_path: Path) -> None:
     """The driver's Python is this one; what the JVM takes only at its start comes from the spec."""
-    spark = "spark: {master: 'spark://127.0.0.1:7077', conf: {spark.driver.memory: 2g}}"
+    conf = {"spark.authenticate": "true", "spark.authenticate.secret": "s e\\c", "spark.driver.memory": "2g"}
+    spark = "spark: " + json.dumps({"master": "spark://127.0.0.1:7077", "conf": conf})
     made = _submission(tmp_path, "--queue", "etl", spark=spark, arguments=("--until-caught-up",))
-    assert made.command == (
+    assert made.command(Path("FILE")) == (
         *("/opt/spark/bin/spark-submit", "--master", "spark://127.0.0.1:7077", "--deploy-mode", "client"),
-        *("--name", "eos words", "--conf", "spark.driver.memory=2g"),
-        *("--conf", f"spark.pyspark.driver.python={sys.executable}"),
+        *("--name", "eos words", "--properties-file", "FILE", "--load-spark-defaults"),
         *("--queue", "etl", str(APPLICATION), str(tmp_path / "words.yaml"), "--until-caught-up"),
     )
+    assert made.settings.decode().splitlines() == [
+        "spark.authenticate=true",
+        "spark.authenticate.secret=s\\u0020e\\u005cc",
+        "spark.driver.memory=2g",
+        f"spark.pyspark.driver.python={sys.executable}",
+    ]
     assert made.folder is None
     assert made.variables["SPARK_LOCAL_IP"] == "127.0.0.1"
     settings = tmp_path / "checkpoints" / "log4j2.properties"
@@ -66,10 +79,8 @@ def test_a_packed_environment(tmp_path: Path) -> None:
     archive = tmp_path / "my environment.tar.gz"
     archive.touch()
     made = _submission(tmp_path, master="yarn", environment=str(archive))
-    assert (
-        made.command[made.command.index("--archives") + 1] == f"file://{tmp_path}/my%20environment.tar.gz#environment"
-    )
-    assert "spark.pyspark.python=environment/bin/python" in made.command
+    assert made.others[made.others.index("--archives") + 1] == f"file://{tmp_path}/my%20environment.tar.gz#environment"
+    assert b"spark.pyspark.python=environment/bin/python\n" in made.settings
     made.prepare()
     assert made.folder == tmp_path / "checkpoints" / "submit"
     assert sys.executable in (made.folder / "environment" / "bin" / "python").read_text()
@@ -82,12 +93,11 @@ def test_files_are_those_of_the_folder_where_the_command_is_given(
     """With a packed environment spark-submit is started in another one."""
     monkeypatch.chdir(tmp_path)
     for name in ("environment.tar.gz", "driver.conf"):
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text(_CLOSED)
     options = ("--properties-file", "driver.conf", "--jars=a.jar,/opt/b.jar,hdfs://c.jar", "--queue", "driver.conf")
-    made = _submission(tmp_path, *options, master="yarn", environment="environment.tar.gz")
-    at = made.command.index("--properties-file")
-    assert made.command[at : at + 5] == (
-        *("--properties-file", str(tmp_path / "driver.conf")),
+    made = _submission(tmp_path, *options, master="yarn", environment="environment.tar.gz", spark="spark: {conf: {}}")
+    assert made.settings.decode().startswith(f"{_CLOSED}\n\nspark.pyspark.python=")
+    assert made.others[2:5] == (
         f"--jars={tmp_path}/a.jar,/opt/b.jar,hdfs://c.jar",
         *("--queue", "driver.conf"),
     )
@@ -99,7 +109,7 @@ def test_in_cluster_mode(tmp_path: Path) -> None:
     given = ("--conf", "spark.yarn.appMasterEnv.URL=u")
     where = {"deploy_mode": "cluster", "master": "yarn", "location": "/srv/words", "step": _PYTHON}
     made = _submission(tmp_path, *given, **where)
-    command = list(made.command)
+    command = list(made.others)
     assert command[command.index("--files") + 1] == str(tmp_path / "words.yaml")
     assert command[command.index("--py-files") + 1] == str(tmp_path / "own.py")
     assert command[-2:] == [str(APPLICATION), "words.yaml"]
@@ -111,7 +121,8 @@ def test_on_kubernetes(tmp_path: Path) -> None:
     given = (*_IMAGE, "--conf", "spark.kubernetes.driver.secretKeyRef.URL=s:url", "--conf", f"{_CLAIM}=/srv")
     where = {"deploy_mode": "cluster", "master": "k8s://https://h", "location": "/srv/words"}
     made = _submission(tmp_path, *given, **where)
-    assert made.command[-2 - len(given) : -2] == given
+    assert made.others[-2 - len(given) : -2] == given
+    assert made.settings_file == tmp_path / "words.spark.conf", "the location is elsewhere"
 
 
 @pytest.mark.parametrize(
@@ -167,11 +178,54 @@ def test_a_dry_run_prints_the_line_without_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("URL", _URL)
-    _spec(tmp_path)
+    _spec(tmp_path, _PROTECTED.replace("}}", ', spark.x: "${env:URL}"}}'))
     arguments = ["submit", str(tmp_path / "words.yaml"), "--master", "yarn", "--dry-run"]
     assert run_command_line([*arguments, "--", "--conf", f"spark.executorEnv.URL={_URL}"]) == 0
     line = capsys.readouterr().out
     assert "spark-submit --master yarn --deploy-mode client" in line
     assert "secret" not in line
     assert run_command_line([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["command"][1:3] == ["--master", "yarn"]
+    command = json.loads(capsys.readouterr().out)["command"]
+    assert command[1:3] == ["--master", "yarn"]
+    settings = Path(command[command.index("--properties-file") + 1])
+    assert f"spark.x={_URL}" == settings.read_text().splitlines()[2].replace("\\u003a", ":")
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+
+
+def test_settings_are_no_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that becomes spark-submit leaves it a file that nobody else can open, and that has no name."""
+    monkeypatch.setenv("URL", _URL)
+    _spec(tmp_path, _PROTECTED.replace("}}", ', spark.x: "${env:URL}"}}'))
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "spark-submit"
+    program.write_text('#!/bin/sh\necho "$@" > "$0.arguments"\nwhile [ "$1" != --properties-file ]; do shift; done\n')
+    with program.open("a") as script:
+        script.write('cat "$2" > "$0.first"; cat "$2" > "$0.second"\n')
+    program.chmod(0o755)
+    line = [sys.executable, "-c", _EOS, "submit", str(tmp_path / "words.yaml"), "--master", "yarn"]
+    subprocess.run(line, check=True, env={**os.environ, "SPARK_HOME": str(home)})
+    assert "secret" not in (home / "bin" / "spark-submit.arguments").read_text()
+    for read in ("first", "second"):
+        assert "u\\u003asecret@h" in (home / "bin" / f"spark-submit.{read}").read_text()
+    assert not (tmp_path / "checkpoints" / "submit").exists()
+
+
+def test_settings_count_more_than_those_of_the_users_file(tmp_path: Path) -> None:
+    """spark-submit takes one file, and of two lines for a setting Java takes the last."""
+    file = tmp_path / "mine.conf"
+    file.write_bytes(b"spark.a mine\\")
+    content, options = settings_text({"spark.a": "1"}, ["--queue", "q", f"--properties-file={file}", "pyspark-shell"])
+    assert (content, options) == (b"spark.a mine\\\n\nspark.a=1\n", ["--queue", "q", "pyspark-shell"])
+    assert settings_text({}, ["--queue", "q"]) == (b"", ["--load-spark-defaults", "--queue", "q"])
+    with pytest.raises(SpecError, match=r"away\.conf: cannot be read"):
+        settings_text({}, ["--properties-file", str(tmp_path / "away.conf")])
+
+
+def test_a_cluster_is_refused_that_is_open(tmp_path: Path) -> None:
+    for master in ("yarn", "spark://h:7077"):
+        with pytest.raises(SpecError, match=r"spark\.authenticate is off.*not encrypted") as raised:
+            _submission(tmp_path, master=master, spark="spark: {conf: {spark.x: y}}")
+        assert "spark.allow_unauthenticated: true" in raised.value.remedy
+    accepted = "spark: {allow_unauthenticated: true, allow_unencrypted: true}"
+    assert _submission(tmp_path, master="spark://h:7077", spark=accepted).others

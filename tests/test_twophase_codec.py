@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.twophase_values import INCARNATION, record
 from twophase.codec import (
+    check_writable,
     decode_committable,
     decode_head,
     decode_record,
@@ -97,6 +98,55 @@ def test_another_format_is_refused_by_name(kind: str, found: object) -> None:
         HeadFormatError, match=f"this {document_of(kind)} has format {found}; this version reads format 1"
     ) as caught:
         decode(json.dumps({**document, "format": found}).encode())
+    assert "newer" in caught.value.remedy
+
+
+def newer(kind: str, least_reader: object, **more: object) -> bytes:
+    """A golden document as a version of format 3 may write it."""
+    document = json.loads((GOLDEN / f"{kind}.json").read_bytes()) | {"format": 3, "least_reader": least_reader} | more
+    if "checksum" in document:
+        del document["checksum"]
+        document["checksum"] = sha256_of(_canonical(document))
+    return _canonical(document)
+
+
+def _canonical(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_document_is_read_where_its_writer_says_that_this_version_can(kind: str) -> None:
+    value, _, decode = KINDS[kind]
+    found = decode(newer(kind, 1, colour="red"))
+    assert found == (replace(value, unknown=("colour",)) if kind == "head" else value)
+    assert decode(newer(kind, 1)) == value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("least_reader", [2, 3, "1", 1.0, True])
+def test_a_newer_document_that_takes_a_newer_reader_is_refused_by_name(kind: str, least_reader: object) -> None:
+    words = f"this {document_of(kind)} has format 3, which is read from format {least_reader} on; this version reads 1"
+    with pytest.raises(HeadFormatError, match=words) as caught:
+        KINDS[kind][2](newer(kind, least_reader, colour="red"))
+    assert "newer" in caught.value.remedy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_known_of_this_very_format_is_refused_by_name(kind: str) -> None:
+    document = json.loads(newer(kind, None, colour="red")) | {"format": 1}
+    del document["least_reader"]
+    with pytest.raises(
+        HeadFormatError, match=f"this {document_of(kind)} has what this version does not know: 'colour'"
+    ):
+        KINDS[kind][2](_canonical(document))
+
+
+def test_a_head_with_what_a_newer_version_keeps_there_is_not_written() -> None:
+    check_writable(HEAD)
+    with pytest.raises(
+        HeadFormatError, match="a newer version keeps 'colour', 'size' in head, and this one would lose"
+    ) as caught:
+        check_writable(decode_head(newer("head", 1, colour="red", size=1)))
     assert "newer" in caught.value.remedy
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.twophase_values import INCARNATION, committable
-from twophase.codec import decode_head
+from twophase.codec import decode_head, sha256_of
 from twophase.driver import Driver
 from twophase.errors import (
     FencedError,
@@ -310,3 +311,18 @@ def test_swaps_without_an_answer_land_once(setting: Setting) -> None:
     assert read is not None
     assert decode_head(read.value) == driver.owned
     assert read.version == 1 + 2 * 3
+
+
+def test_a_head_with_what_a_newer_version_keeps_there_is_refused_before_any_sink_is_touched(tmp_path: Path) -> None:
+    """A start commits and rolls back before it swaps: that would be too late."""
+    first, sink = LocalHead(tmp_path), MemorySink()
+    document = json.loads((Path(__file__).parent / "golden" / "head.json").read_bytes())
+    del document["checksum"]
+    document |= {"format": 2, "least_reader": 1, "colour": "red"}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    document["checksum"] = sha256_of(text)
+    assert first.swap(None, json.dumps(document, ensure_ascii=False).encode())
+    driver = Driver(document["pipeline"], first, {sink.name: sink}, SparkFolder(), "run.1", document["incarnation"])
+    with pytest.raises(HeadFormatError, match="a newer version keeps 'colour' in head"):
+        driver.start()
+    assert sink.calls == []

@@ -15,10 +15,10 @@ import pytest
 from connectors.contracts import Horizon
 from spark_jobs import until_readable
 from spark_jobs.pacing.pace import Pace
-from spark_jobs.pacing.turns import PacedTurns, read_samples
+from spark_jobs.pacing.turns import PacedTurns, read_polls
 from spark_jobs.report import Listener
 from spark_jobs.until_readable import UntilReadable
-from spark_jobs.withheld import NAME, Sample, Withheld, WithheldSplit, describe, read_withheld
+from spark_jobs.withheld import NAME, Poll, Withheld, WithheldSplit, describe, read_withheld
 from twophase.head_value import HeadValue
 from twophase.values import StartingPoint
 
@@ -26,46 +26,46 @@ WORDS = "an open transaction"
 HEAD = HeadValue("p", "i", 1, (), initial={"s": {"t/0": 0, "t/1": 0}}, positions={"s": {"t/0": 5, "t/1": 5}})
 
 
-def sample(at: float, source: str = "s", **splits: tuple[int, int]) -> Sample:
-    return Sample(source, at, WORDS, {f"t/{name[1:]}": each for name, each in splits.items()})
+def polled(at: float, source: str = "s", **splits: tuple[int, int]) -> Poll:
+    return Poll(source, at, WORDS, {f"t/{name[1:]}": each for name, each in splits.items()})
 
 
 def state(location: Path) -> Withheld:
     return Withheld(location, {"s": "end it", "other": "end it"})
 
 
-def test_since_is_the_first_sample_of_the_same_begin(tmp_path: Path) -> None:
+def test_since_is_the_first_poll_of_the_same_begin(tmp_path: Path) -> None:
     found = state(tmp_path)
-    assert found.observe([sample(100.0, p0=(5, 10))])
-    assert found.observe([sample(105.0, p0=(5, 20), p1=(7, 8))])
+    assert found.observe([polled(100.0, p0=(5, 10))])
+    assert found.observe([polled(105.0, p0=(5, 20), p1=(7, 8))])
     assert [(each.since, each.at, each.records) for each in found.splits] == [(100.0, 105.0, 15), (105.0, 105.0, 1)]
-    assert not found.observe([sample(105.0, p0=(5, 20), p1=(7, 8))]), "it is known"
-    found.observe([sample(110.0, p0=(12, 20))])
+    assert not found.observe([polled(105.0, p0=(5, 20), p1=(7, 8))]), "it is known"
+    found.observe([polled(110.0, p0=(12, 20))])
     assert [(each.begin, each.since) for each in found.splits] == [(12, 110.0)], "another transaction"
-    found.observe([sample(111.0, "other", p0=(1, 2))])
+    found.observe([polled(111.0, "other", p0=(1, 2))])
     assert [each.source for each in found.splits] == ["other", "s"]
-    found.observe([sample(112.0)])
+    found.observe([polled(112.0)])
     assert [each.source for each in found.splits] == ["other"]
 
 
 def test_it_outlives_the_process_and_a_damaged_file(tmp_path: Path) -> None:
-    state(tmp_path).observe([sample(100.0, p0=(5, 10))])
+    state(tmp_path).observe([polled(100.0, p0=(5, 10))])
     sources = [cast(Any, _Source())]
     after = Withheld.at(tmp_path, sources)
     assert after.splits == read_withheld(tmp_path) == (WithheldSplit("s", "t/0", 5, 10, 100.0, 100.0, WORDS),)
-    after.observe([sample(200.0, p0=(5, 10))])
+    after.observe([polled(200.0, p0=(5, 10))])
     assert read_withheld(tmp_path) == (WithheldSplit("s", "t/0", 5, 10, 100.0, 200.0, WORDS),)
     for text in ("", "{", "[]", '{"splits": [{"source": 1}]}'):
         (tmp_path / NAME).write_text(text)
         assert read_withheld(tmp_path) == Withheld.at(tmp_path, sources).splits == ()
-    after.observe([sample(300.0)])
+    after.observe([polled(300.0)])
     assert json.loads((tmp_path / NAME).read_text()) == {"splits": []}
 
 
 def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = state(tmp_path / "gone")
     for at in (100.0, 200.0):
-        found.observe([sample(at, p0=(5, 10))])
+        found.observe([polled(at, p0=(5, 10))])
     assert len(caplog.messages) == 1
     assert "withheld.json is not kept: No such file" in caplog.messages[0]
     assert found.splits[0].since == 100.0
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pyte
 
 def test_it_is_logged_after_a_minute_and_every_ten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = state(tmp_path)
-    found.observe([sample(1000.0, p0=(5, 1_505))])
+    found.observe([polled(1000.0, p0=(5, 1_505))])
     for now in range(1000, 3000, 10):
         found.warn_if_overdue(float(now))
     assert len(caplog.messages) == 4
@@ -92,14 +92,13 @@ def test_a_planner_tells_by_a_file_of_each_source(tmp_path: Path) -> None:
     pace = tmp_path / "pace.json"
     Pace(0, 0.0, None, 1.0).write(pace)
     turns = PacedTurns(pace, 2)
-    told = [sample(1.0, "a/b", p0=(5, 10)), sample(1.0, "c")]
+    told = [polled(1.0, "a/b", p0=(5, 10)), polled(1.0, "c")]
     for each in told:
         turns.tell(each)
-    assert {each.source: dict(each.splits) for each in read_samples(pace)} == {"a/b": {"t/0": [5, 10]}, "c": {}}
-    turns.tell(sample(2.0, "a/b"))
-    turns.tell(sample(3.0, "a/b"))
-    turns.tell(sample(3.0, "c"))
-    assert {each.source: each.at for each in read_samples(pace)} == {"a/b": 2.0, "c": 1.0}, "what is news is written"
+    assert {each.source: dict(each.splits) for each in read_polls(pace)} == {"a/b": {"t/0": [5, 10]}, "c": {}}
+    turns.tell(polled(2.0, "a/b"))
+    turns.tell(polled(3.0, "c"))
+    assert {each.source: each.at for each in read_polls(pace)} == {"a/b": 2.0, "c": 3.0}
 
 
 @dataclass

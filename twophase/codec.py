@@ -1,7 +1,9 @@
 """Head and records as versioned JSON: readable with any tool, and never a pickle.
 
-Every document carries `format`. A reader refuses a newer one by name; older ones are read for ever (golden bytes in
-tests/golden). Keys are sorted and there is no white space, so that the same value has the same bytes and hash.
+Every document carries `format`, that of its writer. Where a version writes a field that older ones may pass over, its
+format is a new one, and `least_reader` names the oldest format whose readers understand all that they need; without it
+that is the writer's own. A reader refuses what it does not understand by name; older formats are read for ever (golden
+bytes in tests/golden). Keys are sorted and there is no white space, so that the same value has the same bytes and hash.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 from twophase.errors import HeadFormatError
@@ -19,6 +22,14 @@ from twophase.values import CheckpointRecord, Committable, OffsetRange
 FORMAT: Final = 1
 _MOST_VERSION_CHARS: Final = 100
 
+_FIELDS: Final = {
+    "head": {each.name for each in fields(HeadValue)} - {"unknown"} | {"checksum", "direct"},
+    "record": {each.name for each in fields(CheckpointRecord)},
+    "committable": {each.name for each in fields(Committable)},
+}
+"""What documents of this format may hold, besides `format` and `least_reader`."""
+
+_NEWER: Final = "run the version that wrote it, or a newer one"
 _RESTORE: Final = "restore the checkpoint location from a backup"
 _RESTORE_HEAD: Final = (
     f"{_RESTORE}; without one, move it away and take the sinks over with `eos reset`: the pipeline begins anew, and "
@@ -38,7 +49,7 @@ def check_format(found: object, what: str, known: int = FORMAT) -> None:
     """
     if found != known or type(found) is not int:
         message = f"{what} has format {found}; this version reads format {known}"
-        raise HeadFormatError(message, remedy="run the version that wrote it, or a newer one")
+        raise HeadFormatError(message, remedy=_NEWER)
 
 
 def encode_head(head: HeadValue) -> bytes:
@@ -66,8 +77,8 @@ def encode_head(head: HeadValue) -> bytes:
 
 
 def decode_head(content: bytes) -> HeadValue:
-    """The head that `encode_head` wrote. Raises HeadFormatError."""
-    document = _load(content, "head")
+    """The head that `encode_head` wrote, or that of a newer version. Raises HeadFormatError."""
+    document, unknown = _load(content, "head")
     with _Reading("head"):
         checksum = document.pop("checksum")
         if checksum != sha256_of(_dump(document)):
@@ -89,7 +100,18 @@ def decode_head(content: bytes) -> HeadValue:
             records=tuple(_ref(document, *ref) for ref in document["records"]),
             sinks=tuple(document["sinks"]),
             origin=Origin(**document["origin"]) if "origin" in document else None,
+            unknown=unknown,
         )
+
+
+def check_writable(head: HeadValue) -> None:
+    """Raise HeadFormatError where this version would lose what a newer one has written in this head.
+
+    Called before a process acts on a head that it goes on to swap.
+    """
+    if head.unknown:
+        message = f"a newer version keeps {', '.join(map(repr, head.unknown))} in head, and this one would lose it"
+        raise HeadFormatError(message, remedy=_NEWER)
 
 
 def encode_record(record: CheckpointRecord) -> bytes:
@@ -121,7 +143,7 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
     if sha256 is not None and sha256_of(content) != sha256:
         message = "a checkpoint record does not match the hash that head holds: it is damaged"
         raise HeadFormatError(message, remedy=_RESTORE)
-    document = _load(content, "record")
+    document, _ = _load(content, "record")
     with _Reading("record"):
         return CheckpointRecord(
             scope=_scope(document["scope"]),
@@ -149,7 +171,7 @@ def encode_committable(committable: Committable) -> bytes:
 
 def decode_committable(content: bytes) -> Committable:
     """The acknowledgement that a task sent. Raises HeadFormatError."""
-    document = _load(content, "committable")
+    document, _ = _load(content, "committable")
     with _Reading("committable"):
         return committable_from_json(document)
 
@@ -231,9 +253,21 @@ def _dump(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _load(content: bytes, what: str) -> dict[str, Any]:
+def _load(content: bytes, what: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the document, and the names of what a newer version has written there that this one need not know."""
     with _Reading(what):
-        document = json.loads(content)
-        check_format(document["format"], f"this {what}")
-        return dict(document)
+        document = dict(json.loads(content))
+        written, least = document["format"], document.get("least_reader")
+        if least is None or type(written) is not int or written <= FORMAT:
+            check_format(written, f"this {what}")
+        elif type(least) is not int or least > FORMAT:
+            message = (
+                f"this {what} has format {written}, which is read from format {least} on; this version reads {FORMAT}"
+            )
+            raise HeadFormatError(message, remedy=_NEWER)
+        unknown = tuple(sorted(document.keys() - _FIELDS[what] - {"format", "least_reader"}))
+        if unknown and written == FORMAT:
+            message = f"this {what} has what this version does not know: {', '.join(map(repr, unknown))}"
+            raise HeadFormatError(message, remedy=_NEWER)
+        return document, unknown
     raise AssertionError

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from twophase import faults, messages
-from twophase.codec import decode_record, encode_head
+from twophase.codec import check_writable, decode_record, encode_head
 from twophase.errors import (
     BadRowError,
     ConnectorError,
@@ -109,7 +109,10 @@ class Effects:
         """Carry out one action and give its answer (`messages` has the table)."""
         match action:
             case messages.ReadHead():
-                return read_seen(self.head)
+                seen = read_seen(self.head)
+                if seen is not None:
+                    check_writable(seen.head)
+                return seen
             case messages.Draw():
                 return secrets.token_hex(_NONCE_BYTES)
             case messages.Inspect():

@@ -25,6 +25,10 @@ class Versioned:
 class Shelf(Protocol):
     """Named small contents that never change, each whole and durable or not there."""
 
+    @property
+    def look_every_s(self) -> float:
+        """How long whoever waits for a name lets pass between two looks: a server has many that wait."""
+
     def put(self, name: str, content: bytes) -> bool:
         """Store it durably; False if the name is taken. Raises HeadError."""
 

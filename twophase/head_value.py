@@ -46,6 +46,7 @@ class HeadValue:
     records: tuple[RecordRef, ...] = ()  # ascending by checkpoint; contains all above `committed`
     sinks: tuple[str, ...] = ()  # names as of the newest start: no other sink can hold anything prepared (R2)
     origin: Origin | None = None  # of a life that began from a savepoint
+    unknown: tuple[str, ...] = ()  # fields of a newer version; then this one only reads (codec.check_writable)
 
     @property
     def waiting(self) -> int:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from twophase.errors import HeadError
 from wal.durable import sync_folder
@@ -17,6 +17,8 @@ from wal.durable import sync_folder
 
 class LocalShelf:
     """A twophase.head.Shelf in a folder that is there."""
+
+    look_every_s: Final = 0.2
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -13,7 +13,7 @@ _BRINGS_CODE: Final = re.compile(
     r"(jars|archives|files)(\..*)?|plugins(\..*)?|submit\.pyFiles|extraListeners|"
     r"(driver|executor)\.(extra|default)(JavaOptions|ClassPath|LibraryPath)|(driver|executor)\.userClassPathFirst|"
     r"pyspark(\.driver)?\.python|python\.daemon\.module|python\.worker\.module|"
-    r"sql\.(extensions|catalog\..*|queryExecutionListeners|sources\.commitProtocolClass)|"
+    r"sql\.(extensions|catalog\..*|catalogImplementation|queryExecutionListeners|sources\.commitProtocolClass)|"
     r"sql\.streaming\.(streamingQueryListeners|checkpointFileManagerClass)|"
     r"hadoop\..*|serializer|kryo\..*|shuffle\.manager|.*\.class(Name)?|.*[a-z]Class(es)?|"
     r"executorEnv\..*|yarn\.(dist\..*|jars|archive|appMasterEnv\..*)|"

@@ -23,8 +23,16 @@ class Exposure:
 
 
 def exposures(spec: Spec) -> list[Exposure]:
-    """What anybody on the way could read or pose as, in the order of the spec. On this machine nobody is on the way."""
-    return [Exposure(of, protection.value) for of, protection in _connections(spec) if protection.is_open]
+    """What anybody on the way could read or pose as, in the order of the spec. On this machine nobody is on the way.
+
+    Also what any user of the machine can read in its list of processes.
+    """
+    found = [Exposure(of, protection.value) for of, protection in _connections(spec) if protection.is_open]
+    return found + [
+        Exposure("spark", f"{name} has a secret in it: Java options are arguments of a process, which `ps` shows")
+        for name, value in spec.spark.conf.items()
+        if name.endswith("JavaOptions") and spec.mask(value) != value
+    ]
 
 
 def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:

@@ -25,11 +25,23 @@ _ASIDE: Final = re.compile(
 )
 """Text and comments."""
 
+_QUERY_WORDS: Final = frozenset({"select", "with", "from", "values", "table", "map", "reduce"})
+
+
+def command_in(sql: str) -> str:
+    """Return the first word of SQL that cannot be a query, in capitals; empty for one that may be.
+
+    Spark's own parser tells the rest when a pipeline starts: see spark_jobs.one_query.
+    """
+    plain = _ASIDE.sub(lambda found: "''" if found["text"] else " ", sql)
+    first = re.match(r"[\s(]*(\w+)", plain)
+    return first[1].upper() if first is not None and first[1].lower() not in _QUERY_WORDS else ""
+
 
 def code_in(sql: str) -> str:
     """What of Spark SQL a query takes to run Java by its name, or a program of the machine; empty: nothing.
 
-    Against surprises, not against malice: who writes a spec runs with the rights of who starts it.
+    What the text shows, without Spark: a start looks at the query as Spark understands it (spark_jobs.one_query).
     """
     called = [match["called"].lower() for match in TOKENS.finditer(sql) if match["called"]]
     plain = _ASIDE.sub(lambda found: "''" if found["text"] else " ", sql)

@@ -28,7 +28,9 @@ _BEFORE_PASSWORD: Final = re.compile(
 _BLANK: Final = re.compile(r"\s")
 _BEHIND_NAME: Final = re.compile(r"(?i)((?:password|passwd|pwd|secret|token)=)[^&\s'\",;]+")
 _PASSWORD_OF_URL: Final = re.compile(r"^[A-Za-z][\w+.-]*://[^:/@]*:(.*)@[^@]*$", re.DOTALL)
-_SECRET_NAME: Final = re.compile(r"(?i)password|secret|token|passphrase|credential|\.pem$|(access|account|sas).?key")
+SECRET_NAME: Final = r"(?i)password|secret|token|passphrase|credential|\.pem$|(access|account|sas).?key"
+"""A setting whose name this finds holds a secret; an expression of Python's and of Java's."""
+_SECRET_NAME: Final = re.compile(SECRET_NAME)
 
 
 def mask(text: str, secrets: frozenset[str]) -> str:

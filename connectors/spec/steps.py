@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from connectors.spec.fields import Duration, NonEmpty, StepName, matching
-from connectors.spec.flow import code_in
+from connectors.spec.flow import code_in, command_in
 from connectors.spec.model import Strict, refuse, shown, wrong
 
 _COMPLETE: Final = (
@@ -45,6 +45,8 @@ def _keywords(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_code(sql: str) -> str:
+    if word := command_in(sql):
+        raise wrong(f"the sql begins with {word}: it is a command and no query", "SELECT …", "WITH …", "FROM …")
     if found := code_in(sql):
         raise wrong(f"{found} runs code by its name", "a step with `python`, which says that it runs code")
     return sql

@@ -5,8 +5,11 @@ from __future__ import annotations
 import socket
 import ssl
 from inspect import signature
+from pathlib import Path
 from typing import Final
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from pymysql.connections import Connection
 from sqlalchemy import URL
 from sqlalchemy.engine import make_url
@@ -19,6 +22,7 @@ _CONNECT_TIMEOUT_S: Final = 10
 _NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a vanished server is noticed by it
 _TLS: Final = (*MYSQL_FILES, "ssl_key_password")
 _TLS_SWITCHES: Final = ("ssl", "ssl_verify_cert", "ssl_verify_identity", "ssl_check_hostname", "ssl_disabled")
+_PUBLIC_KEY: Final = "server_public_key"
 _KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITCHES})
 
 
@@ -57,17 +61,40 @@ def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
         "read_timeout": _NETWORK_TIMEOUT_S,
         "write_timeout": _NETWORK_TIMEOUT_S,
         **_tls(parsed),
+        **_public_key(parsed),
     }
     if parsed.password is not None:
         # As bytes: the driver encodes text as Latin-1 and would show the password in the error for other characters.
         arguments["password"] = str(parsed.password).encode()
-    return parsed.difference_update_query([*_TLS, *_TLS_SWITCHES]), arguments
+    return parsed.difference_update_query([*_TLS, *_TLS_SWITCHES, _PUBLIC_KEY]), arguments
 
 
 def protection(url: str) -> Protection:
     """How the way to the server is protected."""
     parsed = parse(url)
     return of_mysql(parsed.host, parsed.query)
+
+
+def _public_key(url: URL) -> dict[str, object]:
+    """Return the server's RSA key, which the URL names a file of."""
+    if _PUBLIC_KEY not in url.query:
+        return {}
+    try:
+        key = Path(str(url.query[_PUBLIC_KEY])).read_bytes()
+        load_pem_public_key(key)
+    except OSError as error:
+        raise _unreadable(url, error, _PUBLIC_KEY) from None
+    except (ValueError, UnsupportedAlgorithm):
+        message = f"the file that {_PUBLIC_KEY} of the url of {url.host} names holds no public key"
+        remedy = "the server keeps it in public_key.pem, and its status has it as Caching_sha2_password_rsa_public_key"
+        raise SpecError(message, remedy=remedy) from None
+    return {_PUBLIC_KEY: key}
+
+
+def _unreadable(url: URL, error: OSError, options: str) -> SpecError:
+    message = f"the TLS files of the url of {url.host} cannot be read on {socket.gethostname()}: "
+    message += error.strerror or type(error).__name__
+    return SpecError(message, remedy=f"check {options}: they must lie under these paths wherever tasks run")
 
 
 def _tls(url: URL) -> dict[str, object]:
@@ -83,10 +110,7 @@ def _tls(url: URL) -> dict[str, object]:
         if "ssl_cert" in given:
             context.load_cert_chain(given["ssl_cert"], given.get("ssl_key"), given.get("ssl_key_password"))
     except OSError as error:
-        message = f"the TLS files of the url of {url.host} cannot be read on {socket.gethostname()}: "
-        message += error.strerror or type(error).__name__
-        remedy = "check ssl_ca, ssl_cert and ssl_key: they must lie under these paths wherever tasks run"
-        raise SpecError(message, remedy=remedy) from None
+        raise _unreadable(url, error, "ssl_ca, ssl_cert and ssl_key") from None
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the certificates that MySQL makes for itself lack extensions
     context.check_hostname = asked is Protection.FULL
     context.verify_mode = ssl.CERT_NONE if asked is Protection.UNVERIFIED else ssl.CERT_REQUIRED

@@ -1,4 +1,4 @@
-"""Head in any SQL database that SQLAlchemy knows: two small tables, one row that is compared and swapped (R1, R6).
+"""Head in a SQL database: two small tables, one row that is compared and swapped (R1, R6).
 
 For a checkpoint location without compare-and-swap (an object store that has none, a network filesystem). The database
 decides: the swap is an UPDATE that names the version and the value it expects, or an INSERT under a primary key. The
@@ -7,7 +7,7 @@ version alone is not enough: after a fail-over or a restored dump the row reache
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -15,30 +15,21 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
-    NullPool,
     Table,
-    create_engine,
     insert,
     inspect,
     select,
     update,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from connectors.sql import address
-from connectors.sql.mysql.errors import of_driver as mysql_error
-from connectors.sql.postgres import address as postgres
-from connectors.sql.postgres.errors import of_driver as postgres_error
-from connectors.sql.postgres.serverside import attend
+from connectors.sql.kind import kind_of
 from connectors.sql.shelf import BYTES, METADATA, NAME, OPTIONS, SHELVES, ExistsError, SqlShelf
-from connectors.sql.statements import StatementError
 from twophase.errors import (
     HeadAccessError,
     HeadError,
     HeadFormatError,
     HeadUnknownError,
-    SpecError,
     TargetError,
 )
 from twophase.head import Versioned
@@ -53,33 +44,22 @@ _HEAD: Final = Table(
 )
 
 
-_TRANSLATED: Final[Mapping[str, Callable[[BaseException | None], StatementError]]] = {
-    "mysql": mysql_error,
-    "mariadb": mysql_error,
-    "postgresql": postgres_error,
-}
-"""By the name of the server's kind: what the driver's error means."""
+_KEPT: Final = 2
+_LOOK_EVERY_S: Final = 1.0
 
 
 class SqlHead:
-    """twophase.head.HeadStore for one pipeline. A connection for each call: head is used a few times a checkpoint."""
+    """twophase.head.HeadStore for one pipeline.
+
+    Two connections are kept: the driver's thread swaps, and another one looks for requests. After any error none is: a
+    server that has become a replica answers, and takes no swap, while its name points to the new primary.
+    """
 
     def __init__(self, url: str, pipeline: str) -> None:
-        """Opens nothing. Raises SpecError for a url that SQLAlchemy does not understand."""
-        try:
-            parsed = make_url(url)
-            arguments: dict[str, object] = {}
-            if parsed.get_backend_name() in ("mysql", "mariadb"):
-                parsed, arguments = address.connect_arguments(url)
-            elif parsed.get_backend_name() == "postgresql":
-                parsed, arguments = postgres.connect_arguments(url)
-                del arguments["autocommit"]  # that is the engine's to say
-            self._engine = create_engine(parsed, connect_args=arguments, poolclass=NullPool, hide_parameters=True)
-            if parsed.get_backend_name() == "postgresql":
-                attend(self._engine, url)
-        except (ArgumentError, NoSuchModuleError, ImportError, ValueError):
-            message = "checkpoint.head is not a url that SQLAlchemy understands, or its driver is not installed"
-            raise SpecError(message, remedy="for example mysql+pymysql://user:password@host/database") from None
+        """Opens nothing. Raises SpecError for a url of no kind that is known here."""
+        self._kind = kind_of(url)
+        self._engine = self._kind.open_engine(url, _KEPT)
+        parsed = self._engine.url
         self._pipeline = pipeline
         host = f"{parsed.host}:{parsed.port}" if parsed.port else parsed.host
         self._place = f"{host}/{parsed.database}" if host else str(parsed.database)
@@ -144,7 +124,7 @@ class SqlHead:
 
     def shelf(self, name: str) -> SqlShelf:
         """See HeadStore. Each has a table of its own."""
-        return SqlShelf(SHELVES[name], self._pipeline, self._transaction)
+        return SqlShelf(SHELVES[name], self._pipeline, self._transaction, _LOOK_EVERY_S)
 
     def describe(self) -> str:
         """See HeadStore."""
@@ -169,10 +149,9 @@ class SqlHead:
 
     def _refusal(self, error: BaseException | None) -> str:
         """What to do where the server will say this again; empty: a restart may cure it."""
-        translated = _TRANSLATED.get(self._engine.dialect.name)
-        if translated is None:
+        found = self._kind.error_of(error)
+        if found is None:
             return ""
-        found = translated(error)
         if found.access_denied:
             return f"grant the rights on {', '.join(METADATA.tables)}: docs/security.md has the statements"
         meaning = found.connector_error("head")
@@ -189,6 +168,7 @@ class SqlHead:
         except IntegrityError as error:
             raise ExistsError(str(error.orig)) from error
         except SQLAlchemyError as error:
+            self._engine.dispose()
             reason = getattr(error, "orig", None) or type(error).__name__
             message = f"head: cannot {doing} in {self.describe()}: {reason}"
             if isinstance(error, DBAPIError) and (refusal := self._refusal(error.orig)):

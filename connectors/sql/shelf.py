@@ -52,10 +52,11 @@ class ExistsError(Exception):
 class SqlShelf:
     """A twophase.head.Shelf in a table."""
 
-    def __init__(self, table: Table, pipeline: str, transaction: Transaction) -> None:
+    def __init__(self, table: Table, pipeline: str, transaction: Transaction, look_every_s: float) -> None:
         self._table = table
         self._pipeline = pipeline
         self._transaction = transaction
+        self.look_every_s = look_every_s  # see Shelf
 
     def put(self, name: str, content: bytes) -> bool:
         """See Shelf."""

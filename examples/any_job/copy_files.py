@@ -16,7 +16,8 @@ from spark_jobs.exactly_once import ExactlyOnce
 def main(spec: str, checkpoint: str, folder: str) -> None:
     """Write what is in the folder, file by file, and end. Started again, it goes on where it was, however it ended."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers must have what this process has
-    spark = SparkSession.builder.master("local[2]").appName("copy files").getOrCreate()
+    builder = SparkSession.builder.master("local[2]").appName("copy files")
+    spark = builder.config("spark.authenticate", "true").getOrCreate()  # keeps others out of Spark's ports
     rows = (
         spark.readStream.schema("id BIGINT, word STRING, payload STRING").option("maxFilesPerTrigger", 1).json(folder)
     )

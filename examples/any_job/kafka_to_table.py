@@ -17,7 +17,8 @@ from spark_jobs.formats import register_formats
 def main(spec: str, checkpoint: str, bootstrap_servers: str, topic: str) -> None:
     """Run until stopped, from what comes after the very first start."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers must have what this process has
-    spark = SparkSession.builder.master("local[2]").appName("kafka to table").getOrCreate()
+    builder = SparkSession.builder.master("local[2]").appName("kafka to table")
+    spark = builder.config("spark.authenticate", "true").getOrCreate()  # keeps others out of Spark's ports
     register_formats(spark)
     records = (
         spark.readStream.format("eos_kafka")

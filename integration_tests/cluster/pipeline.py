@@ -14,6 +14,7 @@ from integration_tests.harness.pipeline_process import PipelineProcess
 def cluster_conf(cluster: Cluster) -> dict[str, str]:
     """Spark's settings for one executor of one core on each worker."""
     return {
+        **cluster.conf,
         "spark.pyspark.python": str(cluster.python),
         "spark.executor.cores": "1",
         "spark.executor.memory": "768m",

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import secrets
 import socket
 import subprocess
 import time
@@ -22,6 +23,7 @@ import psutil
 from integration_tests.cluster.interpreter import make_interpreter
 from integration_tests.harness import session
 from integration_tests.harness.fast_start import SHORT_LIVED, fast_start
+from spark_jobs.properties import as_properties
 
 HOST = "127.0.0.1"
 WORKERS = 2
@@ -36,7 +38,8 @@ _PORTS = range(20_000, 32_000)  # Linux gives 32,768 and above to connections
 class Cluster:
     """Use as a context manager: at its end none of its processes lives, nor any that they started.
 
-    `cores`: of each worker; with more than one, several drivers find room at once.
+    `cores`: of each worker; with more than one, several drivers find room at once. `conf`: Spark's settings without
+    which nobody can use it.
     """
 
     def __init__(self, folder: Path, cores: int = 1, workers: int = WORKERS) -> None:
@@ -44,6 +47,14 @@ class Cluster:
         self._cores = cores
         self._workers = workers
         self.python = make_interpreter(folder / "python")
+        self.conf = {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": secrets.token_hex(32),
+            "spark.network.crypto.enabled": "true",
+        }
+        self._properties = folder / "spark.conf"
+        self._properties.touch(mode=0o600)
+        self._properties.write_text(as_properties(self.conf))
         self._daemons: list[int] = []  # sessions, those of workers that were killed too: their tasks may outlive them
         self._port, self._page = free_ports(2)
         self.master = f"spark://{HOST}:{self._port}"
@@ -130,6 +141,8 @@ class Cluster:
             f"org.apache.spark.deploy.{name}",
             "--host",
             HOST,
+            "--properties-file",
+            str(self._properties),
             *arguments,
         ]
         with (self._folder / f"{log}.log").open("ab") as output:

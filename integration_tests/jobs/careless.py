@@ -16,7 +16,7 @@ from spark_jobs.exactly_once import ExactlyOnce
 def main(spec: str, checkpoint: str, folder: str, mode: str) -> None:
     """Ends with the error of the query that is refused."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.master("local[2]").getOrCreate()
+    spark = SparkSession.builder.master("local[2]").config("spark.authenticate", "true").getOrCreate()
     exactly_once = ExactlyOnce(spec)
 
     def write(frame: DataFrame, number: int) -> None:

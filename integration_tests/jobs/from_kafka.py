@@ -18,7 +18,7 @@ from spark_jobs.formats import register_formats
 def main(spec: str, checkpoint: str, bootstrap_servers: str, *sources: str) -> None:
     """Run until what there is at the start is written."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.master("local[2]").getOrCreate()
+    spark = SparkSession.builder.master("local[2]").config("spark.authenticate", "true").getOrCreate()
     register_formats(spark)
 
     def records(source: str) -> DataFrame:

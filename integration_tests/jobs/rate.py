@@ -17,7 +17,7 @@ from spark_jobs.formats import register_formats
 def main(spec: str, checkpoint: str, way: str) -> None:
     """Rows are numbered from 0 on, without a gap."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.master("local[2]").getOrCreate()
+    spark = SparkSession.builder.master("local[2]").config("spark.authenticate", "true").getOrCreate()
     register_formats(spark)
     numbers = spark.readStream.format("rate").option("rowsPerSecond", 50).option("numPartitions", 2).load()
     rows = numbers.selectExpr("value AS id", "'rate' AS word", "CAST(value * 2 AS STRING) AS payload")

@@ -18,7 +18,7 @@ from spark_jobs.exactly_once import ExactlyOnce
 def main(spec: str, checkpoint: str, folder: str, file: str) -> None:
     """Ends after the stop."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = SparkSession.builder.master("local[2]").getOrCreate()
+    spark = SparkSession.builder.master("local[2]").config("spark.authenticate", "true").getOrCreate()
     rows = spark.readStream.schema("id BIGINT, word STRING, payload STRING").option("maxFilesPerTrigger", 1)
     writer = rows.json(folder).writeStream.foreachBatch(ExactlyOnce(spec))
     query = writer.option("checkpointLocation", checkpoint).start()

@@ -33,7 +33,7 @@ def pgbouncer(url: str, folder: Path, pool_mode: str) -> Iterator[str]:
     settings.write_text(
         f"[databases]\n* = host={server.host} port={server.port}\n"
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        f"auth_type = plain\nauth_file = {folder / 'users.txt'}\npool_mode = {pool_mode}\n"
+        f"auth_type = scram-sha-256\nauth_file = {folder / 'users.txt'}\npool_mode = {pool_mode}\n"
         "ignore_startup_parameters = extra_float_digits\nmax_client_conn = 100\ndefault_pool_size = 20\n"
     )
     command = [program, str(settings)]

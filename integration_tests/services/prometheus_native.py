@@ -19,6 +19,7 @@ from integration_tests.services.state import PROJECT, State, free_port, tail
 from integration_tests.services.values import ServiceError
 
 CONFIG: Final = PROJECT / "docker" / "prometheus" / "prometheus.yml"
+CREDENTIALS: Final = "eos-metrics-of-compose"  # as CONFIG has them
 _PACKAGE: Final = "prometheus"
 _TARGET: Final = "eos:8080"  # as CONFIG has it
 _READY_S: Final = 60.0

@@ -19,6 +19,7 @@ from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.known_sinks import KnownSinks
 from spark_jobs.master import is_local
+from spark_jobs.protection import findings, gaps_of
 from spark_jobs.stored_head import read_head
 from twophase.errors import ConnectorError
 from twophase.values import StartingPoint
@@ -65,12 +66,14 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     yield "pipeline", Finding("guarantee", True, promise(spec))
     for each in exposures(spec):
         yield each.of, Finding("protection", False, each.what, _PROTECT, fatal=False)
+    for finding in findings(spec, os.environ):
+        yield "spark", finding
     here = list(check_environment(spec, os.environ))
     for finding in here:
         yield "this machine", finding
     for finding in check_head(spec):
         yield "head", finding
-    if not is_local(spec.spark.master):
+    if not is_local(spec.spark.master) and all(gap.is_accepted(spec.spark) for gap in gaps_of(spec, os.environ)):
         from spark_jobs.cli.workers import check_workers  # imports Spark, which takes a second
 
         yield from check_workers(spec)

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from connectors.spec import Spec
+from spark_jobs.presence import token_kept
 from twophase.in_doubt import Doubt
 
 if TYPE_CHECKING:
-    from spark_jobs.page.opening import PageOptions
+    from spark_jobs.page.opening import Opened, PageOptions
 
-_HOST_HELP: Final = "Where the page listens. Beyond this machine, everything on it takes the token."
+_HOST_HELP: Final = "Where the page listens."
 _PORT_HELP: Final = "0: any that is free."
-_TOKEN_HELP: Final = "A file with the token of the page. Also: EOS_UI_TOKEN. Without one, a token is made and printed."
+_TOKEN_HELP: Final = (
+    "A file with the token of the page. Also: EOS_UI_TOKEN. Without one, a token is made, and printed on a terminal; "
+    "elsewhere the file is named in which it is."
+)
+_READ_TOKEN_HELP: Final = "A file with a second token, which only reads: for Prometheus. Also: EOS_UI_READ_TOKEN."
 
 UiHost = Annotated[str, typer.Option("--ui-host", metavar="ADDRESS", help=_HOST_HELP)]
 UiPort = Annotated[int, typer.Option("--ui-port", min=0, max=65535, help=_PORT_HELP)]
 UiTokenFile = Annotated[Path | None, typer.Option("--ui-token-file", metavar="FILE", help=_TOKEN_HELP)]
+UiReadTokenFile = Annotated[Path | None, typer.Option("--ui-read-token-file", metavar="FILE", help=_READ_TOKEN_HELP)]
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help=_HOST_HELP)]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help=_PORT_HELP)]
 TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help=_TOKEN_HELP)]
 
 
-def page_options(host: str, port: int, token_file: Path | None) -> PageOptions:
-    """Raises PageError."""
-    from spark_jobs.page.opening import PageOptions, given_token  # FastAPI takes a quarter of a second
+ReadTokenFile = Annotated[Path | None, typer.Option("--read-token-file", metavar="FILE", help=_READ_TOKEN_HELP)]
 
-    return PageOptions(host, port, given_token(token_file, os.environ))
+
+def page_options(host: str, port: int, token_file: Path | None, read_token_file: Path | None) -> PageOptions:
+    """Raises PageError."""
+    from spark_jobs.page.opening import READ_TOKEN_VARIABLE, PageOptions, given_token  # FastAPI takes a quarter second
+
+    token = given_token(token_file, os.environ)
+    return PageOptions(host, port, token, given_token(read_token_file, os.environ, READ_TOKEN_VARIABLE))
 
 
 def held_by_sinks(spec: Spec) -> Sequence[Doubt]:
@@ -42,6 +54,18 @@ def held_by_sinks(spec: Spec) -> Sequence[Doubt]:
         return held.found
 
 
-def show_entry(url: str) -> None:
-    """Print where the page is: the one line that shows a secret, its token, since it is made to be opened."""
-    print(f"page: {url}", flush=True)
+@contextmanager
+def shown_entry(page: Opened, spec: Spec) -> Iterator[None]:
+    """Print where the page is, for this block.
+
+    On a terminal its URL carries the token that was made for it. Anything else keeps what is printed, as a container's
+    log does: there a file at the checkpoint location has the token, for this user alone, as long as the page is served.
+    Raises HeadError where it cannot be written.
+    """
+    if page.made_token is None or sys.stdout.isatty():
+        print(f"page: {page.entry}", flush=True)
+        yield
+        return
+    with token_kept(spec, page.made_token) as path:
+        print(f"page: {page.url} (its token is in {path})", flush=True)
+        yield

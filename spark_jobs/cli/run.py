@@ -19,7 +19,7 @@ from rich.console import Console
 from connectors.spec import Spec, promise
 from spark_jobs.chaining import may_chain
 from spark_jobs.cli.from_savepoint import tell
-from spark_jobs.cli.page_options import held_by_sinks, show_entry
+from spark_jobs.cli.page_options import held_by_sinks, shown_entry
 from spark_jobs.console import ConsoleListener, shown
 from spark_jobs.control import StopControl
 from spark_jobs.history.recorder import recorded
@@ -115,7 +115,7 @@ def _page(runs: Sequence[_Run], options: PageOptions | None) -> Iterator[Sequenc
     from spark_jobs.page.beside import served_beside  # its libraries take a quarter of a second
 
     specs, run_ids = [each.spec for each in runs], [each.run_id for each in runs]
-    with served_beside(specs, run_ids, options, held_by_sinks, lambda page: show_entry(page.entry)) as pages:
+    with served_beside(specs, run_ids, options, held_by_sinks, lambda page: shown_entry(page, specs[0])) as pages:
         yield pages
 
 

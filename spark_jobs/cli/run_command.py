@@ -10,7 +10,7 @@ import typer
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug, SpecPaths
 from spark_jobs.cli.output import out
-from spark_jobs.cli.page_options import UiHost, UiPort, UiTokenFile, page_options
+from spark_jobs.cli.page_options import UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
 from twophase.errors import SpecError
 
 UntilCaughtUp = Annotated[
@@ -55,6 +55,7 @@ def run(
     ui_host: UiHost = "127.0.0.1",
     ui_port: UiPort = 8080,
     ui_token_file: UiTokenFile = None,
+    ui_read_token_file: UiReadTokenFile = None,
     debug: Debug = False,
 ) -> None:
     """Run a pipeline, or several in one Spark, until they are stopped.
@@ -65,8 +66,8 @@ def run(
     Several pipelines share one Spark, and have the same section `spark`. Each has checkpoints and restarts of its own:
     one that fails for good ends by itself, the others go on, and the last lines say which it was.
 
-    With --ui it prints the URL of its page, which carries the token that the buttons take, and serves metrics for
-    Prometheus at /metrics.
+    With --ui it prints the URL of its page, which carries the token that the page takes, and serves metrics for
+    Prometheus at /metrics. Where the output is no terminal, the token is in a file, which is named.
 
     With `--from-savepoint` it begins where a savepoint stands, with its positions and state. First it says what the
     spec has changed since, and which records the sinks hold already; where something would be left behind, doubled or
@@ -107,7 +108,7 @@ def run(
         out.console(),
         until_caught_up=until_caught_up,
         debug=out.debug,
-        page=page_options(ui_host, ui_port, ui_token_file) if ui else None,
+        page=page_options(ui_host, ui_port, ui_token_file, ui_read_token_file) if ui else None,
         savepoint=Allowed(from_savepoint.absolute(), allow_non_restored_state, accept_duplicates, take_over)
         if from_savepoint is not None
         else None,

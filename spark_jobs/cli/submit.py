@@ -15,6 +15,7 @@ from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.page_options import UiHost, UiPort
 from spark_jobs.cli.run_command import Ui, UntilCaughtUp
+from spark_jobs.private_settings import private_file
 from twophase.errors import SparkUnavailableError
 
 
@@ -61,7 +62,8 @@ def submit(
     In cluster mode the driver finds the spec, but not this machine: `checkpoint.location` must be a disk that it finds
     again, and variables must be given to its container. What can be seen from here is checked, the rest is said.
 
-    With `--dry-run` the line can be run by hand; secrets in it are masked. What it names is written.
+    spark-submit takes the settings from a file that no other user can read, so that `ps` shows no secret of them. With
+    `--dry-run` the line can be run by hand. What it names is written, and the file has the spec's secrets.
 
     Exit code: 0 after a clean stop, else that of spark-submit; 2 if the spec or the command line is wrong.
 
@@ -79,21 +81,29 @@ def submit(
     request = Request(spec, master, deploy_mode.value, environment, tuple(arguments), tuple(options or ()))
     wanted = submission(loaded, request, os.environ, _variables(spec), debug=out.debug)
     wanted.prepare()
+    if dry_run:
+        wanted.write_settings()
     if dry_run and as_json:
-        facts = {"command": wanted.command, "variables": dict(wanted.variables), "folder": wanted.folder}
+        facts = {
+            "command": wanted.command(wanted.settings_file),
+            "variables": dict(wanted.variables),
+            "folder": wanted.folder,
+        }
         out.facts({"ok": True, **facts, "conditions": wanted.conditions})
         return
     for condition in wanted.conditions:
         out.say(f"this must hold: {condition}")
     if dry_run:
+        out.say(f"{wanted.settings_file} has the settings, with the spec's secrets: delete it when it is not needed")
         print(out.mask(wanted.line()))
         return
     try:
         if wanted.folder is not None:
             os.chdir(wanted.folder)
-        os.execve(wanted.command[0], wanted.command, {**os.environ, **wanted.variables})
+        command = wanted.command(private_file(wanted.settings))
+        os.execve(wanted.program, command, {**os.environ, **wanted.variables})
     except OSError as error:
-        message = f"{wanted.command[0]} does not run: {error.strerror}"
+        message = f"{wanted.program} does not run: {error.strerror}"
         raise SparkUnavailableError(message, remedy="set SPARK_HOME to an installation of Spark, or unset it") from None
 
 

@@ -12,7 +12,7 @@ import typer
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
-from spark_jobs.cli.page_options import Host, Port, TokenFile, held_by_sinks, page_options, show_entry
+from spark_jobs.cli.page_options import Host, Port, ReadTokenFile, TokenFile, held_by_sinks, page_options, shown_entry
 
 SpecPaths = Annotated[
     list[Path],
@@ -25,13 +25,14 @@ def ui(
     host: Host = "127.0.0.1",
     port: Port = 8080,
     token_file: TokenFile = None,
+    read_token_file: ReadTokenFile = None,
     debug: Debug = False,
 ) -> None:
     """Serve the page of pipelines: their state, checkpoints, sinks, failures and spec.
 
     Shows what the history and head tell, of a stopped pipeline as of a running one; starts no Spark. Where a driver
-    runs on this machine, the buttons ask it for a checkpoint, a savepoint or a stop: for that, open the URL that is
-    printed, which carries the token. `eos run --ui` serves the same page from the driver.
+    runs on this machine, the buttons ask it for a checkpoint, a savepoint or a stop. Whoever looks needs the token: the
+    URL that is printed carries it. `eos run --ui` serves the same page from the driver.
 
     Ends with Ctrl-C. Exit code: 0; 1 if the port is taken or the token cannot be read; 2 if a spec is wrong.
 
@@ -42,12 +43,11 @@ def ui(
         eos ui orders.yaml archive.yaml --port 0
     """
     loaded = out.load_all(specs)
-    options = page_options(host, port, token_file)
+    options = page_options(host, port, token_file, read_token_file)
     log_to_stderr()
     from spark_jobs.page.opening import opened
 
-    with opened(loaded, options, held_by_sinks) as page:
-        show_entry(page.entry)
+    with opened(loaded, options, held_by_sinks) as page, shown_entry(page, loaded[0]):
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             signal.pause()

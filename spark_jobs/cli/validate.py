@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 
 from rich.table import Table
 from rich.tree import Tree
 
 from connectors.spec import (
+    Exposure,
     Guarantee,
     KafkaEntry,
     PythonStep,
@@ -20,6 +22,7 @@ from connectors.spec import (
 )
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.protection import gaps_of
 
 
 def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
@@ -27,7 +30,8 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
 
     Prints the plan (source, steps, sinks) and, sink by sink, the guarantee: what is promised, when rows can be seen,
     what the server must be like, and where the promise ends. Says which connections are not protected by TLS, and
-    what of it runs code: steps, and settings of Spark's.
+    what of it runs code: steps, and settings of Spark's. SQL is looked at as text: a start has Spark parse it,
+    and refuses what is more than a query.
 
     A wrong spec gets every mistake at once, each with file, line, path, what is allowed and the nearest name.
 
@@ -44,7 +48,7 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
     if as_json:
         facts = {**_facts(loaded), "guarantees": [asdict(promise) for promise in promises]}
         out.facts(
-            {"ok": True, **facts, "exposed": [asdict(each) for each in exposures(loaded)], "code": code_of(loaded)}
+            {"ok": True, **facts, "exposed": [asdict(each) for each in _exposures(loaded)], "code": code_of(loaded)}
         )
     else:
         out.show(_tree(loaded), *(_table(promise) for promise in promises), *_exposed(loaded), *_code(loaded))
@@ -113,9 +117,19 @@ def _sink(sink: SinkEntry) -> str:
     return f"{sink.connector} {sink.where}, {sink.commit}"
 
 
+def _exposures(spec: Spec) -> list[Exposure]:
+    """Connections of the spec, and Spark's own with the settings of this machine, whose start may be refused."""
+    sparks = []
+    for gap in gaps_of(spec, os.environ):
+        accepted = gap.is_accepted(spec.spark)
+        follows = f"accepted by spark.{gap.accepted_by}" if accepted else f"a start is refused: {gap.remedy}"
+        sparks.append(Exposure("spark", f"{gap.what}; {follows}"))
+    return [*exposures(spec), *sparks]
+
+
 def _exposed(spec: Spec) -> list[Table]:
     """Nothing where all connections are protected, or stay on this machine."""
-    found = exposures(spec)
+    found = _exposures(spec)
     if not found:
         return []
     table = Table(title=out.text("What is not protected (docs/security.md)"), title_justify="left", show_header=False)

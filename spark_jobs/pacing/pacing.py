@@ -15,8 +15,8 @@ from spark_jobs.held_folders import temporary
 from spark_jobs.pacing.admission import Admission
 from spark_jobs.pacing.pace import Pace
 from spark_jobs.pacing.schedule import Schedule
-from spark_jobs.pacing.turns import PacedTurns, Turns, read_samples
-from spark_jobs.withheld import Sample
+from spark_jobs.pacing.turns import PacedTurns, Turns, read_polls
+from spark_jobs.withheld import Poll
 from twophase.local_shelf import naming
 
 _IDLE_S: Final = (0.1, 5.0)
@@ -64,9 +64,9 @@ class Pacing:
         if self.begun > 1:
             self.admission.observe(records, duration_s)
 
-    def samples(self) -> list[Sample]:
-        """The withheld records that the newest plan of each source has seen."""
-        return read_samples(self.path)
+    def polls(self) -> list[Poll]:
+        """What the newest plan of each source has seen."""
+        return read_polls(self.path)
 
     def ask(self) -> None:
         """Begin a checkpoint now: as soon as none is under way, if there is anything to read. Does not block."""

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from spark_jobs.pacing.pace import Pace
-from spark_jobs.withheld import Sample
+from spark_jobs.withheld import Poll
 
 _LOOK_S: Final = 0.1
 """Between two looks at the pace: how late a request or a stop may be heard."""
@@ -20,17 +20,17 @@ _IDLE_SHARE: Final = 0.1
 """Who has found nothing for so long looks again after this part of it: a record is late by no more than that."""
 
 
-_SAMPLE: Final = "withheld-"
+_POLL: Final = "poll-"
 
 
-def sample_path(pace: Path, source: str) -> Path:
-    """The file of a source's newest sample, beside the pace."""
-    return pace.with_name(f"{_SAMPLE}{quote(source, safe='')}.json")
+def poll_path(pace: Path, source: str) -> Path:
+    """The file of a source's newest poll, beside the pace."""
+    return pace.with_name(f"{_POLL}{quote(source, safe='')}.json")
 
 
-def read_samples(pace: Path) -> list[Sample]:
-    """The newest sample of each source of a query."""
-    found = map(Sample.read, sorted(pace.parent.glob(f"{_SAMPLE}*.json")))
+def read_polls(pace: Path) -> list[Poll]:
+    """The newest poll of each source of a query."""
+    found = map(Poll.read, sorted(pace.parent.glob(f"{_POLL}*.json")))
     return [each for each in found if each is not None]
 
 
@@ -47,8 +47,8 @@ class Turns(Protocol):
     def next(self) -> Turn | None:
         """Blocks until a checkpoint is due. None: nothing is to be planned, the query is being stopped."""
 
-    def tell(self, sample: Sample) -> None:
-        """Report the withheld records that a plan has seen. Never raises."""
+    def tell(self, poll: Poll) -> None:
+        """Report what a plan has seen. Never raises."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class AlwaysDue:
         """See Turns."""
         return Turn(self.max_records)
 
-    def tell(self, sample: Sample) -> None:
+    def tell(self, poll: Poll) -> None:
         """See Turns. Such a query has no driver of ours."""
 
 
@@ -81,7 +81,6 @@ class PacedTurns:
     sources: int  # that share in the records of a checkpoint
     _begun: int = field(default=-1, init=False)  # as the last turn found it
     _since_s: float = field(default=0.0, init=False)  # nothing has begun since then
-    _told: dict[str, bool] = field(default_factory=dict, init=False)  # source -> whether its newest file names splits
 
     def next(self) -> Turn | None:
         """See Turns."""
@@ -103,12 +102,10 @@ class PacedTurns:
             time.sleep(min(left_s, _LOOK_S))
         return None
 
-    def tell(self, sample: Sample) -> None:
-        """See Turns. A file beside `path`: where nothing is withheld it is written once."""
-        if sample.splits or self._told.get(sample.source, True):
-            with suppress(OSError):  # as on a full disk, which ends the run where head is written
-                sample.write(sample_path(self.path, sample.source))
-                self._told[sample.source] = bool(sample.splits)
+    def tell(self, poll: Poll) -> None:
+        """See Turns. A file beside `path`."""
+        with suppress(OSError):  # as on a full disk, which ends the run where head is written
+            poll.write(poll_path(self.path, poll.source))
 
     def _pace(self, parent: int) -> Pace | None:
         """None: nobody waits for the answer."""

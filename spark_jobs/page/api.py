@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from connectors.spec import mask
 from spark_jobs.page import probes, reading, steering
-from spark_jobs.page.guard import Guard
+from spark_jobs.page.guard import Guard, Tokens
 from spark_jobs.page.masked import masking
 from spark_jobs.page.watched import BusyError, NobodyRunsError, Watched
 from twophase.errors import ConnectorError
@@ -31,7 +31,7 @@ Metrics = Callable[[], tuple[bytes, str]]
 
 
 def application(
-    pipelines: Sequence[Watched], token: str, *, is_loopback: bool, metrics: Metrics | None = None
+    pipelines: Sequence[Watched], tokens: Tokens, *, is_loopback: bool, metrics: Metrics | None = None
 ) -> ASGIApp:
     """Everything that is served. `metrics`: of the pipelines that this process runs; None: it runs none."""
     secrets = frozenset[str]().union(*(each.spec.secrets for each in pipelines))
@@ -51,7 +51,7 @@ def application(
     if metrics is not None:
         api.add_api_route("/metrics", _metrics(metrics), include_in_schema=False)
     api.mount("/", StaticFiles(directory=ASSETS, html=True))
-    return Guard(api, token, is_loopback)
+    return Guard(api, tokens, is_loopback)
 
 
 def _metrics(metrics: Metrics) -> Callable[[], Response]:

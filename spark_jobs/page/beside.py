@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from connectors.spec import Spec
 from spark_jobs.page.live import Beside, Live
@@ -19,14 +19,13 @@ def served_beside(
     run_ids: Sequence[str],
     options: PageOptions,
     ask_sinks: AskSinks,
-    show: Callable[[Opened], None],
+    show: Callable[[Opened], AbstractContextManager[None]],
 ) -> Iterator[tuple[Beside, ...]]:
-    """Serve the page for this block; `show` is told where it is. Yields one for each spec. Raises PageError."""
+    """Serve the page for this block, in which `show` says where it is. Yields one for each spec. Raises PageError."""
     metrics, lives = Metrics(), [Live() for _ in specs]
     figures = [
         metrics.listener(spec, run_id=run_id, version=installed_version())
         for spec, run_id in zip(specs, run_ids, strict=True)
     ]
-    with opened(specs, options, ask_sinks, lives=lives, metrics=metrics.exposed) as page:
-        show(page)
+    with opened(specs, options, ask_sinks, lives=lives, metrics=metrics.exposed) as page, show(page):
         yield tuple(Beside(live, (live, figure), page.url) for live, figure in zip(lives, figures, strict=True))

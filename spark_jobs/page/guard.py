@@ -1,15 +1,18 @@
 """Who may ask the page for what, and what browsers are told about it: one layer around everything that it serves.
 
-A page on 127.0.0.1 can be reached by every page that its user's browser shows. So the name that a request is for must
-be this machine's (or another site's name could be pointed here), a request that says where it comes from must come from
-here, and whatever changes something carries a token that no other site has. Beyond loopback, reading takes it as well.
+A page on 127.0.0.1 can be reached by every user of the machine, and by every page that its user's browser shows. So
+everything that tells or changes something takes a token. The name that a request is for must be this machine's (or
+another site's name could be pointed here), and a request that says where it comes from must come from here.
+
+The token goes in a header that the page's own script sets, and is no cookie: a browser sends a host's cookies to every
+port of it, so to a server that another user of the machine has started there.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -22,7 +25,7 @@ MAX_BODY_BYTES: Final = 64 * 1024
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _READING: Final = frozenset({"GET", "HEAD"})
 _CLOSED: Final = ("/api/", "/metrics", "/openapi.json")
-"""What is read with the token only, beyond loopback. The page itself tells nothing, nor do the probes."""
+"""What is read with a token only. The page itself tells nothing, nor do the probes."""
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 """What browsers say of a request that another site's page makes, if only for a picture; same-site: another port."""
 
@@ -51,11 +54,19 @@ _HEADERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens:
+    """What opens the page."""
+
+    steering: str = field(repr=False)  # reads and steers
+    reading: str | None = field(default=None, repr=False)  # reads only: for Prometheus; None: there is none
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
     """ASGI middleware."""
 
     app: ASGIApp
-    token: str
+    tokens: Tokens
     is_loopback: bool  # bound to this machine alone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,17 +91,28 @@ class Guard:
         is_elsewhere = headers.get("sec-fetch-site") in _ELSEWHERE and path.startswith(_CLOSED)
         if is_elsewhere or (origin is not None and origin.partition("://")[2] != host):
             return _refuse(403, "the request comes from a page of another site", "open the page that eos has printed")
-        closed = method not in _READING or (not self.is_loopback and path.startswith(_CLOSED))
-        if closed and not self._knows_token(headers):
-            remedy = "open the URL that eos has printed, or send the header `Authorization: Bearer TOKEN`"
-            return _refuse(401, "this takes the token", remedy, {"www-authenticate": "Bearer"})
+        is_reading = method in _READING
+        if not is_reading or path.startswith(_CLOSED):
+            given = _bearer(headers)
+            if not _equal(given, self.tokens.steering):
+                if not _equal(given, self.tokens.reading):
+                    remedy = "open the URL that eos has printed, or send the header `Authorization: Bearer TOKEN`"
+                    return _refuse(401, "this takes the token", remedy, {"www-authenticate": "Bearer"})
+                if not is_reading:
+                    return _refuse(403, "this token reads only", "take the one that the page was started with")
         if not _is_small(headers):
             return _refuse(413, f"more than {MAX_BODY_BYTES} bytes, or without a content-length", "send less")
         return None
 
-    def _knows_token(self, headers: Headers) -> bool:
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        return kind.lower() == "bearer" and secrets.compare_digest(given.strip().encode(), self.token.encode())
+
+def _bearer(headers: Headers) -> str:
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if kind.lower() == "bearer" else ""
+
+
+def _equal(given: str, token: str | None) -> bool:
+    """In the same time, wherever they differ."""
+    return token is not None and secrets.compare_digest(given.encode(), token.encode())
 
 
 def _hostname(host: str) -> str:

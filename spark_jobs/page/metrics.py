@@ -21,7 +21,7 @@ from connectors.spec import Spec
 from spark_jobs.finishing import Finished, Finishing
 from spark_jobs.history.model import Event
 from spark_jobs.report import CheckpointReport, Listener
-from spark_jobs.withheld import WithheldSplit
+from spark_jobs.withheld import Poll, WithheldSplit
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord
@@ -94,6 +94,9 @@ class PipelineMetrics(Listener):
         self.lag: Levels = {}
         self.backlog: Levels = {}
         self.withheld_splits: tuple[WithheldSplit, ...] = ()
+        self.polls: dict[str, Poll] = {}
+        self.interval_s = spec.checkpoint.interval_s
+        self.progressed_at = time.time()  # of a completed checkpoint, or a poll of every source that found nothing
         self.sources = tuple(spec.mask(source.name) for source in spec.sources)
         self.sinks = tuple(spec.mask(entry.name) for entry in spec.outputs)
         self._measure_backlog()
@@ -116,6 +119,12 @@ class PipelineMetrics(Listener):
     def withheld(self, splits: Sequence[WithheldSplit]) -> None:
         """See Listener."""
         self.withheld_splits = tuple(splits)
+
+    def polled(self, polls: Sequence[Poll]) -> None:
+        """See Listener."""
+        self.polls = {**self.polls, **{self._mask(each.source): each for each in polls}}
+        if self.polls.keys() >= set(self.sources) and not any(each.unread for each in self.polls.values()):
+            self.progressed_at = max(self.progressed_at, min(each.at for each in self.polls.values()))
 
     def happened(self, event: Event) -> None:
         """See Listener."""
@@ -175,6 +184,7 @@ class PipelineMetrics(Listener):
     def _count(self, record: CheckpointRecord) -> None:
         metrics = self._all
         metrics.completed.labels(self.pipeline).inc()
+        self.progressed_at = max(self.progressed_at, record.decided_at)
         self._completed(record.checkpoint_id, record.decided_at)
         for source, ranges in record.ranges.items():
             covered = sum(each.end - each.start for each in ranges)
@@ -246,6 +256,14 @@ class _LevelCollector(Collector):
         withheld = GaugeMetricFamily("eos_withheld_records", words, labels=("pipeline", "source"))
         words = "How long the oldest of them has been so."
         age = GaugeMetricFamily("eos_withheld_seconds", words, labels=("pipeline", "source"))
+        words = "When a source was polled last, with success."
+        polled = GaugeMetricFamily("eos_source_polled_timestamp_seconds", words, labels=("pipeline", "source"))
+        words = "Offsets that this poll could read, and no plan before had taken."
+        unread = GaugeMetricFamily("eos_source_unread_records", words, labels=("pipeline", "source"))
+        words = "When a checkpoint was completed last, or nothing was there to read."
+        progress = GaugeMetricFamily("eos_progress_timestamp_seconds", words, labels=("pipeline",))
+        words = "How far apart checkpoints are, as the spec has it."
+        interval = GaugeMetricFamily("eos_checkpoint_interval_seconds", words, labels=("pipeline",))
         now = time.time()
         for pipeline, found in list(self.of.items()):
             records, seconds = found.withheld_levels(now)
@@ -256,6 +274,11 @@ class _LevelCollector(Collector):
                 lag.add_metric((pipeline, *labels), value)
             for labels, value in found.backlog.items():
                 backlog.add_metric((pipeline, *labels), value)
+            for source, poll in found.polls.items():
+                polled.add_metric((pipeline, source), poll.at)
+                unread.add_metric((pipeline, source), poll.unread)
+            progress.add_metric((pipeline,), found.progressed_at)
+            interval.add_metric((pipeline,), found.interval_s)
             for sink in found.sinks:
                 away.add_metric((pipeline, sink), float(sink in found.away_sinks))
         yield lag
@@ -263,3 +286,7 @@ class _LevelCollector(Collector):
         yield away
         yield withheld
         yield age
+        yield polled
+        yield unread
+        yield progress
+        yield interval

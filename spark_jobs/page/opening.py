@@ -5,17 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
 from spark_jobs.page.api import Metrics, application
+from spark_jobs.page.guard import Tokens
 from spark_jobs.page.live import Live
 from spark_jobs.page.server import PageError, listen, serving
 from spark_jobs.page.watched import AskSinks, watch
 
 TOKEN_VARIABLE: Final = "EOS_UI_TOKEN"
+READ_TOKEN_VARIABLE: Final = "EOS_UI_READ_TOKEN"
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8080
 
@@ -28,7 +30,8 @@ class PageOptions:
 
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT  # 0: any that is free
-    token: str | None = None  # None: one is made
+    token: str | None = field(default=None, repr=False)  # None: one is made
+    read_token: str | None = field(default=None, repr=False)  # opens what is read, and steers nothing; None: none does
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,12 @@ class Opened:
     """A page that is served."""
 
     url: str  # anybody may see this one
-    entry: str  # for whoever may steer: it carries the token, unless that came from outside
+    made_token: str | None = field(default=None, repr=False)  # None: it came from outside
+
+    @property
+    def entry(self) -> str:
+        """The URL for whoever may steer: it carries the token, unless that came from outside."""
+        return f"{self.url}#token={self.made_token}" if self.made_token else self.url
 
 
 @contextmanager
@@ -50,19 +58,20 @@ def opened(
 ) -> Iterator[Opened]:
     """Serve the page for this block. `lives`: of those that this process runs. Raises PageError where it cannot be."""
     address = listen(options.host, options.port)
-    token = options.token or secrets.token_urlsafe(24)
+    made = secrets.token_urlsafe(24)
+    tokens = Tokens(options.token or made, options.read_token)
     pipelines = watch(specs, ask_sinks, lives if lives is not None else [None] * len(specs))
-    served = application(pipelines, token, is_loopback=address.is_loopback, metrics=metrics)
+    served = application(pipelines, tokens, is_loopback=address.is_loopback, metrics=metrics)
     with serving(served, address):
-        yield Opened(address.url, address.url if options.token else f"{address.url}#token={token}")
+        yield Opened(address.url, None if options.token else made)
 
 
-def given_token(file: Path | None, environment: Mapping[str, str]) -> str | None:
-    """The token that the user has chosen; None: no choice. Raises PageError."""
-    if file is None and TOKEN_VARIABLE not in environment:
+def given_token(file: Path | None, environment: Mapping[str, str], variable: str = TOKEN_VARIABLE) -> str | None:
+    """The token that the user has chosen, by a file or this variable; None: no choice. Raises PageError."""
+    if file is None and variable not in environment:
         return None
     try:
-        token = environment[TOKEN_VARIABLE] if file is None else file.read_text().strip()
+        token = environment[variable] if file is None else file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         message = f"the token of the page cannot be read from {file}: {error}"
         raise PageError(message, remedy="name a file with one line") from error

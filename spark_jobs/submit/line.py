@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
 from spark_jobs.java import logging_options
 from spark_jobs.master import is_loopback
+from spark_jobs.private_settings import PrivateFile, file_option, names_file, settings_text
+from spark_jobs.properties import spark_defaults, spark_home_of
+from spark_jobs.protection import gaps, require
 from spark_jobs.submit.refusals import check, conditions, modules
 from spark_jobs.submit.request import Request, from_here, master_of, passed_on
+from wal.private import make_private
 
 APPLICATION: Final = Path(__file__).resolve().parents[1] / "application" / "eos_run.py"
 _UNPACKED: Final = "environment"
@@ -26,20 +30,34 @@ _PYTHON: Final = f"{_UNPACKED}/bin/python"
 class Submission:
     """What is to be run, and where."""
 
-    command: tuple[str, ...]
+    program: str  # spark-submit
+    cluster: tuple[str, ...]  # options that say where
+    others: tuple[str, ...]  # options, the application and its arguments
+    settings: bytes  # content of a properties file
+    settings_file: Path  # for a line that is run by hand
     variables: Mapping[str, str] = field(default_factory=dict)  # beside those that are there
     folder: Path | None = None  # in which to start it, if that matters
     conditions: tuple[str, ...] = ()  # that must hold elsewhere
 
+    def command(self, file: PrivateFile | Path) -> tuple[str, ...]:
+        """Return the command that takes its settings from a file."""
+        return (self.program, *self.cluster, *file_option(file), *self.others)
+
     def line(self) -> str:
-        """For a shell."""
+        """Return the line for a shell, which takes its settings from `settings_file`."""
         before = [f"cd {shlex.quote(str(self.folder))} &&"] if self.folder is not None else []
-        return " ".join(
-            [*before, *(f"{k}={shlex.quote(v)}" for k, v in self.variables.items()), shlex.join(self.command)]
-        )
+        variables = (f"{name}={shlex.quote(value)}" for name, value in self.variables.items())
+        return " ".join([*before, *variables, shlex.join(self.command(self.settings_file))])
+
+    def write_settings(self) -> None:
+        """Write `settings_file`, for this user alone: it has the spec's secrets. Raises OSError."""
+        make_private(self.settings_file.parent)
+        self.settings_file.unlink(missing_ok=True)  # whoever may read that one
+        with os.fdopen(os.open(self.settings_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(self.settings)
 
     def prepare(self) -> None:
-        """Write what the line names.
+        """Write what the line names, except its settings.
 
         A driver on this machine plans its sources by the workers' Python, which the cluster unpacks only for workers.
         Under the same path in the driver's folder stands its own.
@@ -57,7 +75,10 @@ def submission(
     """What runs this spec. `variables`: those that it names. Raises SpecError for what cannot run."""
     master = master_of(spec, request)
     asked = passed_on(request.options)
-    check(spec, request, master, {**spec.spark.conf, **asked}, variables)
+    settings = {**spec.spark.conf, **asked}
+    check(spec, request, master, settings, variables)
+    defaults = {} if names_file(request.options) else spark_defaults(environ)
+    require(gaps(master, {**defaults, **settings}), spec.spark)
     conf = dict(spec.spark.conf)
     sent: dict[str, list[str]] = {"--archives": [], "--files": [], "--py-files": []}
     if request.environment is not None:
@@ -70,17 +91,20 @@ def submission(
         sent["--py-files"] += map(str, modules(spec))
     else:
         conf.setdefault("spark.pyspark.driver.python", sys.executable)
-    command = [_program(environ), "--master", master, "--deploy-mode", request.deploy_mode]
-    command += ["--name", f"eos {spec.pipeline}"]
-    command += [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-    command += [word for option, files in sent.items() if files for word in (option, ",".join(files))]
-    command += [*from_here(request.options), str(APPLICATION)]
+    content, others = settings_text(conf, from_here(request.options))
+    cluster = ("--master", master, "--deploy-mode", request.deploy_mode, "--name", f"eos {spec.pipeline}")
+    command = [word for option, files in sent.items() if files for word in (option, ",".join(files))]
+    command += [*others, str(APPLICATION)]
     command.append(request.file.name if request.in_cluster else str(request.file.absolute()))
     command += request.arguments
-    if request.in_cluster:
-        return Submission(tuple(command), conditions=tuple(conditions(spec, request)))
-    folder = spec.checkpoint.location / "submit" if request.environment is not None else None
-    return Submission(tuple(command), _for_java(spec, master, environ, debug=debug), folder)
+    own = spec.checkpoint.location / "submit"
+    program = str(spark_home_of(environ) / "bin" / "spark-submit")
+    line = (program, cluster, tuple(command), content)
+    if request.in_cluster:  # the location is on another machine
+        beside = request.file.absolute().with_suffix(".spark.conf")
+        return Submission(*line, beside, conditions=tuple(conditions(spec, request)))
+    folder = own if request.environment is not None else None
+    return Submission(*line, own / "spark.conf", _for_java(spec, master, environ, debug=debug), folder)
 
 
 def _for_java(spec: Spec, master: str, environ: Mapping[str, str], *, debug: bool) -> dict[str, str]:
@@ -97,9 +121,3 @@ def _for_java(spec: Spec, master: str, environ: Mapping[str, str], *, debug: boo
 def _url(place: str) -> str:
     """With a blank in it, Spark would take what stands behind `#` for a part of the path."""
     return place if "://" in place else Path(place).absolute().as_uri()
-
-
-def _program(environ: Mapping[str, str]) -> str:
-    """Of the installation that the user has chosen, else of PySpark's package."""
-    home = environ.get("SPARK_HOME") or str(Path(str(getattr(find_spec("pyspark"), "origin", ""))).parent)
-    return str(Path(home, "bin", "spark-submit"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from connectors.spec import Spec
+from spark_jobs.properties import read_properties
 from twophase.errors import SpecError
 
 _OWN: Final = ("--master", "--deploy-mode", "--name", "--archives", "--files", "--py-files", "--class")
@@ -21,7 +21,6 @@ _PATHS: Final = {
     "--driver-library-path": ":",
 }
 """Options that name files, and what stands between two: nothing between those that name one."""
-_PROPERTY: Final = re.compile(r"\s*([^#!\s=:][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def passed_on(options: tuple[str, ...]) -> dict[str, str]:
         if name in _OWN:
             raise SpecError(f"`eos submit` writes {name} itself", remedy="see eos submit --help for what says it there")
         if name == "--properties-file":
-            settings |= _properties(Path(value))
+            settings |= read_properties(Path(value))
         elif name in ("--conf", "-c"):
             key, _, text = value.partition("=")
             settings[key] = text
@@ -97,11 +96,3 @@ def _pairs(options: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             yield name, value
         elif option.startswith("-"):
             yield option, options[at + 1] if at + 1 < len(options) else ""
-
-
-def _properties(file: Path) -> Mapping[str, str]:
-    try:
-        lines = file.read_text().splitlines()
-    except OSError as error:
-        raise SpecError(f"{file}: cannot be read: {error.strerror}", remedy="give a file that is there") from None
-    return {match[1]: match[2] for line in lines if (match := _PROPERTY.fullmatch(line))}

@@ -6,6 +6,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_CONNECTIONS: Final = "integration_tests/test_head_connections.py::"
+
 MUTANTS: Final = (
     Mutant(
         name="a swap in a folder compares the version alone",
@@ -201,5 +203,48 @@ MUTANTS: Final = (
         after="""            if committable.transaction.task == transaction.task:
 """,
         caught_by=("tests/test_twophase_in_doubt.py::test_fates",),
+    ),
+    Mutant(
+        name="each call to head opens a connection",
+        rule="docs/scale.md, Many pipelines",
+        path="connectors/sql/head.py",
+        before="_KEPT: Final = 2\n",
+        after="_KEPT: Final = 0\n",
+        caught_by=(f"{_CONNECTIONS}test_calls_share_a_connection",),
+    ),
+    Mutant(
+        name="a connection to head that has answered with an error is kept",
+        rule="docs/scale.md, Many pipelines",
+        path="connectors/sql/head.py",
+        before="            self._engine.dispose()\n",
+        after="",
+        caught_by=(f"{_CONNECTIONS}test_after_an_error_no_connection_is_kept",),
+    ),
+    Mutant(
+        name="a start loses what a newer version keeps in head",
+        rule="docs/protocol.md, Formats",
+        path="twophase/effects.py",
+        before="                    check_writable(seen.head)\n",
+        after="                    pass\n",
+        caught_by=(
+            "tests/test_twophase_effects.py::"
+            "test_a_head_with_what_a_newer_version_keeps_there_is_refused_before_any_sink_is_touched",
+        ),
+    ),
+    Mutant(
+        name="a document that takes a newer reader is read",
+        rule="docs/protocol.md, Formats",
+        path="twophase/codec.py",
+        before="        elif type(least) is not int or least > FORMAT:\n",
+        after="        elif type(least) is not int:\n",
+        caught_by=("tests/test_twophase_codec.py::test_a_newer_document_that_takes_a_newer_reader_is_refused_by_name",),
+    ),
+    Mutant(
+        name="what is not known is passed over in a document of this format",
+        rule="docs/protocol.md, Formats",
+        path="twophase/codec.py",
+        before="        if unknown and written == FORMAT:\n",
+        after="        if False:\n",
+        caught_by=("tests/test_twophase_codec.py::test_what_is_not_known_of_this_very_format_is_refused_by_name",),
     ),
 )

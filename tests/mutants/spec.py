@@ -18,6 +18,8 @@ _PROMISES: Final = "tests/test_spec_guarantees.py"
 _GUARANTEED: Final = "README.md, What is guaranteed, and what is not"
 _AT_LEAST_ONCE: Final = "docs/sinks.md, At-least-once"
 
+_ONE_QUERY: Final = ("tests/test_one_query.py::test_more_than_a_query_is_refused_and_has_done_nothing",)
+
 MUTANTS: Final = (
     Mutant(
         name="two-phase commit of a topic is taken",
@@ -180,5 +182,45 @@ MUTANTS: Final = (
         before='_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")\n',
         after='_INTEGER: Final = re.compile(r"-?([0-9]{1,18})")\n',
         caught_by=(f"{_PROMISES}::test_a_number_that_text_could_not_be_made_from_again_stays_text",),
+    ),
+    Mutant(
+        name="a step's SQL may be a command",
+        rule="docs/security.md, A spec is data",
+        path="spark_jobs/one_query.py",
+        before="    elif name not in _OPERATORS:",
+        after="    elif False:",
+        caught_by=_ONE_QUERY,
+    ),
+    Mutant(
+        name="a step's SQL may compute the name of a function",
+        rule="docs/security.md, A spec is data",
+        path="spark_jobs/one_query.py",
+        before='    if _name(expression) != "Literal":',
+        after="    if False:",
+        caught_by=_ONE_QUERY,
+    ),
+    Mutant(
+        name="functions in WITH and in subqueries of a step's SQL are not looked at",
+        rule="docs/security.md, A spec is data",
+        path="spark_jobs/one_query.py",
+        before="    for child in (*_items(plan.children()), *_items(plan.innerChildren())):",
+        after="    for child in _items(plan.children()):",
+        caught_by=_ONE_QUERY,
+    ),
+    Mutant(
+        name="a step's SQL is given to Spark as it is",
+        rule="docs/security.md, A spec is data",
+        path="spark_jobs/steps.py",
+        before="        check_query(spark, step.sql)\n",
+        after="",
+        caught_by=_ONE_QUERY,
+    ),
+    Mutant(
+        name="a command in a step's SQL passes for a query where no Spark is started",
+        rule="docs/security.md, A spec is data",
+        path="connectors/spec/flow.py",
+        before=" and first[1].lower() not in _QUERY_WORDS else",
+        after=" and False else",
+        caught_by=("tests/test_spec_yaml.py::test_sql_that_begins_with_a_command_is_refused",),
     ),
 )

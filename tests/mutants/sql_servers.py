@@ -14,6 +14,7 @@ _PRODUCT: Final = "tests/test_sql_product.py::"
 _SLOW: Final = "tests/test_sql_patience_played.py::"
 _FOREIGN: Final = (f"{_PARTS}test_h18_a_foreign_id_is_foreign",)
 _ENDED: Final = (f"{_PERMITS}test_r5_a_writer_that_keeps_its_permit_is_ended",)
+_NO_PASSWORD: Final = ("tests/test_database_logins.py::test_mysql_without_tls_gets_no_password",)
 _DURABLE: Final = (f"{_PRODUCT}test_r6_a_server_that_may_forget_what_it_has_acknowledged_is_refused",)
 
 MUTANTS: Final = (
@@ -192,6 +193,38 @@ MUTANTS: Final = (
         before='    return {**({} if "sslmode" in query else {"sslmode": "verify-full"}), **authorities}',
         after='    return {**({} if "sslmode" in query else {"sslmode": "prefer"}), **authorities}',
         caught_by=("tests/test_postgres_connection.py::test_towards_another_machine_the_server_is_verified",),
+    ),
+    Mutant(
+        name="dead letters are read over a connection that knows nothing of TLS",
+        rule="docs/security.md",
+        path="connectors/sql/letters.py",
+        before="    engine = kind.open_engine(url, 0)\n",
+        after="    from sqlalchemy import create_engine\n\n    engine = create_engine(url)\n",
+        caught_by=("tests/test_database_doors.py::test_a_way_to_another_machine_gives_no_password_without_tls",),
+    ),
+    Mutant(
+        name="a MySQL server that has proved nothing gets the password in clear text",
+        rule="docs/security.md, Logins",
+        path="connectors/sql/mysql/login.py",
+        before="        if plugin in _CLEAR and not self._is_verified:",
+        after="        if plugin in _CLEAR and self._sock is None:",
+        caught_by=_NO_PASSWORD,
+    ),
+    Mutant(
+        name="a MySQL server that has proved nothing says for which key the password is encrypted",
+        rule="docs/security.md, Logins",
+        path="connectors/sql/mysql/login.py",
+        before="        if self._sock is None:  # the URL's",
+        after="        if self._pinned is None:  # the URL's",
+        caught_by=_NO_PASSWORD,
+    ),
+    Mutant(
+        name="a PostgreSQL server that has proved nothing gets the password in clear text",
+        rule="docs/security.md, Logins",
+        path="connectors/sql/postgres/address.py",
+        before="    return {_REQUIRE_AUTH: str(said)}",
+        after="    return {}",
+        caught_by=("tests/test_database_logins.py::test_postgresql_without_tls_gets_no_password",),
     ),
     Mutant(
         name="any certificate of its authority passes for that of a MySQL server",

@@ -195,17 +195,17 @@ MUTANTS: Final = (
     Mutant(
         name="dead letters are read in the time zone of PostgreSQL",
         rule="docs/sinks.md, Looking at them, and sending them once more",
-        path="connectors/sql/letters.py",
-        before='    "postgresql": "SET timezone = \'UTC\'",\n',
-        after="",
+        path="connectors/sql/postgres/kind.py",
+        before="    in_utc=\"SET timezone = 'UTC'\",",
+        after='    in_utc="",',
         caught_by=(f"{_TESTS}test_dead_letters_are_read_in_utc",),
     ),
     Mutant(
         name="dead letters are read in the time zone of MySQL",
         rule="docs/sinks.md, Looking at them, and sending them once more",
-        path="connectors/sql/letters.py",
-        before='    "mysql": "SET time_zone = \'+00:00\'",\n',
-        after="",
+        path="connectors/sql/mysql/kind.py",
+        before="    in_utc=\"SET time_zone = '+00:00'\",",
+        after='    in_utc="",',
         caught_by=(f"{_TESTS}test_dead_letters_are_read_in_utc",),
     ),
     Mutant(

@@ -6,7 +6,7 @@ back when a connection is returned, and a prepared branch must survive that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,6 +18,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 
 from connectors.sql.address import connect_arguments
+from connectors.sql.kind import pooling
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.errors import ServerError, of_driver
 from connectors.sql.mysql.local_infile import LoadingConnection
@@ -133,11 +134,20 @@ def quote(name: str) -> str:
 @lru_cache(maxsize=16)
 def _engine(url: str) -> Engine:
     """One engine for each URL and process: its first connection asks the server half a dozen questions."""
+    # local_infile: only for statements of ours, see that module. A reset would roll a prepared branch back.
+    return _create(url, {"local_infile": True}, pool_reset_on_return=None, **pooling(0))
+
+
+def open_engine(url: str, kept: int) -> Engine:
+    """See DatabaseKind."""
+    return _create(url, {}, **pooling(kept))
+
+
+def _create(url: str, more: Mapping[str, object], **options: Any) -> Engine:
+    """Return an engine of connections that only this package opens. Raises SpecError."""
     plain, arguments = connect_arguments(url)
-    arguments["local_infile"] = True  # only for statements of ours, see local_infile
-    engine = create_engine(
-        plain, connect_args=arguments, poolclass=NullPool, pool_reset_on_return=None, hide_parameters=True
-    )
+    arguments.update(more)
+    engine = create_engine(plain, connect_args=arguments, hide_parameters=True, **options)
     event.listen(engine, "do_connect", _connect)
     return engine
 

@@ -36,6 +36,7 @@ WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
 # The connection is gone, or never came about; the session's open transaction was or will be rolled back by the server.
 _CONNECTION: Final = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 3169, 4031})
 _TLS: Final = 2026
+_ASKS_PASSWORD: Final = 2061  # see connectors.sql.mysql.login
 _LOCKED: Final = frozenset({LOCK_WAIT_TIMEOUT, 1213})  # a deadlock is one, too
 _BUSY: Final = frozenset(
     {
@@ -127,6 +128,7 @@ _TARGET: Final = frozenset(
         1820,  # password expired
         1862,  # password expired
         _TLS,
+        _ASKS_PASSWORD,
         2054,  # authentication
         2059,  # authentication
         3118,  # account locked
@@ -216,6 +218,8 @@ def connector_error(doing: str, error: ServerError) -> ConnectorError:
         return SinkUnavailableError(message, remedy=_REMEDY_OF_WAITING)
     if error.number in _ROW:
         return BadRowError(message, remedy="correct the row in a transform, or widen the column")
+    if error.number == _ASKS_PASSWORD:
+        return TargetError(message, remedy=_REMEDY_OF_PASSWORDS)
     if error.number in _LOGIN:
         return TargetError(message, remedy="correct user name and password in the url, and what the user must show")
     if error.number in _TARGET:
@@ -241,5 +245,9 @@ def _remedy_of_tls(text: str) -> str:
 _REMEDY_OF_LOCKS: Final = (
     "it is tried again; if that does not help, another program holds the row or its key: SHOW PROCESSLIST lists"
     " whose connections are open, XA RECOVER what was prepared and never ended"
+)
+_REMEDY_OF_PASSWORDS: Final = (
+    "see that no other process has taken the server's port; then have the server prove who it is: ssl_ca in the url, or"
+    " server_public_key for caching_sha2_password and sha256_password (docs/security.md)"
 )
 _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"

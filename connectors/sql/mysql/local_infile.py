@@ -13,16 +13,17 @@ from functools import cache
 from typing import Any, Final
 
 from pymysql import err
-from pymysql.connections import Connection, MySQLResult
+from pymysql.connections import MySQLResult
 from pymysql.constants import CR
 
 from connectors.sql import silence
 from connectors.sql.mysql.errors import ServerError
+from connectors.sql.mysql.login import GuardedConnection
 
 _PACKET_BYTES: Final = 256 * 1024  # measured: 16 KiB costs 6-13 % of the load rate, 1 MiB gains nothing more
 
 
-class LoadingConnection(Connection):
+class LoadingConnection(GuardedConnection):
     """One connection of one writer. `offer` and `query` are called in turn, by one thread at a time."""
 
     _payload: memoryview | None = None

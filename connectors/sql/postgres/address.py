@@ -16,6 +16,8 @@ from twophase.errors import SpecError
 
 _FORM: Final = "postgresql+psycopg://user:password@host:5432/database"
 _CONNECT_TIMEOUT_S: Final = 10
+_REQUIRE_AUTH: Final = "require_auth"
+_NO_PASSWORD: Final = "!password"
 
 
 def parse(url: str) -> URL:
@@ -41,7 +43,13 @@ def masked(url: str) -> str:
 def protection(url: str) -> Protection:
     """How the way to the server is protected."""
     parsed = parse(url)
-    return of_postgres(parsed.host, parsed.query)
+    return of_postgres(parsed.host, {**_of_environment(parsed), **parsed.query})
+
+
+def _of_environment(url: URL) -> dict[str, str]:
+    """Return the server that libpq's variables name where the URL leaves it open."""
+    names = {"hostaddr": "PGHOSTADDR", "service": "PGSERVICE", **({} if url.host else {"host": "PGHOST"})}
+    return {name: os.environ[variable] for name, variable in names.items() if os.environ.get(variable)}
 
 
 def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
@@ -54,6 +62,7 @@ def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
         "keepalives_interval": silence.ASK_EVERY_S,
         "keepalives_count": silence.ASK_TIMES,
         **_tls(url),
+        **_authentication(url),
     }
     return parse(url), arguments
 
@@ -65,6 +74,23 @@ def _tls(url: str) -> dict[str, object]:
     query = parse(url).query
     authorities = {} if "sslrootcert" in query else {"sslrootcert": _authorities()}
     return {**({} if "sslmode" in query else {"sslmode": "verify-full"}), **authorities}
+
+
+def _authentication(url: str) -> dict[str, object]:
+    """Return the logins that libpq accepts: never the password itself, unless the server's certificate is verified.
+
+    The server chooses the login, and a process that has taken its port could ask for the password in clear text.
+    Raises SpecError where the URL allows it in so many words.
+    """
+    if protection(url) in (Protection.FULL, Protection.ANY_HOST):
+        return {}
+    said = parse(url).query.get(_REQUIRE_AUTH) or os.environ.get("PGREQUIREAUTH") or _NO_PASSWORD
+    methods = str(said).replace(" ", "").split(",")
+    if "password" in methods or (methods[0].startswith("!") and _NO_PASSWORD not in methods):
+        message = f"require_auth={said} lets the server at {masked(url)} ask for the password in clear text, and its"
+        message += " certificate is not verified"
+        raise SpecError(message, remedy="give sslrootcert in the url, or leave require_auth out (docs/security.md)")
+    return {_REQUIRE_AUTH: str(said)}
 
 
 def _authorities() -> str:

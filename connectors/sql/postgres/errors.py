@@ -45,6 +45,9 @@ _TLS: Final = (
 )
 """In the words with which libpq, or the other side, refuses the other one's TLS."""
 
+_ASKS_PASSWORD: Final = "authentication method requirement"
+"""In the words with which libpq refuses a login that the server asks for: see postgres.address."""
+
 _GONE: Final = frozenset({"", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})  # and class 08
 _BUSY_CLASSES: Final = ("08", "53", "57", "58")
 _LOCKED: Final = frozenset({"40P01", _LOCK_NOT_AVAILABLE})  # a deadlock is one, too
@@ -115,6 +118,8 @@ class ServerError(StatementError):
         message = f"{doing}: {self.text}" + (f" (SQLSTATE {self.code})" if self.code else "")
         if self.code == _REFUSED and any(words in self.text for words in _TLS):
             return TargetError(message, remedy=_remedy_of_tls(self.text))
+        if self.code == _REFUSED and _ASKS_PASSWORD in self.text:
+            return TargetError(message, remedy=_REMEDY_OF_PASSWORDS)
         if self.code.startswith("28"):
             return TargetError(message, remedy="correct user name and password in the url; see what pg_hba.conf asks")
         if self.code == _WRONG_STATE and _SWITCHED_OFF in self.text:
@@ -148,6 +153,10 @@ _REMEDY_OF_LOCKS: Final = (
     "it is tried again; if that does not help, another program holds the row or its key: pg_stat_activity lists"
     " whose connections are open, pg_prepared_xacts what was prepared and never ended"
 )
+_REMEDY_OF_PASSWORDS: Final = (
+    "see that no other process has taken the server's port; then have pg_hba.conf ask for scram-sha-256, or the server"
+    " prove who it is: sslrootcert in the url (docs/security.md)"
+)
 _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"
 
 
@@ -167,7 +176,7 @@ def not_connected(error: BaseException | None) -> ServerError:
     """Why there is no connection. libpq gives no SQLSTATE here; a refusal begins with FATAL where a server gives it."""
     text = str(error)
     refused = "FATAL:" in text and any(words in text for words in _FOR_GOOD)
-    refused = refused or any(words in text for words in _TLS)
+    refused = refused or any(words in text for words in (*_TLS, _ASKS_PASSWORD))
     return ServerError(_REFUSED if refused else "", text.strip())
 
 

@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 import psycopg
-from sqlalchemy import Dialect, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Dialect, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
+from connectors.sql.kind import pooling
 from connectors.sql.postgres.address import connect_arguments
 from connectors.sql.postgres.patience import Backend, PatientConnection
 
@@ -80,16 +81,15 @@ def engine_of(url: str) -> Engine:
     """One for each URL and process, since its first connection asks the server half a dozen questions. It keeps none;
     they are patient once they know who they are."""
     parsed, arguments = connect_arguments(url)
-    engine = create_engine(
-        parsed, connect_args=arguments, poolclass=NullPool, pool_reset_on_return=None, hide_parameters=True
-    )
-    event.listen(engine, "do_connect", _connect)
-    return engine
+    return _create(parsed, arguments, pool_reset_on_return=None, **pooling(0))
 
 
-def attend(engine: Engine, url: str) -> None:
-    """Have the connections of somebody's engine be patient; commit to the disk; and hold no lock for more than a minute
-    where their process is stopped in a transaction."""
+def open_engine(url: str, kept: int) -> Engine:
+    """See DatabaseKind. Its connections are patient, commit to the disk, and hold no lock for more than a minute where
+    their process is stopped in a transaction."""
+    parsed, arguments = connect_arguments(url)
+    del arguments["autocommit"]  # that is the engine's to say
+    engine = _create(parsed, arguments, **pooling(kept))
 
     def known(connection: PatientConnection, record: object) -> None:
         del record
@@ -100,8 +100,15 @@ def attend(engine: Engine, url: str) -> None:
         connection.commit()
         connection.aside = ServerSide(url, backend, began)
 
-    event.listen(engine, "do_connect", _connect)
     event.listen(engine, "connect", known)
+    return engine
+
+
+def _create(url: URL, arguments: Mapping[str, object], **options: Any) -> Engine:
+    """Return an engine of connections that only this package opens."""
+    engine = create_engine(url, connect_args=dict(arguments), hide_parameters=True, **options)
+    event.listen(engine, "do_connect", _connect)
+    return engine
 
 
 def _connect(dialect: Dialect, record: object, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
@@ -64,6 +65,11 @@ def open_engine(path: Path) -> Engine:
     engine = create_engine(url, connect_args=threads, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     event.listen(engine, "connect", _make_durable)
     return engine
+
+
+def open_url(url: str, _kept: int) -> Engine:
+    """See DatabaseKind. Keeps none: a file opens quickly. One that is missing is created, unless it says `mode=rw`."""
+    return create_engine(make_url(url).set(drivername="sqlite"), poolclass=NullPool, hide_parameters=True)
 
 
 def _make_durable(connection: Any, _entry: ConnectionPoolEntry) -> None:

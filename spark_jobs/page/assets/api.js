@@ -11,12 +11,16 @@ export class Refused extends Error {
   }
 }
 
-/** Take the token out of the URL that was opened: whoever looks on, or gets the URL as a bookmark, is not to have it. */
+/**
+ * Take the token out of the URL that was opened: whoever looks on, or gets the URL as a bookmark, is not to have it.
+ * Returns whether there was one.
+ */
 export function takeToken() {
   const found = /^#token=([^&]+)$/.exec(location.hash);
-  if (!found) return;
+  if (!found) return false;
   setToken(decodeURIComponent(found[1]));
   history.replaceState(null, "", `${location.pathname}#/`);
+  return true;
 }
 
 export function setToken(token) {

@@ -167,7 +167,7 @@ function onKey(event) {
 }
 
 function moved() {
-  takeToken();
+  if (takeToken()) document.querySelectorAll("dialog").forEach((each) => each.close()); // what asks for it is answered
   const next = readRoute();
   if (viewOf(next) !== viewOf(route) || next.key !== route.key) viewOf(route).left?.();
   if (next.key !== route.key) overview = null;

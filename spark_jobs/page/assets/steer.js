@@ -63,7 +63,7 @@ export function askForToken(refresh) {
   const input = h("input", { type: "password", name: "token", autocomplete: "off", spellcheck: "false" });
   dialog(
     "The token of this page",
-    [h("p", null, "It stands in the URL that eos has printed, behind #token=. It is kept until this tab is closed."), h("label", { class: "field" }, "Token", input)],
+    [h("p", null, "It stands in the URL that eos has printed, behind #token=, or in the file that eos has named. It is kept until this tab is closed."), h("label", { class: "field" }, "Token", input)],
     "Unlock",
     () => {
       if (input.value.trim()) setToken(input.value.trim());

@@ -1,0 +1,79 @@
+"""Kinds of databases: the one place where a URL finds its connector, and with it the way to open a connection.
+
+Each kind opens its connections itself, since only it knows its TLS options. A URL of another kind is refused: nothing
+could verify the server behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from sqlalchemy import Engine, NullPool, QueuePool
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from connectors.contracts import Finding
+from connectors.sql.statements import StatementError
+from twophase.errors import SpecError
+
+_MODULES: Final = {
+    "mysql": "connectors.sql.mysql.kind",
+    "mariadb": "connectors.sql.mysql.kind",
+    "postgresql": "connectors.sql.postgres.kind",
+    "sqlite": "connectors.sql.sqlite.kind",
+}
+"""By the name of a URL's kind: the module whose KIND is a DatabaseKind."""
+
+_KEPT_S: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseKind:
+    """One kind of database, for callers that know only a URL."""
+
+    open_engine: Callable[[str, int], Engine]
+    """Return an engine that has opened no connection, and keeps so many (see `pooling`). The URL is a secret. TLS
+    towards another machine is on and verified unless the URL says otherwise. Raises SpecError."""
+    error_of: Callable[[BaseException | None], StatementError | None]
+    """Return the meaning of the driver's error; None where a kind has none."""
+    in_utc: str
+    """The statement after which times are read in UTC; empty where none is needed."""
+    check_head: Callable[[str, str], Sequence[Finding]]
+    """Return `eos doctor`'s findings on a database that keeps head, by their name and the URL."""
+    head_requirements: Callable[[str], Sequence[Finding]]
+    """Return the requirements of a database that keeps head (R6). Raises StatementError."""
+
+
+def pooling(kept: int) -> dict[str, Any]:
+    """Return the options of an engine whose connections are opened when they are needed, and so many of them kept.
+
+    A kept one is asked whether it still stands before it is used again, and replaced after ten minutes: a server's name
+    may point to another one by then.
+    """
+    if kept == 0:
+        return {"poolclass": NullPool}
+    return {
+        "poolclass": QueuePool,
+        "pool_size": kept,
+        "max_overflow": -1,
+        "pool_pre_ping": True,
+        "pool_recycle": _KEPT_S,
+    }
+
+
+def kind_of(url: str) -> DatabaseKind:
+    """Return the kind of a database's URL. Raises SpecError, which does not repeat the URL: it holds a password."""
+    try:
+        name = make_url(url).get_backend_name()
+    except (ArgumentError, ValueError):
+        message = "a database's url is not of the form kind+driver://user:password@host:port/database"
+        raise SpecError(message, remedy="write special characters of the password as %xx") from None
+    if name not in _MODULES:
+        message = f"a database's url begins with {name!r}: how such a server proves who it is, is not known here"
+        raise SpecError(message, remedy=f"use a database of one of these kinds: {', '.join(_MODULES)}")
+    kind = import_module(_MODULES[name]).KIND
+    assert isinstance(kind, DatabaseKind)
+    return kind

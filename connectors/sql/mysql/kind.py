@@ -1,0 +1,26 @@
+"""MySQL and MariaDB for callers that know only a URL. See connectors.sql.kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from connectors.contracts import Finding
+from connectors.sql.kind import DatabaseKind
+from connectors.sql.mysql import doctor, requirements
+from connectors.sql.mysql.engine import Session, open_engine
+from connectors.sql.mysql.errors import of_driver
+
+
+def _head_requirements(url: str) -> Sequence[Finding]:
+    with Session(url) as session:
+        return list(requirements.durability(session))
+
+
+KIND: Final = DatabaseKind(
+    open_engine=open_engine,
+    error_of=of_driver,
+    in_utc="SET time_zone = '+00:00'",  # the server does not name the zone of a TIMESTAMP
+    check_head=doctor.check_head,
+    head_requirements=_head_requirements,
+)

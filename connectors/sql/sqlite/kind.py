@@ -1,0 +1,16 @@
+"""SQLite for callers that know only a URL. See connectors.sql.kind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connectors.sql.kind import DatabaseKind
+from connectors.sql.sqlite.database import open_url
+
+KIND: Final = DatabaseKind(
+    open_engine=open_url,
+    error_of=lambda error: None,
+    in_utc="",
+    check_head=lambda name, url: [],
+    head_requirements=lambda url: [],
+)

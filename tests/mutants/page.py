@@ -1,0 +1,71 @@
+"""Who reads and steers by the page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_CLOSED = "tests/test_page_security.py::test_everything_takes_the_token_but_the_page_itself_and_the_probes"
+_OUTPUT = "tests/test_page_security.py::test_eos_ui_serves_until_it_is_stopped"
+
+_PROGRESS = "tests/test_page_metrics.py::test_an_idle_pipeline_progresses_and_one_that_has_records_to_read_does_not"
+
+MUTANTS: Final = (
+    Mutant(
+        name="other users of the machine read the page without a token",
+        rule="docs/watching.md, Who may see it, and who may steer",
+        path="spark_jobs/page/guard.py",
+        before="        if not is_reading or path.startswith(_CLOSED):\n",
+        after="        if not is_reading or (not self.is_loopback and path.startswith(_CLOSED)):\n",
+        caught_by=(_CLOSED,),
+    ),
+    Mutant(
+        name="the token that reads steers, too",
+        rule="docs/watching.md, Who may see it, and who may steer",
+        path="spark_jobs/page/guard.py",
+        before="                if not is_reading:\n",
+        after="                if False:\n",
+        caught_by=(_CLOSED,),
+    ),
+    Mutant(
+        name="the token of the page is printed where the output is kept",
+        rule="docs/watching.md, Who may see it, and who may steer",
+        path="spark_jobs/cli/page_options.py",
+        before="    if page.made_token is None or sys.stdout.isatty():\n",
+        after="    if True:\n",
+        caught_by=(_OUTPUT,),
+    ),
+    Mutant(
+        name="everybody who may look into the folder reads the token of the page",
+        rule="docs/watching.md, Who may see it, and who may steer",
+        path="spark_jobs/presence.py",
+        before="            if private:\n",
+        after="            if False:\n",
+        caught_by=(_OUTPUT,),
+    ),
+    Mutant(
+        name="a pipeline with records to read that completes no checkpoint is idle",
+        rule="docs/watching.md, Metrics",
+        path="spark_jobs/page/metrics.py",
+        before="set(self.sources) and not any(each.unread for each in self.polls.values()):\n",
+        after="set(self.sources):\n",
+        caught_by=(_PROGRESS,),
+    ),
+    Mutant(
+        name="a pipeline with nothing to read does not go on",
+        rule="docs/watching.md, Metrics",
+        path="spark_jobs/page/metrics.py",
+        before="            self.progressed_at = max(self.progressed_at, min(each.at for each in self.polls.values()))\n",
+        after="            pass\n",
+        caught_by=(_PROGRESS,),
+    ),
+    Mutant(
+        name="what a plan has taken counts as unread",
+        rule="docs/watching.md, Metrics",
+        path="spark_jobs/withheld.py",
+        before="        begins = {**horizon.discovered.positions, **taken}\n",
+        after="        begins = {**taken, **horizon.discovered.positions, **dict.fromkeys(taken, 0)}\n",
+        caught_by=("tests/test_runner_source.py::test_each_look_tells_how_much_no_plan_before_has_taken",),
+    ),
+)
