@@ -137,6 +137,15 @@ def test_everything_takes_the_token_but_the_page_itself_and_the_probes(spec: Spe
         assert friend.get("/api/v1/pipelines", Host="eos.example").status == (200 if host == "0.0.0.0" else 421)
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_the_page_of_all_addresses_answers_to_those_of_both_kinds(spec: Spec) -> None:
+    with opened([spec], PageOptions(host="::", port=0, token=TOKEN), no_sinks) as page:
+        port = page.url.rsplit(":", 1)[1].strip("/")
+        for host in ("127.0.0.1", "[::1]"):
+            assert Client(f"http://{host}:{port}").get("/api/v1/pipelines").status == 200, host
+            assert Client(f"http://{host}:{port}", token=None).get("/api/v1/pipelines").status == 401, host
+
+
 def test_every_answer_tells_the_browser_to_be_strict(client: Client) -> None:
     paths = [
         "/",

@@ -46,10 +46,12 @@ class Address:
 
 
 def listen(host: str, port: int) -> Address:
-    """Take the port; 0: any that is free. Raises PageError."""
+    """Take the port; 0: any that is free. `host` "::" is every address, of IPv4 too. Raises PageError."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return Address(socket.create_server(address[:2], family=family, backlog=128), host)
+        both = address[0] == "::" and socket.has_dualstack_ipv6()
+        made = socket.create_server(address[:2], family=family, backlog=128, dualstack_ipv6=both)
+        return Address(made, host)
     except OSError as error:
         why = error.strerror if isinstance(error, socket.gaierror) or error.errno is None else os.strerror(error.errno)
         message = f"the page cannot be served at port {port} of {host}: {why}"
