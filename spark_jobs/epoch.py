@@ -81,8 +81,8 @@ class Epoch:
     def __post_init__(self) -> None:
         """One object for all batches."""
         self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self._plan, self._tell_lost, self._lag)
-        settings = self.spec.checkpoint
         if any(source.leaves_out for source in self.sources):
+            settings = self.spec.checkpoint
             self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
 
     def run(self, *, until_caught_up: bool) -> None:

@@ -163,6 +163,6 @@ def test_a_url_of_postgresql_cannot_allow_clear_text_without_a_verified_server(m
     url = f"postgresql+psycopg://u:{PASSWORD}@127.0.0.1/d?require_auth={methods}"
     for options in ("", "&sslmode=disable", "&sslmode=require"):
         with pytest.raises(SpecError, match="lets the server at") as failure:
-            kind_of(url).open_engine(url + options)
+            kind_of(url).open_engine(url + options, 0)
         assert PASSWORD not in str(failure.value)
     assert "require_auth" not in connect_arguments(f"{url}&sslmode=verify-full")[1]

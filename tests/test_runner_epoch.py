@@ -136,7 +136,7 @@ def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
     query = _Active(commits, ended=ended)
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20), check=lambda: None)
     withheld = SimpleNamespace(observe=lambda _: False, warn_if_overdue=lambda _: None)
-    pacing = SimpleNamespace(stop=lambda: None, samples=tuple)
+    pacing = SimpleNamespace(stop=lambda: None, polls=tuple)
     rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), None, None, withheld)
     epoch = _Started(cast(Any, None), StopControl(), *rest)
     epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running

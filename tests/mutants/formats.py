@@ -41,17 +41,6 @@ MUTANTS: Final = (
         caught_by=(f"{_JSON_TESTS}::test_each_value_decodes_as_it_would_alone",),
     ),
     Mutant(
-        name="what stands behind a NUL in a value is not read",
-        rule=_RECORDS,
-        path=_VALUES,
-        before='    if b"\\0" in text:  # the parser takes it for the end of the text\n',
-        after='    if text == b"\\0":\n',
-        caught_by=(
-            f"{_JSON_TESTS}::test_reasons_name_the_field",
-            f"{_JSON_TESTS}::test_each_value_decodes_as_it_would_alone",
-        ),
-    ),
-    Mutant(
         name="a tombstone is a bad record",
         rule=_RECORDS,
         path=_VALUES,
