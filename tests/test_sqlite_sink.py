@@ -182,7 +182,7 @@ def test_checkpoints_are_applied_one_after_the_other(world: World) -> None:
 
 def test_a_slot_that_somebody_has_deleted_applies_nothing(world: World) -> None:
     """Another slot tells what the sink has counted, which is less: then this one has not applied it before."""
-    world.sink = SqliteSink("warehouse", world.database, "target", LogPlace(world.folder / "log", slots=2)).open(SCHEMA)
+    world.sink = replace(world.sink, log=LogPlace(world.folder / "log", slots=2))
     run(world.driver(), 0, world.prepare(0, 1))
     world.execute("DELETE FROM eos_slot WHERE slot = 0")
     share, target = Share(ME, 1, 1, 0, [world.prepare(1, 2)]), Target("orders", "warehouse", "target")
