@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from integration_tests.services.readiness import await_kafka
 
 _SECONDS = 30
-_FORWARDED_S = 180  # a broker that was stopped may need minutes to reach its controller: it answers none until then
+_FORWARDED_S = 180  # a broker that was stopped may need minutes to reach its controller, and answers nothing until then
 
 
 def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, str]) -> None:
@@ -27,10 +27,12 @@ def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, st
 
 
 def delete(bootstrap: str, names: Sequence[str]) -> None:
-    """Delete topics; returns when the broker no longer knows them, which the answer does not wait for."""
+    """Delete topics that exist; returns when the broker no longer knows them, which the answer does not wait for."""
     if names:
         deadline = time.monotonic() + _FORWARDED_S
-        while not _delete(bootstrap, names):
+        may_be_gone = False
+        while not _delete(bootstrap, names, may_be_gone=may_be_gone):
+            may_be_gone = True
             assert time.monotonic() < deadline, f"the broker has not answered for {_FORWARDED_S} s"
         client = AdminClient({"bootstrap.servers": bootstrap})
         deadline = time.monotonic() + _SECONDS
@@ -39,8 +41,8 @@ def delete(bootstrap: str, names: Sequence[str]) -> None:
             time.sleep(0.05)
 
 
-def _delete(bootstrap: str, names: Sequence[str]) -> bool:
-    """Ask once. Returns whether the broker answered. A topic that is gone was deleted by an earlier request."""
+def _delete(bootstrap: str, names: Sequence[str], *, may_be_gone: bool) -> bool:
+    """Ask once. Returns whether the broker answered. `may_be_gone`: by an earlier request without an answer."""
     client = AdminClient({"bootstrap.servers": bootstrap})
     asked = client.delete_topics(list(names), operation_timeout=_SECONDS, request_timeout=_SECONDS)
     for future in asked.values():
@@ -51,7 +53,7 @@ def _delete(bootstrap: str, names: Sequence[str]) -> bool:
         except KafkaException as failed:
             if failed.args[0].code() in {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}:
                 return False
-            if failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            if not may_be_gone or failed.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
     return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 from connectors.log.committer import LogCommitter
+from connectors.log.ledger import Share
 from connectors.log.place import LogPlace
+from connectors.sql.log.apply import Target, apply_share
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import SqliteStore
 from connectors.testing.files import files_in
@@ -174,6 +177,20 @@ def test_checkpoints_are_applied_one_after_the_other(world: World) -> None:
         committer.permit(Scope(ME, 1, 2))
     with pytest.raises(IdentityError, match="slot 0, stands at checkpoint 0 and is asked to apply checkpoint 2"):
         committer.commit(2, [world.prepare(2, 3)])
+    assert world.ids() == [1]
+
+
+def test_a_slot_that_somebody_has_deleted_applies_nothing(world: World) -> None:
+    """Another slot tells what the sink has counted, which is less: then this one has not applied it before."""
+    world.sink = replace(world.sink, log=LogPlace(world.folder / "log", slots=2))
+    run(world.driver(), 0, world.prepare(0, 1))
+    world.execute("DELETE FROM eos_slot WHERE slot = 0")
+    share, target = Share(ME, 1, 1, 0, [world.prepare(1, 2)]), Target("orders", "warehouse", "target")
+    with (
+        closing(SqliteStore(world.database)) as store,
+        pytest.raises(IdentityError, match="slot 0, knows of no checkpoint"),
+    ):
+        apply_share(store, world.sink.log.open(), target, share)
     assert world.ids() == [1]
 
 

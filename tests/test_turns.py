@@ -102,8 +102,10 @@ def test_the_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     here = "integration_tests/test_golden.py::test_it"
     write_passed({here: 12.34, "integration_tests/test_that_is_gone.py::test_it": 1.0}, "abc", path)
     assert read_passed(path) == {here: Passed("abc", 12.3)}
-    write_passed({here: 2.0}, "def", path)
+    write_passed({f"{here}@copied-kafka": 2.0}, "def", path)  # as pytest-xdist names it
     assert read_passed(path) == {here: Passed("def", 2.0)}
+    write_passed({f"{here}[a@b]@copied-kafka": 2.0}, "def", path)
+    assert read_passed(path) == {here: Passed("def", 2.0), f"{here}[a@b]": Passed("def", 2.0)}
 
 
 def test_an_unknown_revision_is_a_long_wait() -> None:

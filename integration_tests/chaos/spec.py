@@ -16,6 +16,8 @@ TABLE: Final = "records"
 _BACKLOG: Final = {"checkpoints": 50, "bytes": "256MiB"}
 """More than a fault lasts: a sink that is away holds up nobody."""
 
+_MOST_RECORDS: Final = 100_000  # of a checkpoint
+
 
 @dataclass(frozen=True, slots=True)
 class Topics:
@@ -41,7 +43,7 @@ def pipeline_spec(
         "location": "./checkpoints",
         "interval": "500ms",
         "timeout": "60s",
-        "max_records_per_checkpoint": 100_000,
+        "max_records_per_checkpoint": _MOST_RECORDS,
         "mode": setup.mode,
         "max_concurrent": setup.max_concurrent,
     }
@@ -68,6 +70,7 @@ def pipeline_spec(
         ],
     }
     if setup.has_dead_letters:
+        checkpoint["max_dead_letters"] = _MOST_RECORDS  # a full checkpoint after a long fault has more than by default
         spec["dead_letter"] = {
             "connector": "kafka",
             "bootstrap_servers": brokers,

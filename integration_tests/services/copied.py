@@ -17,7 +17,7 @@ from integration_tests.services.kafka_native import KafkaNative
 from integration_tests.services.mariadb_native import MariadbNative
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.readiness import await_database, await_kafka
+from integration_tests.services.readiness import await_database, await_ended_transactions, await_kafka
 from integration_tests.services.state import State, data_folder, free_port, tail
 
 
@@ -178,6 +178,11 @@ class CopiedKafka(Copied):
     def data(self) -> Path:
         """See Copied."""
         return self._folder / "kafka"
+
+    def copy(self) -> None:
+        """See Copied. Kafka may forget a commit that it has answered, if it is killed before the end is written."""
+        await_ended_transactions(self.bootstrap)
+        super().copy()
 
     def up(self) -> None:
         """See Copied."""

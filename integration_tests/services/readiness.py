@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 import sqlalchemy
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from sqlalchemy.exc import DBAPIError
 
 from integration_tests.services.values import Server, ServiceError
@@ -41,6 +41,24 @@ def await_kafka(
         return None if all(p.leader >= 0 for p in partitions) else "partitions without a leader"
 
     _await(f"Kafka on {bootstrap}", answers, died, seconds)
+
+
+def await_ended_transactions(bootstrap: str) -> None:
+    """Wait until no partition has an open transaction: a commit is answered before the brokers have written its end."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    known = client.list_topics(timeout=START_SECONDS).topics
+    splits = [TopicPartition(name, partition) for name, topic in known.items() for partition in topic.partitions]
+
+    def ends(level: IsolationLevel) -> dict[TopicPartition, int]:
+        newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = client.list_offsets(dict.fromkeys(splits, newest), isolation_level=level)
+        return {split: future.result(START_SECONDS).offset for split, future in asked.items()}
+
+    def is_open() -> str | None:
+        committed, written = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
+        return None if committed == written else "a transaction is open"
+
+    _await(f"Kafka on {bootstrap}", is_open, lambda: None, START_SECONDS)
 
 
 def await_database(url: str, died: Obituary = lambda: None, seconds: float = START_SECONDS) -> None:

@@ -59,12 +59,12 @@ MUTANTS: Final = (
         caught_by=(f"{_TWO}test_another_number_of_slots_while_another_sink_holds_committed_back",),
     ),
     Mutant(
-        name="a slot that is not there is taken for one that has applied its share",
+        name="a slot that is not there is taken for one that stands where the sink does",
         rule="H32",
         path=_SLOTS,
         before="    return found if found is not None and found >= checkpoint_id else None\n",
-        after="    return checkpoint_id if found is not None else None\n",
-        caught_by=(f"{_TWO}test_a_slot_that_is_not_there_is_none_that_has_applied",),
+        after="    return found\n",
+        caught_by=("tests/test_sqlite_sink.py::test_a_slot_that_somebody_has_deleted_applies_nothing",),
     ),
     Mutant(
         name="a slot moves over checkpoints that it had counted",
