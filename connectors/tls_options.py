@@ -1,13 +1,18 @@
-"""What URLs and settings say about TLS: which files it takes, and what it leaves open. Pure; imports no client."""
+"""What URLs and settings say about TLS: which files it takes, and what it leaves open. Imports no client."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
-KAFKA_FILES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location")
+KAFKA_FILES: Final = (
+    *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"),
+    *("https.ca.location", "sasl.oauthbearer.assertion.private.key.file"),
+)
 """Settings of librdkafka that name a file, which is read wherever the client runs."""
 
 MYSQL_FILES: Final = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
@@ -18,6 +23,13 @@ POSTGRES_FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 
 NO_FILES: Final = frozenset({"probe", "system", ""})
 """What may stand in the place of a path."""
+
+_AUTHORITIES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Alpine
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat, Amazon
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+    "/etc/ssl/cert.pem",  # macOS
+)
 
 Query = Mapping[str, str | tuple[str, ...]]
 
@@ -48,6 +60,22 @@ def is_local(host: str | None) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def machine_authorities() -> str | None:
+    """The PEM file of the authorities that this machine trusts: librdkafka looks in Red Hat's place for it alone."""
+    return next((path for path in _AUTHORITIES if Path(path).exists()), None)
+
+
+def why_not_safe(url: str) -> str | None:
+    """Why secrets should not be sent to this URL; None: it is https, with a host, and holds no secret itself."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        return f"it is no URL: {error}"
+    if parts.scheme.lower() != "https" or not parts.hostname:
+        return "a secret would be sent to it in plain text, or to nobody known"
+    return "a user name or a password does not stand in this URL" if "@" in parts.netloc else None
 
 
 def of_mysql(host: str | None, query: Query) -> Protection:

@@ -33,11 +33,22 @@ def test_settings_that_are_not_the_users(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["stats_cb", "oauth_cb", "default.topic.config", "logger", "ssl.engine.location", "ssl.providers"]
+    "name",
+    [
+        *("stats_cb", "oauth_cb", "default.topic.config", "logger", "ssl.engine.location", "ssl.providers"),
+        *("plugin.library.paths", "sasl.kerberos.kinit.cmd"),
+    ],
 )
 def test_settings_of_a_sink_that_take_code(name: str) -> None:
     with pytest.raises(SpecError, match=f"properties: {name} takes code"):
         KafkaSink("s", "h:1", Layout("t"), LogPlace(Path("log"), slots=1), properties={name: SECRET})
+
+
+@pytest.mark.parametrize("url", ["http://id.example.com/token", "file:///etc/passwd", "https:///token", "//[", "x"])
+def test_a_token_is_not_fetched_in_plain_text(url: str) -> None:
+    with pytest.raises(SpecError, match=r"properties: sasl\.oauthbearer\.token\.endpoint\.url: "):
+        source(properties={"sasl.oauthbearer.token.endpoint.url": url})
+    source(properties={"sasl.oauthbearer.token.endpoint.url": "https://id.example.com/token"})
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from connectors.spec import SpecMistakesError, exposures, load_spec
 from connectors.spec.spec import Spec
+from connectors.tls_options import machine_authorities
 from spark_jobs.cli import run_command_line
 from spark_jobs.page.effective import effective
 
@@ -27,6 +28,7 @@ sinks:
 """
 _FILE = "sqlite, path: x.db, table: t, commit: write-ahead-log"
 _SCRAM = "sasl: {username: orders, password: hunter22}"
+_TOKEN = "mechanism: OAUTHBEARER, client_id: orders, client_secret: hunter22, token_url"
 
 
 def load(
@@ -54,6 +56,28 @@ def test_tls_and_scram_are_what_security_means(tmp_path: Path) -> None:
     assert exposures(spec) == []
 
 
+def test_a_token_is_fetched_with_the_clients_secret(tmp_path: Path) -> None:
+    given = "scope: kafka, extensions: {logicalCluster: lkc-1, identityPoolId: pool-2}, token_ca: certs/id.pem"
+    spec = load(tmp_path, f'security: {{sasl: {{{_TOKEN}: "https://id.example.com/token", {given}}}}}')
+    assert settings(spec) == {
+        "security.protocol": "sasl_ssl",
+        "ssl.endpoint.identification.algorithm": "https",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://id.example.com/token",
+        "sasl.oauthbearer.client.id": "orders",
+        "sasl.oauthbearer.client.secret": "hunter22",
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
+        "https.ca.location": str(tmp_path / "certs" / "id.pem"),
+    }
+    assert spec.sources[0].security_files == [tmp_path / "certs" / "id.pem"]
+    plain = load(tmp_path, f'security: {{sasl: {{{_TOKEN}: "https://id.example.com/token"}}}}')
+    assert settings(plain).get("https.ca.location") == machine_authorities()
+    assert exposures(spec) == []
+    assert "hunter22" not in str(effective(spec))
+
+
 @pytest.mark.parametrize(
     ("security", "protocol"),
     [
@@ -74,6 +98,15 @@ def test_protocols(tmp_path: Path, security: str, protocol: str) -> None:
         ("security: {encrypt: false}", "nothing is encrypted, and nobody proves who he is"),
         (f"security: {{encrypt: false, tls: {{ca: x}}, {_SCRAM}}}", "tls where nothing is encrypted"),
         ("security: {encrypt: false, sasl: {mechanism: PLAIN, username: u, password: hunter22}}", "in plain text"),
+        (
+            f"security: {{encrypt: false, sasl: {{{_TOKEN}: 'https://i/t'}}}}",
+            "OAUTHBEARER would send the token",
+        ),
+        (f"security: {{sasl: {{{_TOKEN}: 'http://i/t'}}}}", "a secret would be sent to it in plain text"),
+        (f"security: {{sasl: {{{_TOKEN}: 'https://u:hunter22@i/t'}}}}", "does not stand in this URL"),
+        (f"security: {{sasl: {{{_TOKEN}: 'https://i/t', username: u}}}}", "unknown key 'username'"),
+        (f"security: {{sasl: {{{_TOKEN}: 'https://i/t', extensions: {{a: 'b,c=d'}}}}}}", "that cannot be sent"),
+        ("security: {sasl: {mechanism: OAUTHBEARER, client_id: orders}}", "missing key"),
         ("security: {tls: {certificate: c.crt}}", "certificate without key"),
         ("security: {tls: {key: c.key}}", "key without certificate"),
         ("security: {tls: {key_password: locked-up}}", "key_password without key"),

@@ -27,9 +27,20 @@ _ALERT: Final = re.compile(r"SSL alert number (4[0-9]|70|112|116)\b")  # RFC 844
 _CUT: Final = re.compile(r"Local: (Broker transport failure|Timed out)|Request timed out|Disconnected")
 """In the words for a login that was not answered: brokers that are just going down or coming up."""
 
+_NO_TOKEN: Final = "Failed to acquire SASL OAUTHBEARER token"
+_REFUSED_TOKEN: Final = re.compile(r"certificate|trust anchors|\"error\"|unexpired token")
+"""In the words for a token that was not given, or cannot be used: anything else is an outage of the token endpoint."""
+
 _GRANT: Final = "grant the rights to the principal of this client: docs/security.md has the commands"
 _LOG_IN: Final = (
     "correct security.sasl: username, password, and a mechanism that the listener has and the user is known to"
+)
+_GET_TOKEN: Final = (
+    "correct security.sasl: token_url, client_id, client_secret, scope; token_ca for the authority of the certificate "
+    "there; and see that the clock is right"
+)
+_TAKE_TOKEN: Final = (
+    "see that the brokers know the identity provider of security.sasl, and which audience and scope they ask for"
 )
 _OWN_CERTIFICATE: Final = (
     "the brokers do not take this client's certificate, or ask for one: give security.tls.certificate and key, of an "
@@ -43,6 +54,8 @@ def is_refusal(error: KafkaError) -> bool:
     text = error.str()
     if _ALERT.search(text):
         return True
+    if _NO_TOKEN in text:
+        return _REFUSED_TOKEN.search(text) is not None
     return error.code() in RIGHTS or (error.code() in {*_LOGIN, KafkaError._SSL} and not _CUT.search(text))
 
 
@@ -50,6 +63,8 @@ def remedy_of(error: KafkaError) -> str:
     """What to do about a refusal."""
     if error.code() in RIGHTS:
         return _GRANT
+    if _NO_TOKEN in error.str():
+        return _GET_TOKEN
     if error.code() in _LOGIN:
-        return _LOG_IN
+        return _TAKE_TOKEN if "invalid_token" in error.str() else _LOG_IN
     return _OWN_CERTIFICATE if _ALERT.search(error.str()) else _TRUST

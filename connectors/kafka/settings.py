@@ -29,7 +29,9 @@ REFUSED: Final[Mapping[str, str]] = {
 
 _CALLBACK: Final = re.compile(
     r"_cb$|^on_|^logger$|^plugin\.library\.paths$|^ssl\.(engine|providers)|^partitioner|^default\.topic\.config$"
+    r"|\.cmd$"  # sasl.kerberos.kinit.cmd: the client has a shell run it
 )
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _SECRET: Final = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config", re.IGNORECASE)
 
 SILENCE_MS: Final = 20_000
@@ -107,9 +109,13 @@ def _why_unreadable(path: str) -> str:
 
 
 def check_properties(properties: Mapping[str, object], refused: Mapping[str, str] = REFUSED) -> None:
-    """Refuse, as SpecError by its name, a property that would override what correctness rests on. Pure."""
+    """Refuse, as SpecError by its name, a property that would override what correctness rests on, or that is unsafe."""
     for name in properties:
         if name in refused:
             raise SpecError(f"properties: {name} may not be set: {refused[name]}", remedy=f"remove {name}")
         if _CALLBACK.search(name):
             raise SpecError(f"properties: {name} takes code, which a spec cannot give", remedy=f"remove {name}")
+    if _TOKEN_URL in properties and (why := tls_options.why_not_safe(str(properties[_TOKEN_URL]))):
+        raise SpecError(
+            f"properties: {_TOKEN_URL}: {why}", remedy="give an https:// URL; security.sasl takes it as token_url"
+        )

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from connectors.spec.fields import BootstrapServers, NonEmpty
 from connectors.spec.model import Strict, wrong
 from connectors.spec.settings import LocalPath
-from connectors.tls_options import KAFKA_FILES, NO_FILES, Protection, of_kafka
+from connectors.tls_options import KAFKA_FILES, NO_FILES, Protection, machine_authorities, of_kafka, why_not_safe
 
 _OURS: Final = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "https.")
 """Settings that `security` writes, by how they begin."""
+
+_TELLING: Final = {
+    "PLAIN": "PLAIN would send the password",
+    "OAUTHBEARER": "OAUTHBEARER would send the token",
+}
+"""Mechanisms that need encryption: what they would tell whoever listens."""
 
 
 class Tls(Strict):
@@ -72,6 +78,58 @@ class Sasl(Strict):
         }
 
 
+class Oidc(Strict):
+    """`security: {sasl: {mechanism: OAUTHBEARER, …}}`: who the client is, a token says that it fetches (KIP-768).
+
+    By the grant for client credentials (RFC 6749, 4.4). librdkafka fetches the token, and the next one in time.
+    """
+
+    mechanism: Literal["OAUTHBEARER"]
+    token_url: NonEmpty
+    """Of the identity provider's token endpoint; https."""
+    client_id: NonEmpty
+    client_secret: NonEmpty
+    """Best as `${env:NAME}` or `${file:/run/secrets/name}`."""
+    scope: NonEmpty | None = None
+    """What the token is asked for, where the provider wants to know."""
+    extensions: dict[str, str] = Field(default_factory=dict)
+    """What brokers are told beside the token (KIP-342), as `logicalCluster` and `identityPoolId`."""
+    token_ca: LocalPath | None = None
+    """PEM file of the authorities that the token endpoint's certificate must come from; without it those of the
+    machine."""
+
+    @model_validator(mode="after")
+    def _can_be_sent(self) -> Self:
+        if why := why_not_safe(self.token_url):
+            raise wrong(why, "https://…", at="token_url")
+        for name, value in self.extensions.items():
+            if not name.isalpha() or "," in value or not value.isprintable():
+                raise wrong(f"'{name}' has a character that cannot be sent", "logicalCluster: lkc-1", at="extensions")
+        return self
+
+    def settings(self) -> dict[str, str]:
+        """librdkafka's. Contains the secret."""
+        given = {
+            "sasl.oauthbearer.token.endpoint.url": self.token_url,
+            "sasl.oauthbearer.client.id": self.client_id,
+            "sasl.oauthbearer.client.secret": self.client_secret,
+            "sasl.oauthbearer.scope": self.scope,
+            "sasl.oauthbearer.extensions": ",".join(f"{name}={value}" for name, value in self.extensions.items()),
+            "https.ca.location": self.token_ca or machine_authorities(),
+        }
+        found = {name: str(value) for name, value in given.items() if value}
+        return {"sasl.mechanism": self.mechanism, "sasl.oauthbearer.method": "oidc", **found}
+
+
+def _login_of(given: object) -> str:
+    """Which of the two a login is, before it is read."""
+    mechanism = given.get("mechanism") if isinstance(given, dict) else getattr(given, "mechanism", None)
+    return "token" if mechanism == "OAUTHBEARER" else "password"
+
+
+Login = Annotated[Annotated[Sasl, Tag("password")] | Annotated[Oidc, Tag("token")], Discriminator(_login_of)]
+
+
 class KafkaSecurity(Strict):
     """`security` of a Kafka source or sink. Encrypted and verified unless it says otherwise in so many words."""
 
@@ -79,7 +137,7 @@ class KafkaSecurity(Strict):
     """`false`: records travel in plain text, and only `sasl` is left."""
     tls: Tls = Tls()
     """How brokers prove who they are, and the client by a certificate."""
-    sasl: Sasl | None = None
+    sasl: Login | None = None
     """How the client proves who it is, if not by a certificate."""
 
     @model_validator(mode="after")
@@ -88,8 +146,9 @@ class KafkaSecurity(Strict):
             raise wrong("tls where nothing is encrypted", "encrypt: true", at="tls")
         if not self.encrypt and self.sasl is None:
             raise wrong("nothing is encrypted, and nobody proves who he is", "no `security` at all", at="encrypt")
-        if not self.encrypt and self.sasl is not None and self.sasl.mechanism == "PLAIN":
-            raise wrong("PLAIN would send the password in plain text", "SCRAM-SHA-512", "encrypt: true", at="encrypt")
+        if not self.encrypt and self.sasl is not None and self.sasl.mechanism in _TELLING:
+            what = _TELLING[self.sasl.mechanism]
+            raise wrong(f"{what} in plain text", "SCRAM-SHA-512", "encrypt: true", at="encrypt")
         return self
 
     def settings(self) -> dict[str, str]:

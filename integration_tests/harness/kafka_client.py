@@ -50,6 +50,14 @@ def _acls(arguments: list[str]) -> None:
         future.result(_SECONDS)
 
 
+def grant(bootstrap: str, principal: str, prefix: str) -> None:
+    """Allow everything with topics, groups and transactions whose names begin so; `eos.` and `eos-` as well."""
+    shared = ["--bootstrap-server", bootstrap, "--add", "--allow-principal", principal, "--operation", "All"]
+    for name in (prefix, "eos"):
+        names = [part for kind in ("--topic", "--group", "--transactional-id") for part in (kind, name)]
+        _acls([*shared, *names, "--resource-pattern-type", "prefixed"])
+
+
 def _bindings(given: argparse.Namespace) -> Iterator[AclBinding]:
     pattern = ResourcePatternType[given.resource_pattern_type.upper()]
     named = [

@@ -70,6 +70,7 @@ class Own:
     node: int = 1
     voters: str | None = None  # of all nodes, as controller.quorum.voters takes them; None: it is alone
     heap: str = "768m"
+    java: tuple[str, ...] = ()  # further options of Java
 
 
 class KafkaNative:
@@ -98,7 +99,13 @@ class KafkaNative:
             self._format(java, libraries)
         return ServerProcess.start(
             [
-                *(java, "-Xms256m", f"-Xmx{self._own.heap}", f"-Dlog4j2.configurationFile={self._logging}"),
+                *(
+                    java,
+                    *self._own.java,
+                    "-Xms256m",
+                    f"-Xmx{self._own.heap}",
+                    f"-Dlog4j2.configurationFile={self._logging}",
+                ),
                 *("-cp", libraries, "kafka.Kafka", str(self._properties)),
             ],
             self.log,

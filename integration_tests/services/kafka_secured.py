@@ -16,8 +16,15 @@ from integration_tests.services.processes import ServerProcess
 from integration_tests.services.readiness import await_kafka
 from integration_tests.services.single import SingleServer
 from integration_tests.services.state import data_folder, free_port, tail
+from integration_tests.services.tokens import AUDIENCE, ISSUER, Signer
 
-_PROTOCOLS: Final = {"TLS": "SASL_SSL", "CLEAR": "SASL_PLAINTEXT", "MUTUAL": "SSL", "EXPIRED": "SASL_SSL"}
+_PROTOCOLS: Final = {
+    "TLS": "SASL_SSL",
+    "CLEAR": "SASL_PLAINTEXT",
+    "MUTUAL": "SSL",
+    "EXPIRED": "SASL_SSL",
+    "TOKEN": "SASL_SSL",  # by OAUTHBEARER alone
+}
 _USERS: Final = {"orders": "orders-secret", "nobody": "nobody-secret"}
 """Of PLAIN; those of SCRAM are made by whoever needs them."""
 
@@ -36,6 +43,15 @@ listener.name.expired.ssl.keystore.type=PEM
 listener.name.expired.ssl.keystore.location={folder}/server-expired.pem
 sasl.enabled.mechanisms=SCRAM-SHA-512,SCRAM-SHA-256,PLAIN
 """
+_TOKENS: Final = """\
+sasl.oauthbearer.jwks.endpoint.url={jwks}
+sasl.oauthbearer.expected.audience={audience}
+sasl.oauthbearer.expected.issuer={issuer}
+listener.name.token.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.token.oauthbearer.connections.max.reauth.ms=600000
+listener.name.token.oauthbearer.sasl.jaas.config={modules}oauthbearer.OAuthBearerLoginModule required;
+listener.name.token.oauthbearer.sasl.server.callback.handler.class={modules}oauthbearer.OAuthBearerValidatorCallbackHandler
+"""
 _PLAIN: Final = "listener.name.{listener}.plain.sasl.jaas.config={module} required {users};\n"
 _SCRAM: Final = "listener.name.{listener}.{mechanism}.sasl.jaas.config={module} required;\n"
 _MODULES: Final = "org.apache.kafka.common.security."
@@ -52,7 +68,7 @@ class SecuredKafka(SingleServer):
         return f"127.0.0.1:{self._ports()['PLAINTEXT']}"
 
     def listener(self, name: str, host: str = "127.0.0.1") -> str:
-        """Where it listens as TLS, CLEAR, MUTUAL or EXPIRED: see `_PROTOCOLS`."""
+        """Where it listens as TLS, CLEAR, MUTUAL, EXPIRED or TOKEN: see `_PROTOCOLS`."""
         return f"{host}:{self._ports()[name]}"
 
     @property
@@ -68,6 +84,11 @@ class SecuredKafka(SingleServer):
     def client(self, principal: str) -> tuple[Path, Path]:
         """Certificate and key of a client."""
         return self._folder / f"{principal}.crt", self._folder / f"{principal}.key"
+
+    @property
+    def signer(self) -> Signer:
+        """Of the tokens that it takes at TOKEN."""
+        return Signer(self._folder)
 
     def _start(self) -> ServerProcess:
         self._make_certificates()
@@ -93,6 +114,7 @@ class SecuredKafka(SingleServer):
         authority.sign("server", "127.0.0.1")
         authority.sign("server", "127.0.0.1", expired=True)
         authority.sign("orders", mode=0o600)
+        Signer(self._folder)
 
     def _broker(self) -> KafkaNative:
         ports = self._ports()
@@ -104,7 +126,9 @@ class SecuredKafka(SingleServer):
             for mechanism in ("scram-sha-256", "scram-sha-512"):
                 module = f"{_MODULES}scram.ScramLoginModule"
                 settings += _SCRAM.format(listener=name, mechanism=mechanism, module=module)
-        own = Own(listeners, settings)
+        jwks = self.signer.jwks.as_uri()
+        settings += _TOKENS.format(jwks=jwks, audience=AUDIENCE, issuer=ISSUER, modules=_MODULES)
+        own = Own(listeners, settings, java=(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks}",))
         return KafkaNative(self._state, self._data, ports["PLAINTEXT"], ports["CONTROLLER"], own)
 
     def _ports(self) -> dict[str, int]:

@@ -178,6 +178,22 @@ MUTANTS: Final = (
         caught_by=(f"{_SETTING_TESTS}::test_settings_that_are_not_the_users",),
     ),
     Mutant(
+        name="a property that has a shell run a program is taken",
+        rule="docs/security.md, Tokens, and clouds",
+        path=_SETTINGS,
+        before="""    r"|\\.cmd$"  #""",
+        after="""    r""  #""",
+        caught_by=(f"{_SETTING_TESTS}::test_settings_of_a_sink_that_take_code",),
+    ),
+    Mutant(
+        name="a token is fetched in plain text",
+        rule="docs/security.md, Tokens, and clouds",
+        path="connectors/tls_options.py",
+        before='    if parts.scheme.lower() != "https" or not parts.hostname:\n',
+        after="    if not parts.hostname:\n",
+        caught_by=(f"{_SETTING_TESTS}::test_a_token_is_not_fetched_in_plain_text",),
+    ),
+    Mutant(
         name="a password in a message of the client is shown",
         rule="docs/security.md, Secrets",
         path=_SETTINGS,
