@@ -43,15 +43,22 @@ class KafkaWorld(World):
     def __init__(self, machine: Path, server: CopiedKafka) -> None:
         name = secrets.token_hex(6)
         self.server, self.bootstrap = server, server.bootstrap
-        topic, self.markers = f"out-{name}", f"markers-{name}"
-        topics.create(server.bootstrap, topic, 1, {})
+        self.topic, self.markers = f"out-{name}", f"markers-{name}"
+        topics.create(server.bootstrap, self.topic, 1, {})
         topics.create(server.bootstrap, self.markers, PARTITIONS, {"cleanup.policy": "compact"})
         log = LogPlace(machine / "log", slots=1)
         made = KafkaSink(
-            "warehouse", server.bootstrap, Layout(topic), log, markers=self.markers, transaction_timeout_s=_TIMEOUT_S
+            "warehouse",
+            server.bootstrap,
+            Layout(self.topic),
+            log,
+            markers=self.markers,
+            transaction_timeout_s=_TIMEOUT_S,
         )
-        sink, bootstrap = made.open(SCHEMA), server.bootstrap
-        super().__init__(machine, sink, lambda: [each.json["n"] for each in drain(bootstrap, topic)], has_log=True)
+        super().__init__(machine, made.open(SCHEMA), self._messages, has_log=True)
+
+    def _messages(self) -> list[int]:
+        return [each.json["n"] for each in drain(self.bootstrap, self.topic)]
 
     def fill_markers(self, count: int) -> None:
         """What markers of other pipelines do: the topic grows past where it was."""

@@ -18,7 +18,7 @@ that takes half as long as another comes first twice as often. Rule 4 gives ever
 none is left out for ever.
 
 The choice is among the tests that `-m` and `-k` leave. Each of CI's runs of pytest has the whole time, or a
-third of it on the second server (`--turns-s`).
+sixth of it on the second server (`--turns-s`).
 """
 
 from __future__ import annotations

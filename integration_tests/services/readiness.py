@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import sqlalchemy
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -45,20 +45,39 @@ def await_kafka(
 
 def await_ended_transactions(bootstrap: str) -> None:
     """Wait until no partition has an open transaction: a commit is answered before the brokers have written its end."""
+
+    def is_open() -> str | None:
+        found = open_transactions(bootstrap)
+        return f"transactions are open in {', '.join(found)}" if found else None
+
+    _await(f"Kafka on {bootstrap}", is_open, lambda: None, START_SECONDS)
+
+
+def open_transactions(bootstrap: str) -> list[str]:
+    """Return the splits (`<topic>/<partition>`) with a transaction that is not over."""
     client = AdminClient({"bootstrap.servers": bootstrap})
     known = client.list_topics(timeout=START_SECONDS).topics
     splits = [TopicPartition(name, partition) for name, topic in known.items() for partition in topic.partitions]
+    ends = _ends(client, splits, IsolationLevel.READ_COMMITTED)
+    written = _ends(client, splits, IsolationLevel.READ_UNCOMMITTED)
+    return [f"{each.topic}/{each.partition}" for each in splits if ends[each] < written[each]]
 
-    def ends(level: IsolationLevel) -> dict[TopicPartition, int]:
+
+def _ends(client: AdminClient, splits: Sequence[TopicPartition], level: IsolationLevel) -> dict[TopicPartition, int]:
+    """Return where each ends, asking again while leaders move."""
+    found: dict[TopicPartition, int] = {}
+
+    def answers() -> str | None:
         newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = client.list_offsets(dict.fromkeys(splits, newest), isolation_level=level)
-        return {split: future.result(START_SECONDS).offset for split, future in asked.items()}
+        try:
+            found.update({split: future.result(START_SECONDS).offset for split, future in asked.items()})
+        except KafkaException as error:
+            return str(error)
+        return None
 
-    def is_open() -> str | None:
-        committed, written = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
-        return None if committed == written else "a transaction is open"
-
-    _await(f"Kafka on {bootstrap}", is_open, lambda: None, START_SECONDS)
+    _await("Kafka", answers, lambda: None, START_SECONDS)
+    return found
 
 
 def await_database(url: str, died: Obituary = lambda: None, seconds: float = START_SECONDS) -> None:
