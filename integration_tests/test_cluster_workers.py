@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from integration_tests.cluster.pipeline import ClusterPipeline
+from integration_tests.cluster.standalone import Cluster
+from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
-from integration_tests.harness.pipeline import CHECKPOINT_RECORDS
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS
+from integration_tests.services import Services
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -29,6 +32,34 @@ def quiet(rows):
     return rows.withColumn("payload", udf(whisper, "string")("payload"))
 """
 _MODULE = "def whispered(text):\n    return text\n"
+
+
+@pytest.mark.timeout(600)
+def test_state_that_a_worker_would_keep_for_itself_is_refused(
+    services: Services, database: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Steps without state run there all the same."""
+    folder = tmp_path / "pipeline"
+    location = folder / "checkpoints"
+    location.mkdir(parents=True)
+    name = topic(partitions=PARTITIONS)
+    with (
+        Cluster(tmp_path / "cluster", apart=location) as cluster,
+        ClusterPipeline(folder, services.kafka_bootstrap, name, database, cluster) as pipeline,
+    ):
+        pipeline.table.create()
+        assert pipeline.location == location
+        pipeline.workload.produce(_RECORDS)
+        steps = pipeline.spec["transforms"]
+        pipeline.spec["transforms"] = [*steps, {"name": "once", "sql": f"SELECT DISTINCT * FROM {steps[-1]['name']}"}]
+        plain, pipeline.spec["sinks"][0]["from"] = pipeline.spec["sinks"][0]["from"], "once"
+        refused = pipeline.start()
+        refused.fail("steps keep state in ", "that is another folder or none", "mount the same disk", code=2)
+        assert pipeline.table.count() == 0
+        assert not list(folder.rglob("seen-by-workers-*"))
+        pipeline.spec["transforms"], pipeline.spec["sinks"][0]["from"] = steps, plain
+        pipeline.catch_up()
+        pipeline.assert_exact(at_least=_RECORDS)
 
 
 @pytest.mark.timeout(1200)

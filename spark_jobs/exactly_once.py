@@ -24,6 +24,7 @@ from spark_jobs.known_sinks import KnownSinks, openings
 from spark_jobs.protection import require
 from spark_jobs.query import EndsHeld, Query, asked_to_stop, query_of, run_of
 from spark_jobs.report import Listeners, LogListener
+from spark_jobs.shared_state import check_state_is_shared
 from spark_jobs.shipping import ship
 from spark_jobs.sink_spec import load_sink_spec, masked
 from spark_jobs.spark_log import JobSparkLog
@@ -119,6 +120,7 @@ class _Run:
             opening = openings(driver, sinks, spec.checkpoint.location)
             self._flow = Flow(spec, tuple(branches_of("", frame, opening)))
             if self.query.stateful:
+                check_state_is_shared(frame.sparkSession, self.query.checkpoint)
                 for branch in self._flow.branches:
                     check_hashable(branch.of(frame))
             self._checkpoints = Checkpoints(driver, log, listener)

@@ -35,6 +35,7 @@ from spark_jobs.report import Listener, Listeners
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.changes import check_in_place
 from spark_jobs.savepoint.query import plan_of
+from spark_jobs.shared_state import check_state_is_shared
 from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.starting_points import commit_back, starting_points
@@ -226,6 +227,8 @@ class Runner:
         turns = pacing.turns(len(lasting.sources))
         try:
             pipeline = build(self.spark, self.spec, lasting.sources, own, began, *letters, turns=turns)
+            if pipeline.stateful:
+                check_state_is_shared(self.spark, self.spec.checkpoint.location)
         except (Py4JError, ConnectionError) as error:
             raise translate(error, "building the query") from error
         if pipeline.stateful:

@@ -39,11 +39,12 @@ class Cluster:
     """Use as a context manager: at its end none of its processes lives, nor any that they started.
 
     `cores`: of each worker; with more than one, several drivers find room at once. `conf`: Spark's settings without
-    which nobody can use it.
+    which nobody can use it. `apart`: a folder in whose place the last worker sees a disk of its own.
     """
 
-    def __init__(self, folder: Path, cores: int = 1, workers: int = WORKERS) -> None:
+    def __init__(self, folder: Path, cores: int = 1, workers: int = WORKERS, apart: Path | None = None) -> None:
         self._folder = folder
+        self._apart = apart
         self._cores = cores
         self._workers = workers
         self.python = make_interpreter(folder / "python")
@@ -122,11 +123,13 @@ class Cluster:
 
     def _start_worker(self, number: int) -> int:
         arguments = ["--cores", str(self._cores), "--memory", f"{self._cores}g", "--webui-port", str(free_ports(1)[0])]
-        work = self._folder / f"work-{number}"
-        return self._start("worker.Worker", f"worker-{number}", *arguments, "--work-dir", str(work), self.master)
+        arguments += ["--work-dir", str(self._folder / f"work-{number}"), self.master]
+        apart = self._apart if number == self._workers - 1 else None
+        return self._start("worker.Worker", f"worker-{number}", *arguments, apart=apart)
 
-    def _start(self, name: str, log: str, *arguments: str) -> int:
+    def _start(self, name: str, log: str, *arguments: str, apart: Path | None = None) -> int:
         """Start one daemon in a session of its own; `spark-class` becomes the JVM."""
+        own_disk = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', str(apart)]
         home = Path(fast_start().get("SPARK_HOME", _PYSPARK))
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
         environment |= {
@@ -137,6 +140,7 @@ class Cluster:
             "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
         }
         command = [
+            *(own_disk if apart is not None else []),
             str(home / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{name}",
             "--host",

@@ -8,6 +8,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="a worker keeps state on a disk of its own",
+        rule="README.md, On a cluster",
+        path="spark_jobs/shared_state.py",
+        before="if not each.location})",
+        after="if not each})",
+        caught_by=("tests/test_shared_state.py::test_a_worker_with_a_disk_of_its_own_is_named",),
+    ),
+    Mutant(
         name="with state a batch runs twice in the query that met a row that is refused",
         rule="R4",
         path="spark_jobs/tries.py",
