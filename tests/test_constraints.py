@@ -65,6 +65,24 @@ def test_each_package_of_the_environment_is_the_one_that_is_pinned() -> None:
     assert not different, f"(in .venv, in constraints.txt): run scripts/setup or scripts/constraints: {different}"
 
 
+_LOCKED = re.compile(r"^([\w.-]+)==([^ ;]+)(?: ; [^\\\n]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "at_least"), [("requirements.lock", 100), ("docker/requirements.lock", 30)])
+def test_what_is_installed_is_known_by_digest(name: str, at_least: int) -> None:
+    """In the versions of constraints.txt."""
+    text = (ROOT / name).read_text()
+    pinned = _pinned((ROOT / "constraints.txt").read_text())
+    locked = {canonicalize_name(package): version for package, version, _ in _LOCKED.findall(text)}
+    assert len(locked) == sum("==" in line for line in text.splitlines()) >= at_least
+    assert {package: version for package, version in locked.items() if pinned.get(package) != version} == {}
+
+
+def test_all_that_the_environment_needs_is_locked() -> None:
+    locked = {canonicalize_name(package) for package, _, _ in _LOCKED.findall((ROOT / "requirements.lock").read_text())}
+    assert _needed().keys() - locked == set()
+
+
 def test_a_marker_tells_which_python_a_line_is_of() -> None:
     lines = '# head\na==1; python_version < "3.0"\na==2; python_version >= "3.0"\nB_c==3\n'
     assert _pinned(lines) == {"a": "2", "b-c": "3"}
