@@ -28,7 +28,7 @@ _FILES: Final = (
     "submit",
     "repair",
     "spark.log*",
-    "spark.stderr.log",
+    "spark.stderr.log*",
     "log4j2.properties",
     "admission.json",
     "withheld.json",

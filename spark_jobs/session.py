@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +25,9 @@ from spark_jobs.protection import gaps_of, local_protection, require
 from spark_jobs.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, redaction
 from spark_jobs.shipping import pack
 from spark_jobs.spark_home import spark_home
+from spark_jobs.stderr_log import StderrLog
 from spark_jobs.submitted import is_submitted
 from twophase.errors import SparkUnavailableError
-from wal.private import make_private
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -49,8 +49,8 @@ def spark_session(
     of Spark's settings beside those that all have.
 
     Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
-    to stderr to `spark.stderr.log`, not to the terminal. Where `spark-submit` has started the JVM (then the spec is one
-    that was settled with it), that has its own ways for both.
+    to stderr to `spark.stderr.log` (see StderrLog), not to the terminal. Where `spark-submit` has started the JVM (then
+    the spec is one that was settled with it), that has its own ways for both.
 
     Raises SparkUnavailableError if Spark does not start, and SpecError if the sinks do not suit the master, or Spark's
     traffic is not protected and the spec does not accept that.
@@ -76,9 +76,9 @@ def spark_session(
             spec, debug=debug, archive_classes=archive_classes, compile_fast=compile_fast
         )
     conf |= {"spark.master": master, "spark.app.name": f"eos {spec.pipeline}"}
-    words = spec.checkpoint.location / "spark.stderr.log"
+    words = StderrLog(spec.checkpoint.location)
     try:
-        with nullcontext() if debug or runs else _stderr_to(words):
+        with nullcontext() if debug or runs else words.inherited():
             if not runs:
                 launch(conf)
             session = SparkSession.builder.config(map=dict[str, bool | float | int | str | None](conf)).getOrCreate()
@@ -86,7 +86,7 @@ def spark_session(
                 session.sparkContext.addPyFile(archive)
     except PySparkException as error:
         message = f"Spark did not start: {error}"
-        remedy = "see what spark-submit says" if runs else f"see {words}; `eos doctor` checks Java"
+        remedy = "see what spark-submit says" if runs else f"see {words.path}; `eos doctor` checks Java"
         raise SparkUnavailableError(message, remedy=remedy) from error
     if runs and modules:  # its processes inherit nothing any more
         session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(modules)
@@ -128,20 +128,6 @@ def _start_fast(archive_classes: bool) -> list[str]:
         return []
     os.environ["SPARK_HOME"] = str(home)
     return options
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Let the JVM and its workers inherit a file as stderr: their words belong beside Spark's log."""
-    make_private(path.parent)
-    terminal = os.dup(2)
-    with path.open("ab") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(terminal, 2)
-        os.close(terminal)
 
 
 def _modules(spec: Spec) -> list[str]:

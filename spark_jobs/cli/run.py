@@ -29,6 +29,7 @@ from spark_jobs.report import Listeners, LogListener
 from spark_jobs.runner import Runner
 from spark_jobs.savepoint.start import Allowed, begin
 from spark_jobs.session import spark_session
+from spark_jobs.stderr_log import StderrLog
 from spark_jobs.stop_signals import StopSignals
 from spark_jobs.submitted import given_settings, is_submitted, settle
 from spark_jobs.together import FAIR, check_together, run_all, sessions_of
@@ -52,7 +53,8 @@ class _Run:
         spec = self.spec
         with recorded(spec, self.run_id, self.control.ending) as recorder, traced(spec, self.run_id) as traces:
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", spec.pipeline)
-            listener = Listeners([LogListener(spec.pipeline), self.progress, recorder, *beside.listeners, *traces])
+            own = [LogListener(spec.pipeline), self.progress, recorder, StderrLog(spec.checkpoint.location)]
+            listener = Listeners([*own, *beside.listeners, *traces])
             runner = Runner(spec, spark, listener, until_caught_up, self.control, self.run_id, beside.url)
             beside.live.is_steered = runner.is_steered
             runner.run()
