@@ -42,7 +42,7 @@ class TakingOver:
             older = pool.submit(held.commit, 1, life.decided[1])
             gate.await_held()
             newer = pool.submit(take_over)
-            wait([newer], timeout=3)  # a claim that does not wait needs no longer
+            wait([newer], timeout=3 if self.claims_wait else 60)  # side by side they would fence each other in turn
             waited = not newer.done()
             gate.go.set()
             seen, failure = newer.result(60), older.exception(60)
