@@ -13,16 +13,24 @@ from connectors.formats.plain import utf8_reason
 _EXPLAINED = 100
 
 
-def halved(values: pa.Array, schema: pa.Schema) -> tuple[list[dict[str, object]], list[tuple[int, str]]]:
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, str]]:
+    """Its rows in Arrow's words: an instant of the year 0 is none of Python's."""
+    at = range(batch.num_rows)
+    named = zip(batch.schema.names, batch.columns, strict=True)
+    texts = {name: [column.slice(row, 1).to_string() for row in at] for name, column in named}
+    return [{name: column[row] for name, column in texts.items()} for row in at]
+
+
+def halved(values: pa.Array, schema: pa.Schema) -> tuple[list[dict[str, str]], list[tuple[int, str]]]:
     """The rows of a column of JSON values, and index and reason of what is bad in it."""
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, str]] = []
     bad: list[tuple[int, str]] = []
 
     def sift(part: pa.Array, first: int) -> None:
         if len(part) == 0:
             return
         try:
-            rows.extend(_parse(part, schema).to_pylist())
+            rows.extend(rows_of(_parse(part, schema)))
         except ValueError as error:
             if len(part) == 1:
                 reason = _explained(part, schema, error) if len(bad) < _EXPLAINED else _UNEXPLAINED

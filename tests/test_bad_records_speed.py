@@ -18,7 +18,7 @@ from connectors.formats import JsonFormat, StringFormat, parse_ddl
 from connectors.formats.decode import Format
 from connectors.formats.json_judge import Judge
 from connectors.formats.json_values import _parse
-from tests.halving import halved
+from tests.halving import halved, rows_of
 from tests.mixed_records import DDL, MIXTURES, mixed
 from tests.test_formats_json import SCHEMA, values
 
@@ -50,7 +50,7 @@ def test_the_kept_outcomes_are_of_many_kinds() -> None:
 def _assert_as_halved(records: list[bytes | None], schema: pa.Schema) -> None:
     column = _column(records)
     decoded = JsonFormat(schema).decode(column)
-    found = (decoded.rows.to_pylist(), [(each.index, each.reason) for each in decoded.bad])
+    found = (rows_of(decoded.rows), [(each.index, each.reason) for each in decoded.bad])
     assert repr(found) == repr(halved(column, schema))  # NaN is in no row, and -0.0 is another text than 0.0
 
 
@@ -105,6 +105,7 @@ _RECORDS: Final = 20_000
 """As many as a batch has."""
 
 _MOST_RATIO: Final = 20.0
+_TRIES: Final = 5
 
 _SMALL: Final = JsonFormat(parse_ddl("id BIGINT, user STRING, amount DOUBLE, ts TIMESTAMP"))
 
@@ -139,8 +140,9 @@ def _seconds(decoder: Format, records: list[bytes], bad: int) -> float:
 def test_bad_records_cost_at_most_twenty_times_as_much_as_good_ones(kind: str) -> None:
     """In time of the processor, at any share of bad ones. By halving it was 50 to 800 times as much."""
     good = [_good(number) for number in range(_RECORDS)]
-    good_s = min(_seconds(_SMALL, good, 0) for _ in range(3))
     for step in (1000, 50, 2, 1):
         records = [_BAD[kind](at) if at % step == 0 else each for at, each in enumerate(good)]
-        took_s = min(_seconds(_SMALL, records, _RECORDS // step) for _ in range(2))
-        assert took_s < _MOST_RATIO * good_s, f"1 of {step}: {took_s / good_s:.1f} times {good_s:.3f} s"
+        ratios: list[float] = []
+        while len(ratios) < _TRIES and min(ratios, default=_MOST_RATIO) >= _MOST_RATIO:  # others use the machine, too
+            ratios.append(_seconds(_SMALL, records, _RECORDS // step) / _seconds(_SMALL, good, 0))
+        assert min(ratios) < _MOST_RATIO, f"1 of {step}: {ratios} times"

@@ -22,7 +22,7 @@ class Tasks:
         self._numbers, self._apart = numbers, apart
         self._look: Probe | None = None
 
-    def mapPartitions(self, look: Probe) -> Tasks:
+    def mapPartitions(self, look: Probe) -> Tasks:  # noqa: N802 Spark's name
         self._look = look
         return self
 

@@ -88,6 +88,7 @@ class Oidc(Strict):
     token_url: NonEmpty
     """Of the identity provider's token endpoint; https."""
     client_id: NonEmpty
+    """By which the provider knows the client; brokers see whom the token names."""
     client_secret: NonEmpty
     """Best as `${env:NAME}` or `${file:/run/secrets/name}`."""
     scope: NonEmpty | None = None
