@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -25,7 +26,7 @@ from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = [pytest.mark.any_server]
 
-_TOPIC = "by-token"
+_TOPIC = f"by-token-{secrets.token_hex(4)}"
 
 
 @pytest.fixture(scope="module")

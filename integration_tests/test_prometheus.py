@@ -78,6 +78,7 @@ def test_every_panel_of_the_dashboard_has_samples(pipeline: Pipeline, tmp_path: 
 
 
 _OF_ORDERS: Final = 'pipeline="orders"'
+_OF_SOURCE: Final = f'{_OF_ORDERS}, source="incoming"'
 _NOW: Final = "0+60x60"  # as far as `time()` is: a test begins at 0
 
 _SERIES: Final[dict[str, tuple[dict[str, str], dict[str, str], str, str]]] = {
@@ -136,6 +137,24 @@ _SERIES: Final[dict[str, tuple[dict[str, str], dict[str, str], str, str]]] = {
         {f"eos_dead_letters_total{{{_OF_ORDERS}}}": "15x60"},
         f"{{{_OF_ORDERS}}}",
         "orders has put 15 records aside: `eos dead-letters list` says why",
+    ),
+    "SkippedRecords": (
+        {f"eos_skipped_records_total{{{_OF_SOURCE}}}": "0x50 15x10"},
+        {f"eos_skipped_records_total{{{_OF_SOURCE}}}": "15x60"},
+        f"{{{_OF_SOURCE}}}",
+        "orders has left out 15 records of the source incoming, which do not decode: spark.stderr.log says why",
+    ),
+    "ManySkippedRecords": (
+        {
+            f"eos_skipped_records_total{{{_OF_SOURCE}}}": "0+10x60",
+            f"eos_records_total{{{_OF_SOURCE}}}": "0+100x60",
+        },
+        {
+            f"eos_skipped_records_total{{{_OF_SOURCE}}}": "0+4x60",
+            f"eos_records_total{{{_OF_SOURCE}}}": "0+100x60",
+        },
+        f"{{{_OF_SOURCE}}}",
+        "orders leaves out 10% of the records of the source incoming: has its schema changed?",
     ),
 }
 """Of each alert: series that make it fire after an hour, series that do not, and its labels and text as it fires."""
