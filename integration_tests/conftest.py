@@ -26,6 +26,7 @@ from integration_tests.harness.rotation import seed_of_run
 from integration_tests.harness.turns import BUDGET_S, commits_since, read_passed, turn
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
+from integration_tests.services.copied import CopiedKafka
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.moto_native import ObjectStore
@@ -87,6 +88,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.fault)
         if "cluster" in fixtures:  # there is one cluster for each process of pytest-xdist that asks
             item.add_marker(pytest.mark.xdist_group("cluster"))
+        if "copied_kafka" in fixtures:  # at one address, and with one folder
+            item.add_marker(pytest.mark.xdist_group("copied-kafka"))
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if parameters.get("kind") in {"postgresql", "sqlite"}:
             item.add_marker(pytest.mark.any_server)
@@ -222,6 +225,15 @@ def secured_kafka() -> SecuredKafka:
     broker = SecuredKafka()
     broker.up()
     return broker
+
+
+@pytest.fixture(scope="module")
+def copied_kafka() -> Iterator[CopiedKafka]:
+    """A broker of a module's tests alone, whose folder can be set back."""
+    made = CopiedKafka()
+    made.up()
+    yield made
+    made.down()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A broker that has forgotten the end of a transaction whose commit it has answered: Kafka 4.3.0 can (docs/sinks.md).
+"""A broker that answers a commit, and never writes the end of its transaction: Kafka 4.3.0 can (docs/sinks.md).
 
 The end is cut off the partition's file, since the moment in which a kill does it is a few milliseconds long. The real
 driver, head and sink, without Spark.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,32 +18,23 @@ from connectors.kafka.sink import sink as kafka_sink
 from connectors.kafka.sink.markers import partition_of_marker
 from connectors.kafka.sink.place import Names
 from integration_tests.services.copied import CopiedKafka
-from integration_tests.services.readiness import open_transactions
+from integration_tests.services.readiness import await_ended_transactions, open_transactions
 from integration_tests.test_kafka_sink_set_back import KafkaWorld
 from tests.world import INCARNATION, PIPELINE
 from twophase.errors import SinkUnavailableError
 from twophase.ids import sink_key
 
-pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300), pytest.mark.xdist_group("copied-kafka")]
+pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
 
 _PATIENCE_S: Final = 3.0
 _CONTROL: Final = 0x20  # of a batch's attributes (KIP-98)
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[CopiedKafka]:
-    """A broker of these tests alone."""
-    made = CopiedKafka()
-    made.up()
-    yield made
-    made.down()
-
-
 @pytest.fixture
-def world(tmp_path: Path, kafka: CopiedKafka, monkeypatch: pytest.MonkeyPatch) -> KafkaWorld:
+def world(tmp_path: Path, copied_kafka: CopiedKafka, monkeypatch: pytest.MonkeyPatch) -> KafkaWorld:
     """A pipeline into one partition, that waits for a moment only. It has not begun."""
     monkeypatch.setattr(kafka_sink, "Connection", lambda **given: Connection(**given, read_timeout_s=_PATIENCE_S))
-    return KafkaWorld(tmp_path / "machine", kafka)
+    return KafkaWorld(tmp_path / "machine", copied_kafka)
 
 
 def test_a_driver_that_lives_on_ends_it(world: KafkaWorld) -> None:
@@ -96,8 +86,7 @@ def _forget(world: KafkaWorld, *splits: str) -> None:
 
     Until its coordinator has noted that the end is written, it writes it once more when it starts.
     """
-    while {*splits} & {*open_transactions(world.bootstrap)}:
-        pass  # a commit is answered before its end is written
+    await_ended_transactions(world.bootstrap, splits)
     for _ in range(5):
         world.server.kill()
         for split in splits:

@@ -9,7 +9,7 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -30,18 +30,9 @@ from spark_jobs.source import SourceReader
 from twophase.errors import ConnectorError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 
-pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300), pytest.mark.xdist_group("copied-kafka")]
+pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
 
 _PLANNED_S = 30
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[CopiedKafka]:
-    """A broker of these tests alone."""
-    made = CopiedKafka()
-    made.up()
-    yield made
-    made.down()
 
 
 class World:
@@ -120,17 +111,17 @@ def _numbered(word: str, *numbers: int) -> Sequence[str]:
     return [f"{word} {number}" for number in numbers]
 
 
-def test_h23_a_log_that_was_set_back_and_written_past_the_position_is_refused(kafka: CopiedKafka) -> None:
+def test_h23_a_log_that_was_set_back_and_written_past_the_position_is_refused(copied_kafka: CopiedKafka) -> None:
     """By another process, and by the one that has planned; the epochs of the leader are those of before."""
-    world = World(kafka, "past")
+    world = World(copied_kafka, "past")
     world.write(*_numbered("old", 0, 1, 2))
-    kafka.copy()
+    copied_kafka.copy()
     world.write(*_numbered("lost", 3, 4, 5))
     running = world.reader()
     planned = world.plan(running, None, 6)
     assert world.values(0, 6) == [*_numbered("old", 0, 1, 2), *_numbered("lost", 3, 4, 5)]
     epoch = world.epoch()
-    kafka.put_back()
+    copied_kafka.put_back()
     assert world.epoch() == epoch, "an epoch would not tell"
     world.write(*_numbered("new", 3, 4, 5, 6))  # the pipeline would go on with 6, and leave out three records
     for reader in (running, world.reader()):
@@ -140,26 +131,26 @@ def test_h23_a_log_that_was_set_back_and_written_past_the_position_is_refused(ka
     _refused(lambda: world.reader().partitions(begun, planned), "past/0", "record at offset 5 is")  # a plan run again
 
 
-def test_h23_a_log_that_was_set_back_to_the_very_position_is_refused_by_a_start(kafka: CopiedKafka) -> None:
+def test_h23_a_log_that_was_set_back_to_the_very_position_is_refused_by_a_start(copied_kafka: CopiedKafka) -> None:
     """Nothing new came: a run until caught up would end well."""
-    world = World(kafka, "equal")
+    world = World(copied_kafka, "equal")
     world.write("old")
-    kafka.copy()
+    copied_kafka.copy()
     world.write("lost")
     planned = world.plan(world.reader(), None, 2)
-    kafka.put_back()
+    copied_kafka.put_back()
     world.write("new")
     _refused(lambda: world.reader().latestOffset(planned, _NO_LIMIT), "equal/0", "record at offset 1 is")
 
 
-def test_h23_a_log_that_was_set_back_and_is_shorter_is_refused(kafka: CopiedKafka) -> None:
-    world = World(kafka, "shorter")
+def test_h23_a_log_that_was_set_back_and_is_shorter_is_refused(copied_kafka: CopiedKafka) -> None:
+    world = World(copied_kafka, "shorter")
     world.write("old")
-    kafka.copy()
+    copied_kafka.copy()
     world.write("lost")
     reader = world.reader()
     planned = world.plan(reader, None, 2)
-    kafka.put_back()
+    copied_kafka.put_back()
     begun = reader.initialOffset()
     for call in (
         lambda: world.reader().latestOffset(planned, _NO_LIMIT),
@@ -169,54 +160,54 @@ def test_h23_a_log_that_was_set_back_and_is_shorter_is_refused(kafka: CopiedKafk
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_h23_a_log_of_transactions_is_known_by_a_record(kafka: CopiedKafka, *, commit: bool) -> None:
+def test_h23_a_log_of_transactions_is_known_by_a_record(copied_kafka: CopiedKafka, *, commit: bool) -> None:
     """The range ends in the transaction's marker, and its records may be aborted ones."""
     name = f"transactions-{commit}"
-    world = World(kafka, name)
+    world = World(copied_kafka, name)
     world.write("old")
-    kafka.copy()
+    copied_kafka.copy()
     world.write("lost")
     world.transact(*_numbered("more", 2, 3, 4), commit=commit)
     planned = world.plan(world.reader(), None, 6)
     assert planned["witnesses"][world.split].startswith("4:" if commit else "1:")
     assert world.plan(world.reader(), planned, 6) == planned
-    kafka.put_back()
+    copied_kafka.put_back()
     world.write(*_numbered("new", 1, 2, 3, 4, 5, 6))
     refusal = _refused(lambda: world.reader().latestOffset(planned, _NO_LIMIT), f"{name}/0")
     assert f"record at offset {4 if commit else 1} is" in refusal.message
 
 
-def test_h23_the_same_log_after_restarts_is_read_on(kafka: CopiedKafka) -> None:
+def test_h23_the_same_log_after_restarts_is_read_on(copied_kafka: CopiedKafka) -> None:
     """The copy is of the newest moment; the leader's epoch is another one."""
-    world = World(kafka, "restarted")
+    world = World(copied_kafka, "restarted")
     world.write(*_numbered("old", 0, 1))
     reader = world.reader()
     planned = world.plan(reader, None, 2)
     before = world.epoch()
-    kafka.copy()
-    kafka.put_back()
+    copied_kafka.copy()
+    copied_kafka.put_back()
     assert world.epoch() != before
     world.write("new")
     assert world.plan(world.reader(), planned, 3) == world.plan(reader, planned, 3) != planned
     assert world.values(2, 3) == ["new"]
 
 
-def test_h23_what_retention_has_deleted_is_not_judged(kafka: CopiedKafka) -> None:
-    world = World(kafka, "retention")
+def test_h23_what_retention_has_deleted_is_not_judged(copied_kafka: CopiedKafka) -> None:
+    world = World(copied_kafka, "retention")
     world.write(*_numbered("old", 0, 1, 2))
     planned = world.plan(world.reader(), None, 3)
     world.write("new")
-    topics.delete_records(kafka.bootstrap, {world.split: 3})
+    topics.delete_records(copied_kafka.bootstrap, {world.split: 3})
     following = world.plan(world.reader(), planned, 4)
     assert following["witnesses"][world.split].startswith("3:")
-    topics.delete_records(kafka.bootstrap, {world.split: 4})
+    topics.delete_records(copied_kafka.bootstrap, {world.split: 4})
     assert world.plan(world.reader(), following, 4) == following
 
 
-def test_h23_what_compaction_has_deleted_is_not_judged(kafka: CopiedKafka) -> None:
+def test_h23_what_compaction_has_deleted_is_not_judged(copied_kafka: CopiedKafka) -> None:
     """Until then the record is the same one, and after it the one that follows says nothing."""
     settings = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
-    world = World(kafka, "compacted", **settings, **{"max.compaction.lag.ms": "100"})
+    world = World(copied_kafka, "compacted", **settings, **{"max.compaction.lag.ms": "100"})
     world.write("old", key=b"k")
     planned = world.plan(world.reader(), None, 1)
     deadline, end = time.monotonic() + 60, 1
@@ -240,26 +231,26 @@ class SqlitePipeline(Pipeline):
 
 @pytest.mark.in_turns
 @pytest.mark.timeout(900)
-def test_h23_a_pipeline_does_not_read_on_in_a_log_that_was_set_back(kafka: CopiedKafka, tmp_path: Path) -> None:
+def test_h23_a_pipeline_does_not_read_on_in_a_log_that_was_set_back(copied_kafka: CopiedKafka, tmp_path: Path) -> None:
     """Its restart would leave out the records that took the offsets of those that are lost."""
     file = tmp_path / "records.db"
     with closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE records (id INTEGER, word TEXT, payload TEXT)")
-    topics.create(kafka.bootstrap, "orders", PARTITIONS, {})
+    topics.create(copied_kafka.bootstrap, "orders", PARTITIONS, {})
 
     def rows() -> Counter[Row]:
         with closing(sqlite3.connect(file)) as database:
             return Counter(database.execute("SELECT id, word, payload FROM records").fetchall())
 
-    with SqlitePipeline(tmp_path, kafka.bootstrap, "orders", "sqlite://") as pipeline:
+    with SqlitePipeline(tmp_path, copied_kafka.bootstrap, "orders", "sqlite://") as pipeline:
         sink = {"name": "archive", "connector": "sqlite", "from": "rows", "path": str(file), "table": "records"}
         pipeline.spec["sinks"] = [{**sink, "commit": "write-ahead-log"}]
         pipeline.workload.produce(10)
-        kafka.copy()
+        copied_kafka.copy()
         pipeline.workload.produce(10)
         pipeline.catch_up()
         assert rows() == pipeline.workload.expected
-        kafka.put_back()
+        copied_kafka.put_back()
         pipeline.workload.produce(14)
         pipeline.start().fail("orders/", "the record at offset 9 is another one", "went back in time", "eos reset --to")
         assert rows().total() == 20
@@ -269,9 +260,9 @@ def test_h23_a_pipeline_does_not_read_on_in_a_log_that_was_set_back(kafka: Copie
         assert rows().total() == 34
 
 
-def test_a_plan_without_witnesses_is_read_on(kafka: CopiedKafka) -> None:
+def test_a_plan_without_witnesses_is_read_on(copied_kafka: CopiedKafka) -> None:
     """It is of an earlier version: nothing is compared, and the next plan has witnesses."""
-    world = World(kafka, "earlier")
+    world = World(copied_kafka, "earlier")
     world.write(*_numbered("old", 0, 1))
     earlier = {key: value for key, value in world.plan(world.reader(), None, 2).items() if key in ("source", "ends")}
     assert world.plan(world.reader(), earlier, 2) == earlier
@@ -281,14 +272,14 @@ def test_a_plan_without_witnesses_is_read_on(kafka: CopiedKafka) -> None:
     assert following["witnesses"][world.split].startswith("2:")
 
 
-def test_h23_another_cluster_with_the_same_records_is_refused(kafka: CopiedKafka) -> None:
+def test_h23_another_cluster_with_the_same_records_is_refused(copied_kafka: CopiedKafka) -> None:
     """A mirror gives its topics ids of their own. The last test: the topics of all others are gone."""
-    world = World(kafka, "mirrored")
+    world = World(copied_kafka, "mirrored")
     world.write(*_numbered("old", 0, 1))
     reader = world.reader()
     planned = world.plan(reader, None, 2)
-    kafka.replace()
-    topics.create(kafka.bootstrap, world.topic, 1, {})
+    copied_kafka.replace()
+    topics.create(copied_kafka.bootstrap, world.topic, 1, {})
     world.write(*_numbered("old", 0, 1, 2))
     for each in (reader, world.reader()):
         with pytest.raises(OffsetOutOfRangeError, match="mirrored was deleted and made again"):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,18 +22,9 @@ from integration_tests.services.copied import CopiedKafka
 from tests.world import SCHEMA, World
 from twophase.errors import IdentityError
 
-pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300), pytest.mark.xdist_group("copied-kafka")]
+pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
 
 _TIMEOUT_S = 10.0  # of a transaction: so long a producer tries to send what the broker refuses as out of order
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[CopiedKafka]:
-    """A broker of these tests alone."""
-    made = CopiedKafka()
-    made.up()
-    yield made
-    made.down()
 
 
 class KafkaWorld(World):
@@ -70,9 +60,9 @@ class KafkaWorld(World):
 
 
 @pytest.fixture
-def world(tmp_path: Path, kafka: CopiedKafka) -> KafkaWorld:
+def world(tmp_path: Path, copied_kafka: CopiedKafka) -> KafkaWorld:
     """A pipeline that has not begun."""
-    return KafkaWorld(tmp_path / "machine", kafka)
+    return KafkaWorld(tmp_path / "machine", copied_kafka)
 
 
 @pytest.mark.parametrize("others", [0, 40], ids=["alone", "beside other pipelines"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import sqlalchemy
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -43,11 +43,14 @@ def await_kafka(
     _await(f"Kafka on {bootstrap}", answers, died, seconds)
 
 
-def await_ended_transactions(bootstrap: str) -> None:
-    """Wait until no partition has an open transaction: a commit is answered before the brokers have written its end."""
+def await_ended_transactions(bootstrap: str, of: Collection[str] | None = None) -> None:
+    """Wait until no transaction is open: a commit is answered before the brokers have written its end.
+
+    `of`: splits that are looked at; None: all.
+    """
 
     def is_open() -> str | None:
-        found = open_transactions(bootstrap)
+        found = [split for split in open_transactions(bootstrap) if of is None or split in of]
         return f"transactions are open in {', '.join(found)}" if found else None
 
     _await(f"Kafka on {bootstrap}", is_open, lambda: None, START_SECONDS)
