@@ -42,14 +42,27 @@ def sha256_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_format(found: object, what: str, known: int = FORMAT) -> None:
+def check_format(found: object, what: str, known: int = FORMAT, remedy: str = _NEWER) -> None:
     """Raise HeadFormatError, which names `what`, unless `found` is the number of the format that this version reads.
 
     For documents that processes of another version may have written; `known` is that of the document's kind.
     """
     if found != known or type(found) is not int:
         message = f"{what} has format {found}; this version reads format {known}"
-        raise HeadFormatError(message, remedy=_NEWER)
+        raise HeadFormatError(message, remedy=remedy)
+
+
+def check_readable(document: Mapping[str, object], what: str, known: int = FORMAT, remedy: str = _NEWER) -> None:
+    """Raise HeadFormatError, which names `what`, unless a reader of format `known` may read the document.
+
+    That is so where `format` is `known`, or a newer version wrote it for readers of that format (`least_reader`).
+    """
+    written, least = document["format"], document.get("least_reader")
+    if least is None or type(written) is not int or written <= known:
+        check_format(written, what, known, remedy)
+    elif type(least) is not int or least > known:
+        message = f"{what} has format {written}, which is read from format {least} on; this version reads {known}"
+        raise HeadFormatError(message, remedy=remedy)
 
 
 def encode_head(head: HeadValue) -> bytes:
@@ -257,16 +270,9 @@ def _load(content: bytes, what: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the document, and the names of what a newer version has written there that this one need not know."""
     with _Reading(what):
         document = dict(json.loads(content))
-        written, least = document["format"], document.get("least_reader")
-        if least is None or type(written) is not int or written <= FORMAT:
-            check_format(written, f"this {what}")
-        elif type(least) is not int or least > FORMAT:
-            message = (
-                f"this {what} has format {written}, which is read from format {least} on; this version reads {FORMAT}"
-            )
-            raise HeadFormatError(message, remedy=_NEWER)
+        check_readable(document, f"this {what}")
         unknown = tuple(sorted(document.keys() - _FIELDS[what] - {"format", "least_reader"}))
-        if unknown and written == FORMAT:
+        if unknown and document["format"] == FORMAT:
             message = f"this {what} has what this version does not know: {', '.join(map(repr, unknown))}"
             raise HeadFormatError(message, remedy=_NEWER)
         return document, unknown

@@ -41,6 +41,8 @@ class DatabaseKind:
     """Return the meaning of the driver's error; None where a kind has none."""
     in_utc: str
     """The statement after which times are read in UTC; empty where none is needed."""
+    comment_of: str
+    """See statements.Connected."""
     check_head: Callable[[str, str], Sequence[Finding]]
     """Return `eos doctor`'s findings on a database that keeps head, by their name and the URL."""
     head_requirements: Callable[[str], Sequence[Finding]]

@@ -8,7 +8,7 @@ from typing import Final
 from connectors.contracts import Finding
 from connectors.sql.kind import DatabaseKind
 from connectors.sql.mysql import doctor, requirements
-from connectors.sql.mysql.engine import Session, open_engine
+from connectors.sql.mysql.engine import COMMENT_OF, Session, open_engine
 from connectors.sql.mysql.errors import of_driver
 
 
@@ -21,6 +21,7 @@ KIND: Final = DatabaseKind(
     open_engine=open_engine,
     error_of=of_driver,
     in_utc="SET time_zone = '+00:00'",  # the server does not name the zone of a TIMESTAMP
+    comment_of=COMMENT_OF,
     check_head=doctor.check_head,
     head_requirements=_head_requirements,
 )

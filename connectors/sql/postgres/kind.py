@@ -8,7 +8,7 @@ from typing import Final
 from connectors.contracts import Finding
 from connectors.sql.kind import DatabaseKind
 from connectors.sql.postgres import doctor, requirements
-from connectors.sql.postgres.engine import Session
+from connectors.sql.postgres.engine import COMMENT_OF, Session
 from connectors.sql.postgres.errors import of_driver
 from connectors.sql.postgres.serverside import open_engine
 
@@ -22,6 +22,7 @@ KIND: Final = DatabaseKind(
     open_engine=open_engine,
     error_of=of_driver,
     in_utc="SET timezone = 'UTC'",  # else a time near the years 1 or 9999 is one that Python does not know
+    comment_of=COMMENT_OF,
     check_head=doctor.check_head,
     head_requirements=_head_requirements,
 )
