@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from twophase.codec import check_format
+from twophase.codec import check_readable
 from twophase.values import OffsetRange, Positions, StartingPoint
 
 FORMAT: Final = 2
@@ -57,7 +57,7 @@ class SourceOffset:
     def from_json(cls, document: Mapping[str, Any]) -> SourceOffset:
         """The inverse. Raises HeadFormatError for another format, KeyError, TypeError or ValueError for no offset."""
         if document.get("format", 1) != 1:
-            check_format(document["format"], f"the offset of source {document['source']} in Spark's plan", FORMAT)
+            check_readable(document, f"the offset of source {document['source']} in Spark's plan", FORMAT)
         began = document.get("began", {"positions": {}, "identities": {}})
         return cls(
             document["source"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ _FIELDS: Final = {
 }
 """What documents of this format may hold, besides `format` and `least_reader`."""
 
+_OF_FORMAT: Final = frozenset({"format", "least_reader"})
 _NEWER: Final = "run the version that wrote it, or a newer one"
 _RESTORE: Final = "restore the checkpoint location from a backup"
 _RESTORE_HEAD: Final = (
@@ -63,6 +64,23 @@ def check_readable(document: Mapping[str, object], what: str, known: int = FORMA
     elif type(least) is not int or least > known:
         message = f"{what} has format {written}, which is read from format {least} on; this version reads {known}"
         raise HeadFormatError(message, remedy=remedy)
+
+
+def own_fields(document: Mapping[str, Any], known: Collection[str], own_format: int = FORMAT) -> dict[str, Any]:
+    """Return a readable document without `format` and `least_reader`.
+
+    What is not `known` is passed over where a newer version wrote the document; else it is left in, for the caller to
+    refuse.
+    """
+    is_newer = document["format"] != own_format
+    return {
+        name: value for name, value in document.items() if name not in _OF_FORMAT and (name in known or not is_newer)
+    }
+
+
+def unknown_fields(document: Mapping[str, Any], known: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the fields of a document that this version does not know."""
+    return tuple(sorted(document.keys() - known - _OF_FORMAT))
 
 
 def encode_head(head: HeadValue) -> bytes:
@@ -122,8 +140,13 @@ def check_writable(head: HeadValue) -> None:
 
     Called before a process acts on a head that it goes on to swap.
     """
-    if head.unknown:
-        message = f"a newer version keeps {', '.join(map(repr, head.unknown))} in head, and this one would lose it"
+    check_nothing_lost(head.unknown, "head")
+
+
+def check_nothing_lost(unknown: Sequence[str], where: str) -> None:
+    """Raise HeadFormatError for fields that are not known, before the document `where` is written over."""
+    if unknown:
+        message = f"a newer version keeps {', '.join(map(repr, unknown))} in {where}, and this one would lose it"
         raise HeadFormatError(message, remedy=_NEWER)
 
 
@@ -271,7 +294,7 @@ def _load(content: bytes, what: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     with _Reading(what):
         document = dict(json.loads(content))
         check_readable(document, f"this {what}")
-        unknown = tuple(sorted(document.keys() - _FIELDS[what] - {"format", "least_reader"}))
+        unknown = unknown_fields(document, _FIELDS[what])
         if unknown and document["format"] == FORMAT:
             message = f"this {what} has what this version does not know: {', '.join(map(repr, unknown))}"
             raise HeadFormatError(message, remedy=_NEWER)
