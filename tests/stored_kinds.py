@@ -53,13 +53,22 @@ _MARKERS: Final = "connectors/kafka/sink/markers.py:encode"
 KINDS: Final[dict[str, Kind]] = {
     "head": Kind(
         ("twophase/codec.py:_dump", "twophase/codec.py:encode_head"),
-        ("twophase/codec.py", 1),
+        ("twophase/codec.py", 2),
         codec.decode_head,
         stored.HEAD,
         lambda: codec.encode_head(stored.HEAD),
         before=HEAD,
         after=replace(stored.HEAD, unknown=("colour",)),
-        refusal="this head has format 3, which is read from format 2 on; this version reads 1",
+        refusal="this head has format 4, which is read from format 3 on; this version reads 2",
+    ),
+    "head-in-parts": Kind(
+        ("twophase/codec.py:_dump", "twophase/codec.py:encode_head"),
+        ("twophase/codec.py", 2),
+        stored.head_in_parts,
+        HEAD,
+        lambda: codec.encode_head(HEAD, stored.PART),
+        after=replace(HEAD, unknown=("colour",)),
+        refusal="this head has format 4, which is read from format 3 on; this version reads 2",
     ),
     "record": Kind(
         ("twophase/codec.py:_dump", "twophase/codec.py:encode_record"),

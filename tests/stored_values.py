@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,8 @@ from spark_jobs.withheld import WithheldSplit, read_withheld
 from tests import test_twophase_codec as before
 from tests.history_values import AT, RUN, whole, writing
 from tests.twophase_values import INCARNATION
-from twophase.head_value import Origin, RecordRef
+from twophase import codec
+from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.requests import Answer, Request
 from twophase.values import StartingPoint
 from wal.local import LocalStorage
@@ -142,6 +144,14 @@ def written_letter() -> bytes:
         "row": dead_letters.refused("warehouse", row, "too long").to_pylist()[0]["value"].decode(),
     }
     return json.dumps(document, indent=1).encode()
+
+
+SPLITS: Final = (before.GOLDEN / "head-2-splits.json").read_bytes()
+PART: Final = codec.Part("splits-of-17.json", codec.sha256_of(SPLITS))
+
+
+def head_in_parts(content: bytes) -> HeadValue:
+    return codec.decode_head(content, partial(codec.decode_splits, SPLITS))
 
 
 HEAD: Final = replace(

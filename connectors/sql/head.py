@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import (
+    URL,
     BigInteger,
     Column,
     Connection,
@@ -63,8 +64,8 @@ class SqlHead:
         self._engine = self._kind.open_engine(url, _KEPT)
         parsed = self._engine.url
         self._pipeline = pipeline
-        host = f"{parsed.host}:{parsed.port}" if parsed.port else parsed.host
-        self._place = f"{host}/{parsed.database}" if host else str(parsed.database)
+        place = URL.create("at", host=parsed.host, port=parsed.port, database=parsed.database)
+        self._place = place.render_as_string().removeprefix("at:///" if parsed.host is None else "at://")
         self._created = False
         self._records = self.shelf("records")
 

@@ -54,8 +54,8 @@ MUTANTS: Final = (
         name="an offset that takes a newer reader is read",
         rule=_RULE,
         path="spark_jobs/source_offset.py",
-        before="""            check_readable(document, f"the offset of source {document['source']} in Spark's plan", FORMAT)\n""",
-        after="            pass\n",
+        before='        check_readable({"format": 1, **document}, what, FORMAT)\n',
+        after="",
         caught_by=(f"{_TESTS}test_a_document_that_would_be_misread_is_refused_by_name",),
     ),
     Mutant(
