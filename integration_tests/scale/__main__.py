@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -25,12 +26,20 @@ _GOALS: Final = {100: ("protocol_ms", 20.0), 1000: ("protocol_share", 0.1)}
 Kind = Annotated[str, typer.Option(help="where Kafka and MySQL come from: docker, native (MariaDB) or auto")]
 
 
+class Sink(Enum):
+    """Where `partitions` writes to."""
+
+    MYSQL = "mysql"
+    POSTGRESQL = "postgresql"
+
+
 @app.command()
 def partitions(
     numbers: Annotated[list[int] | None, typer.Argument(help="of the topic")] = None,
     records: Annotated[int, typer.Option(help="of a checkpoint")] = 100_000,
     checkpoints: Annotated[int, typer.Option(help="so many, the first two of which do not count")] = 12,
     join_below: Annotated[int, typer.Option(help="as in a spec: 0 gives each partition its own task")] = 0,
+    sink: Annotated[Sink, typer.Option(help="the server that is written to")] = Sink.MYSQL,
     kind: Kind = "auto",
     log: Annotated[Path | None, typer.Option(help=_LOG)] = None,
 ) -> None:
@@ -47,9 +56,9 @@ def partitions(
     services = obtain(kind)
     missed = []
     for number in numbers or [4, 100, 200, 1000]:
-        found = measure(services, Work(number, records, checkpoints, join_below), {"master": "local[2]"})
+        found = measure(services, Work(number, records, checkpoints, join_below, sink.value), {"master": "local[2]"})
         facts = found.facts()
-        _say({"partitions": number, **facts}, services, log)
+        _say({"partitions": number, "sink": sink.value, **facts}, services, log)
         name, most = _GOALS.get(found.writers, ("", 0.0))
         if name and facts[name] > most:
             missed.append(f"with {number} partitions {name} is {facts[name]:g}, {most:g} was to be reached")
