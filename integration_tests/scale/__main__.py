@@ -13,6 +13,7 @@ import typer
 
 from integration_tests.cluster.pipeline import cluster_conf
 from integration_tests.cluster.standalone import Cluster
+from integration_tests.scale.logins import measure as measure_logins
 from integration_tests.scale.measured import Work, measure
 from integration_tests.services import Services, obtain
 
@@ -84,6 +85,23 @@ def workers(
             spark = {"master": cluster.master, "conf": conf}
             found = measure(services, Work(8, records, checkpoints), spark)
         _say({"workers": number, "sockets": sockets, **found.facts()}, services, log)
+
+
+@app.command()
+def logins(
+    tasks: Annotated[int, typer.Option(help="of a checkpoint")] = 100,
+    rounds: Annotated[int, typer.Option(help="pairs of checkpoints")] = 5,
+    kind: Kind = "auto",
+    log: Annotated[Path | None, typer.Option(help=_LOG)] = None,
+) -> None:
+    """Tasks of 100 rows, without Spark: on a connection that is kept, and on one of their own, by turns.
+
+    `own_…` and `kept_…` are medians: logins of a checkpoint, and of a task the time, and the CPU time of its process
+    and of the server. The ratios are medians of the pairs, of which both halves meet the same machine.
+    """
+    services = obtain(kind)
+    for sink, direct in ((Sink.POSTGRESQL, False), (Sink.POSTGRESQL, True), (Sink.MYSQL, True)):
+        _say(measure_logins(services, sink.value, direct=direct, tasks=tasks, rounds=rounds), services, log)
 
 
 def _say(facts: dict[str, Any], services: Services, log: Path | None) -> None:

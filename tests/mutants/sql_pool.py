@@ -12,6 +12,10 @@ _TESTS: Final = "tests/test_sql_pool_played.py::"
 _SHARED: Final = (f"{_TESTS}test_tasks_share_a_login_and_each_begins_with_settings_of_its_own",)
 _RULE: Final = "docs/sinks.md, Connections"
 
+_HEADROOM: Final = "connectors/sql/headroom.py"
+_LIMITS: Final = "integration_tests/test_connection_limits.py::"
+_DOCTOR: Final = "docs/scale.md, Many pipelines"
+
 MUTANTS: Final = (
     Mutant(
         name="a connection is kept as a task has left it",
@@ -57,16 +61,16 @@ MUTANTS: Final = (
         name="a connection that has prepared an XA branch is reset and kept",
         rule="H24",
         path="connectors/sql/mysql/writer.py",
-        before="    _prepares_free: ClassVar = False\n",
-        after="    _prepares_free: ClassVar = True\n",
+        before="    prepares_free: ClassVar = False\n",
+        after="    prepares_free: ClassVar = True\n",
         caught_by=(f"{_TESTS}test_a_connection_that_prepared_on_mysql_is_closed",),
     ),
     Mutant(
         name="each task logs in to PostgreSQL",
         rule=_RULE,
         path="connectors/sql/postgres/writer.py",
-        before="    _prepares_free: ClassVar = True\n",
-        after="    _prepares_free: ClassVar = False\n",
+        before="    prepares_free: ClassVar = True\n",
+        after="    prepares_free: ClassVar = False\n",
         caught_by=_SHARED,
     ),
     Mutant(
@@ -148,5 +152,37 @@ MUTANTS: Final = (
         before="        self.set_character_set(self.charset, self.collation)\n",
         after="",
         caught_by=(f"{_TESTS}test_a_connection_to_mysql_that_was_reset_is_told_its_character_set",),
+    ),
+    Mutant(
+        name="connections that workers keep are not counted",
+        rule=_DOCTOR,
+        path=_HEADROOM,
+        before="_WORKERS: Final = 2\n",
+        after="_WORKERS: Final = 1\n",
+        caught_by=(f"{_LIMITS}test_a_role_and_a_database_of_postgresql_with_too_few",),
+    ),
+    Mutant(
+        name="sinks that share a server are looked at one by one",
+        rule=_DOCTOR,
+        path=_HEADROOM,
+        before="if _place(limit.of, each) == _place(limit.of, one)]",
+        after="if each is one]",
+        caught_by=(f"{_LIMITS}test_sinks_and_head_on_one_server_are_added_up_and_those_of_another_are_not",),
+    ),
+    Mutant(
+        name="connections that are in use count as free",
+        rule=_DOCTOR,
+        path=_HEADROOM,
+        before="    free = limit.most - limit.reserved - limit.used\n",
+        after="    free = limit.most - limit.reserved\n",
+        caught_by=(f"{_LIMITS}test_a_user_of_mysql_with_too_few",),
+    ),
+    Mutant(
+        name="a limit of the database is not looked at",
+        rule=_DOCTOR,
+        path="connectors/sql/postgres/connections.py",
+        before='    found += [Limit("CONNECTION LIMIT", "database", int(most), int(used)) for most, used in session.execute(_DATABASE)]\n',
+        after="",
+        caught_by=(f"{_LIMITS}test_a_role_and_a_database_of_postgresql_with_too_few",),
     ),
 )

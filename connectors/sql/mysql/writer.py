@@ -68,7 +68,7 @@ class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
     a start requires); that was not measured, and is not used.
     """
 
-    _prepares_free: ClassVar = False
+    prepares_free: ClassVar = False
 
     def _start(self, session: Session, holders: str) -> None:
         stragglers.mark(session, holders, self._transaction.task)

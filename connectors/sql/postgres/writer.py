@@ -53,7 +53,7 @@ class _Rows(BulkWriter[Session]):
 class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
     """See Writer."""
 
-    _prepares_free: ClassVar = True
+    prepares_free: ClassVar = True
 
     def _start(self, session: Session, holders: str) -> None:
         stragglers.mark(session, holders)

@@ -12,5 +12,8 @@ KIND: Final = DatabaseKind(
     error_of=lambda error: None,
     in_utc="",
     check_head=lambda name, url: [],
+    limits=lambda url: [],
+    port=0,
+    keeps_prepared=False,
     head_requirements=lambda url: [],
 )

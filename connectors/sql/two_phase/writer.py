@@ -22,7 +22,7 @@ finds no permit on the older one."""
 class TwoPhaseWriter(BulkWriter[S]):
     """See Writer. A database says how its transaction begins, and how it is prepared and undone."""
 
-    _prepares_free: ClassVar[bool]
+    prepares_free: ClassVar[bool]
     """Whether the connection has nothing to do with the transaction any more when that is prepared."""
 
     _lost: TransactionId | None = None
@@ -51,7 +51,7 @@ class TwoPhaseWriter(BulkWriter[S]):
             if self._lost is not None:
                 self._hold_witness_of(session, self._lost)
             self._prepare(session)
-        if self._prepares_free:
+        if self.prepares_free:
             self._give_back(_KEPT_S)
         else:
             self._disconnect()
