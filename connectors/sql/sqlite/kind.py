@@ -14,5 +14,8 @@ KIND: Final = DatabaseKind(
     in_utc="",
     comment_of=COMMENT_OF,
     check_head=head_findings,
+    limits=lambda url: [],
+    port=0,
+    keeps_prepared=False,
     head_requirements=lambda url: [],
 )
