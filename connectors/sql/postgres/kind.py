@@ -11,7 +11,6 @@ from connectors.sql.postgres import connections, doctor, requirements
 from connectors.sql.postgres.engine import COMMENT_OF, Session
 from connectors.sql.postgres.errors import of_driver
 from connectors.sql.postgres.serverside import open_engine
-from connectors.sql.postgres.writer import PostgresWriter
 
 
 def _head_requirements(url: str) -> Sequence[Finding]:
@@ -32,6 +31,6 @@ KIND: Final = DatabaseKind(
     check_head=doctor.check_head,
     limits=_limits,
     port=5432,
-    keeps_prepared=PostgresWriter.prepares_free,
+    keeps_prepared=lambda url: True,
     head_requirements=_head_requirements,
 )

@@ -16,6 +16,6 @@ KIND: Final = DatabaseKind(
     check_head=head_findings,
     limits=lambda url: [],
     port=0,
-    keeps_prepared=False,
+    keeps_prepared=lambda url: False,
     head_requirements=lambda url: [],
 )
