@@ -67,7 +67,7 @@ def test_the_printed_ddl_makes_the_tables(database: str) -> None:
         for statement in tables.ddl(permits.TABLES, mysql.dialect()).split(";"):
             if statement.strip():
                 session.execute(statement)
-        tables.ensure(session, permits.TABLES)
+        tables.ensure(session, permits.TABLES, "here")
         for table in ("eos_claim", "eos_permit", "eos_slot", "eos_witness"):
             (_, ddl) = session.execute(f"SHOW CREATE TABLE {table}")[0]
             assert "ENGINE=InnoDB" in ddl
@@ -95,7 +95,7 @@ def test_a_user_who_may_not_create_tables_is_shown_their_ddl(database: str, limi
         committer.inspect("x" * 20, ())
     assert "CREATE TABLE IF NOT EXISTS eos_witness" in failure.value.remedy
     with Session(database) as session:
-        tables.ensure(session, permits.TABLES)
+        tables.ensure(session, permits.TABLES, "here")
     assert committer.inspect("x" * 20, ()).claim_epoch == 0
     committer.close()
 

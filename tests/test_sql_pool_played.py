@@ -21,7 +21,7 @@ from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
 from connectors.sql.two_phase import writer as two_phase
 from connectors.sql.two_phase.writer import TwoPhaseWriter
-from tests.played.mysql import MYSQL, mysql
+from tests.played.mysql import MARIADB, MYSQL, mysql
 from tests.played.postgres import _BEGAN, postgres
 from tests.played.script import Changed, Cut, Refused, Script
 from tests.played.two_phase import SINK, transaction
@@ -32,7 +32,7 @@ SETTING: Final = "'lock_timeout'|innodb_lock_wait_timeout"
 BEGINNING: Final = "^BEGIN|^START TRANSACTION|^XA START"
 LOADING: Final = "^COPY|^LOAD DATA"
 ENDING: Final = "^PREPARE TRANSACTION|^XA PREPARE|^COMMIT"
-PERMIT: Final = "FROM eos_permit.*FOR SHARE"
+PERMIT: Final = "FROM eos_permit.*(FOR SHARE|LOCK IN SHARE MODE)"
 
 Rows = TwoPhaseWriter | DirectBulkWriter  # type: ignore[type-arg]
 
@@ -82,9 +82,9 @@ def _postgres(of: type[PostgresWriter | PostgresDirectWriter]) -> Iterator[Kind]
 
 
 @contextmanager
-def _mysql(of: type[MySqlWriter | MySqlDirectWriter]) -> Iterator[Kind]:
+def _mysql(of: type[MySqlWriter | MySqlDirectWriter], greeting: str = MYSQL) -> Iterator[Kind]:
     plans = (of_mysql.ColumnPlan("n", "n", of_mysql.Form.PLAIN),)
-    with mysql(MYSQL) as (url, script):
+    with mysql(greeting) as (url, script):
         yield Kind(
             script,
             url,
@@ -110,9 +110,9 @@ def kind(request: pytest.FixtureRequest) -> Iterator[Kind]:
 
 
 @pytest.fixture
-def prepared_on_mysql() -> Iterator[Kind]:
-    """The sink whose tasks do not."""
-    with _mysql(MySqlWriter) as found:
+def prepared_on_mariadb() -> Iterator[Kind]:
+    """The sink whose tasks never do."""
+    with _mysql(MySqlWriter, MARIADB) as found:
         found.script.on(PERMIT, [(1,)])
         found.script.on(LOADING, Changed(3))
         yield found
@@ -133,11 +133,24 @@ def test_tasks_share_a_login_and_each_begins_with_settings_of_its_own(kind: Kind
     assert kind.script.order(*task) == task * 3
 
 
-def test_a_connection_that_prepared_on_mysql_is_closed(prepared_on_mysql: Kind) -> None:
+def test_a_connection_that_prepared_on_mariadb_is_closed(prepared_on_mariadb: Kind) -> None:
     """Whatever is done with it, the branch stays with it; MariaDB lies about a branch whose connection was reset."""
-    assert [prepared_on_mysql.run() for _ in range(3)] == [1, 2, 3]
-    assert prepared_on_mysql.script.statements(RESETTING) == []
+    assert [prepared_on_mariadb.run() for _ in range(3)] == [1, 2, 3]
+    assert prepared_on_mariadb.script.statements(RESETTING) == []
     assert pool._pool.idle == []
+
+
+@pytest.mark.parametrize(("answer", "logins"), [([(1,)], [1, 1, 1]), ([(0,)], [1, 2, 3]), (None, [1, 2, 3])])
+def test_a_connection_that_prepared_on_mysql_is_kept_where_its_branch_has_left_it(
+    answer: list[tuple[int]] | None, logins: list[int]
+) -> None:
+    """As the very session says it, once it has prepared. Where the branch is still there the server refuses to say."""
+    with _mysql(MySqlWriter) as found:
+        found.script.on(PERMIT, [(1,)])
+        found.script.on(LOADING, Changed(3))
+        found.script.on("xa_detach_on_prepare", answer or Refused(1399, "XAER_RMFAIL: … in the  PREPARED state"))
+        assert [found.run() for _ in range(3)] == logins
+        assert len(found.script.statements(RESETTING)) == (3 if logins[-1] == 1 else 0)
 
 
 def test_a_connection_of_a_task_that_failed_is_closed_with_the_idle_ones(kind: Kind) -> None:

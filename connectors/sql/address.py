@@ -29,8 +29,8 @@ _KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITC
 def masked(url: str) -> str:
     """The URL for messages: user and password left out, and the options too, which may hold a key's password."""
     parsed = parse(url)
-    host = f"{parsed.host or 'localhost'}:{parsed.port or 3306}"
-    return f"{host}/{parsed.database}" if parsed.database else host
+    place = URL.create("at", host=parsed.host or "localhost", port=parsed.port or 3306, database=parsed.database)
+    return place.render_as_string().removeprefix("at://")
 
 
 def parse(url: str) -> URL:

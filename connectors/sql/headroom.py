@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,12 +33,15 @@ class Use:
     is_head: bool = False
 
     def connections(self, tasks: int) -> tuple[int, str]:
-        """Return how many it has at most where so many tasks run at once, and how they come about."""
+        """Return how many it has at most where so many tasks run at once, and how they come about.
+
+        Raises StatementError, SpecError.
+        """
         if self.is_head:
             return _HEAD, f"{self.name} {_HEAD}"
         if self.slots:
             return self.slots + _CONTROL, f"{self.name} {self.slots} for its slots and {_CONTROL} of the driver"
-        kept = not self.prepares or kind_of(self.url).keeps_prepared
+        kept = not self.prepares or kind_of(self.url).keeps_prepared(self.url)
         count = tasks * (_WORKERS if kept else 1)
         by = f"{count} kept by workers of {tasks} tasks at once" if kept else f"{count} for as many tasks at once"
         return count + _DRIVER, f"{self.name} {by} and {_DRIVER} of the driver"
@@ -56,15 +60,12 @@ def check(uses: Sequence[Use], tasks: int | None) -> Iterator[Finding]:
         if (place := (_place("server", one), _place("user", one), _place("database", one))) in seen:
             continue
         seen.add(place)
-        try:
-            limits = kind_of(one.url).limits(one.url)
-        except StatementError:
-            continue
-        for limit in limits:
-            if (of := (limit.name, _place(limit.of, one))) not in seen:
-                seen.add(of)
-                sharing = [each for each in uses if _place(limit.of, each) == _place(limit.of, one)]
-                yield _finding(limit, sharing, one, tasks)
+        with suppress(StatementError):
+            for limit in kind_of(one.url).limits(one.url):
+                if (of := (limit.name, _place(limit.of, one))) not in seen:
+                    seen.add(of)
+                    sharing = [each for each in uses if _place(limit.of, each) == _place(limit.of, one)]
+                    yield _finding(limit, sharing, one, tasks)
 
 
 def _finding(limit: Limit, uses: Sequence[Use], one: Use, tasks: int | None) -> Finding:

@@ -52,14 +52,17 @@ class DatabaseKind:
     """Return the meaning of the driver's error; None where a kind has none."""
     in_utc: str
     """The statement after which times are read in UTC; empty where none is needed."""
+    comment_of: str
+    """See statements.Connected."""
     check_head: Callable[[str, str], Sequence[Finding]]
     """Return `eos doctor`'s findings on a database that keeps head, by their name and the URL."""
     limits: Callable[[str], Sequence[Limit]]
     """Return the limits for a URL, which is a secret. Raises StatementError, SpecError."""
     port: int
     """The port of a URL without one; 0 where there is no server."""
-    keeps_prepared: bool
-    """Whether a task's connection is left to later tasks after it has prepared a transaction (connectors.sql.pool)."""
+    keeps_prepared: Callable[[str], bool]
+    """Return whether a task that has prepared a transaction at this URL, which is a secret, leaves its connection to
+    later ones (connectors.sql.pool). Raises StatementError, SpecError."""
     head_requirements: Callable[[str], Sequence[Finding]]
     """Return the requirements of a database that keeps head (R6). Raises StatementError."""
 

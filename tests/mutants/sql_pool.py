@@ -60,17 +60,17 @@ MUTANTS: Final = (
     Mutant(
         name="a connection that has prepared an XA branch is reset and kept",
         rule="H24",
-        path="connectors/sql/mysql/writer.py",
-        before="    prepares_free: ClassVar = False\n",
-        after="    prepares_free: ClassVar = True\n",
-        caught_by=(f"{_TESTS}test_a_connection_that_prepared_on_mysql_is_closed",),
+        path="connectors/sql/mysql/xa.py",
+        before="    if session.dialect.is_mariadb:\n        return False\n",
+        after="    if session.dialect.is_mariadb:\n        return True\n",
+        caught_by=(f"{_TESTS}test_a_connection_that_prepared_on_mariadb_is_closed",),
     ),
     Mutant(
         name="each task logs in to PostgreSQL",
         rule=_RULE,
         path="connectors/sql/postgres/writer.py",
-        before="    prepares_free: ClassVar = True\n",
-        after="    prepares_free: ClassVar = False\n",
+        before="        return True\n\n\nclass PostgresDirectWriter",
+        after="        return False\n\n\nclass PostgresDirectWriter",
         caught_by=_SHARED,
     ),
     Mutant(

@@ -47,7 +47,7 @@ def mysql(greeting: str = MARIADB) -> Iterator[tuple[str, Script]]:
 
 class _MySql(Conversation):
     greeting = MARIADB
-    _sequence = 0
+    _sequence = -1  # number of the packet before; the greeting has number 0
 
     def speak(self, script: Script, number: int) -> None:
         self._greet(number)
@@ -108,7 +108,7 @@ class _MySql(Conversation):
         return self.exactly(size)
 
     def _write(self, packet: bytes) -> None:
-        self._sequence = (self._sequence + 1) % 256 if packet[0] != 0x0A else 0
+        self._sequence = (self._sequence + 1) % 256
         self.wfile.write(struct.pack("<I", len(packet))[:3] + bytes([self._sequence]) + packet)
 
 

@@ -69,7 +69,7 @@ def check(
             "XA": lambda: probe.transaction(url),
             "KILL": lambda: probe.kill(session, url),
             "prepared transactions": lambda: _recover(session),
-            "own tables": lambda: checks.own_tables(session, own),
+            "own tables": lambda: checks.own_tables(session, own, masked(url)),
             "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase, merged=merged),
             "LOAD DATA LOCAL": lambda: probe.load_local(url, find_target(session, table)),
         }
@@ -87,6 +87,7 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
         of_head: dict[str, checks.Check] = {
             "durability": lambda: requirements.durability(session),
             "replication": lambda: iter([_replication(session)]),
+            "own tables": lambda: checks.head_tables(session, masked(url)),
         }
         yield from checks.run(name, of_head)
 

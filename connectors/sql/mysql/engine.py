@@ -37,6 +37,12 @@ _SESSION: Final = {
     "sql_notes": 1,  # rounding a decimal is only a note; it counts as a refusal here
 }
 
+COMMENT_OF: Final = (  # one table by its whole name: MariaDB opens each table that a condition leaves in doubt
+    "SELECT table_name, table_comment FROM information_schema.tables"
+    " WHERE table_schema = DATABASE() AND table_name = '{}'"
+)
+"""See statements.Connected."""
+
 
 class Session:
     """One connection with our settings. Not for several threads at once; never reconnects (H14).
@@ -68,6 +74,7 @@ class Session:
         self.for_update = "FOR UPDATE"
         self.utc_now = "UTC_TIMESTAMP(6)"
         self.ddl: SqlDialect = mysql.dialect()
+        self.comment_of = COMMENT_OF
         self.opened_s = time.monotonic()
         own = {"innodb_lock_wait_timeout": lock_wait_s, "wait_timeout": let_go_s, "autocommit": 1}
         self._settings = {**_SESSION, **own}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -60,22 +59,15 @@ class _Rows(BulkWriter[Session]):
 
 
 class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
-    """See Writer.
-
-    Its connection is closed when it has prepared, since the branch stays with the connection: MariaDB 10.11 refuses a
-    further XA START there. After COM_RESET_CONNECTION it takes one, but XA COMMIT of the prepared branch then answers
-    OK on other connections and does nothing (H24). MySQL lets go of a branch at XA PREPARE (xa_detach_on_prepare, which
-    a start requires); that was not measured, and is not used.
-    """
-
-    prepares_free: ClassVar = False
+    """See Writer."""
 
     def _start(self, session: Session, holders: str) -> None:
         stragglers.mark(session, holders, self._transaction.task)
         xa.start(session, self._transaction)
 
-    def _prepare(self, session: Session) -> None:
+    def _prepare(self, session: Session) -> bool:
         xa.prepare(session, self._transaction)
+        return xa.lets_go(session)
 
     def _roll_back(self, session: Session) -> None:
         xa.end_and_rollback(session, self._transaction)

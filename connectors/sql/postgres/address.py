@@ -45,8 +45,8 @@ def parse(url: str) -> URL:
 def masked(url: str) -> str:
     """The URL for messages: user, password and options left out."""
     parsed = parse(url)
-    host = f"{parsed.host or 'localhost'}:{parsed.port or 5432}"
-    return f"{host}/{parsed.database}" if parsed.database else host
+    place = URL.create("at", host=parsed.host or "localhost", port=parsed.port or 5432, database=parsed.database)
+    return place.render_as_string().removeprefix("at://")
 
 
 def protection(url: str) -> Protection:

@@ -64,7 +64,7 @@ def check(
             "session": lambda: _session(session, url),
             "prepared transactions": lambda: _prepared(session, writers),
             "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
-            "own tables": lambda: checks.own_tables(session, own),
+            "own tables": lambda: checks.own_tables(session, own, masked(url)),
             "target": lambda: _target(session, table, compare, ahead, late=late),
         }
         yield _reachable(name, session, url)
@@ -82,6 +82,7 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
             "durability": lambda: requirements.durability(session),
             "replication": lambda: iter([_replication(session)]),
             "session": lambda: _session(session, url),
+            "own tables": lambda: checks.head_tables(session, masked(url)),
         }
         yield from checks.run(name, of_head)
 

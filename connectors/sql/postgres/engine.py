@@ -36,6 +36,12 @@ _SETTINGS: Final = {
     "statement_timeout": "0",
 }
 
+COMMENT_OF: Final = (
+    "SELECT relname, pg_catalog.obj_description(oid, 'pg_class') FROM pg_catalog.pg_class"
+    " WHERE oid = pg_catalog.to_regclass('{}')"
+)
+"""See statements.Connected."""
+
 
 class Session:
     """One connection with our settings. Not for several threads at once; never reconnects (H14).
@@ -52,6 +58,7 @@ class Session:
             let_go_s: how long it may do nothing in a transaction.
         """
         self.ddl: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+        self.comment_of = COMMENT_OF
         self.begin = "BEGIN"
         self.for_share = "FOR SHARE"
         self.for_update = "FOR UPDATE"

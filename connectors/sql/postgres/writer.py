@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -53,14 +52,13 @@ class _Rows(BulkWriter[Session]):
 class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
     """See Writer."""
 
-    prepares_free: ClassVar = True
-
     def _start(self, session: Session, holders: str) -> None:
         stragglers.mark(session, holders)
         session.execute(session.begin)
 
-    def _prepare(self, session: Session) -> None:
+    def _prepare(self, session: Session) -> bool:
         transactions.prepare(session, self._transaction)
+        return True
 
 
 class PostgresDirectWriter(_Rows, DirectBulkWriter[Session]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from connectors.sql import tables
 from connectors.sql.bulk_writer import BulkWriter, S
@@ -22,9 +22,6 @@ finds no permit on the older one."""
 class TwoPhaseWriter(BulkWriter[S]):
     """See Writer. A database says how its transaction begins, and how it is prepared and undone."""
 
-    prepares_free: ClassVar[bool]
-    """Whether the connection has nothing to do with the transaction any more when that is prepared."""
-
     _lost: TransactionId | None = None
 
     def in_place_of(self, lost: Committable | None) -> Self:
@@ -37,8 +34,8 @@ class TwoPhaseWriter(BulkWriter[S]):
         """Mark the connection as one of the permit's holders, and begin the transaction."""
 
     @abstractmethod
-    def _prepare(self, session: S) -> None:
-        """Prepare what is open."""
+    def _prepare(self, session: S) -> bool:
+        """Prepare what is open; return whether the connection has nothing to do with it any more."""
 
     def prepare(self) -> Committable:
         """See Writer. A writer without rows prepares nothing and says so in its committable."""
@@ -50,8 +47,8 @@ class TwoPhaseWriter(BulkWriter[S]):
             tables.insert_witness(session, self._transaction, self._rows)
             if self._lost is not None:
                 self._hold_witness_of(session, self._lost)
-            self._prepare(session)
-        if self.prepares_free:
+            is_free = self._prepare(session)
+        if is_free:
             self._give_back(_KEPT_S)
         else:
             self._disconnect()
