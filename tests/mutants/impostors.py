@@ -1,0 +1,38 @@
+"""Wrong lines where others may be at the other end, or have written what is shown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_KAFKA: Final = "tests/test_kafka_impostor.py"
+_LOG: Final = "tests/test_masked_log.py"
+_PRINTED: Final = "SECURITY.md, What is promised"
+
+MUTANTS: Final = (
+    Mutant(
+        name="a refusal shows what a password can be guessed by",
+        rule="docs/security.md, TLS and SASL to Kafka",
+        path="connectors/kafka/settings.py",
+        before='        return _SIGNATURES.sub("", text)\n',
+        after="        return text\n",
+        caught_by=(f"{_KAFKA}::test_one_that_lets_everybody_in_does_not_prove_that_it_knows_the_password",),
+    ),
+    Mutant(
+        name="any host of the authority may pose as a broker",
+        rule="docs/security.md, TLS and SASL to Kafka",
+        path="connectors/spec/security.py",
+        before="    verify_host_name: bool = True\n",
+        after="    verify_host_name: bool = False\n",
+        caught_by=(f"{_KAFKA}::test_one_without_the_certificate_hears_nothing",),
+    ),
+    Mutant(
+        name="a record that an error quotes writes a line of the log",
+        rule=_PRINTED,
+        path="spark_jobs/cli/output.py",
+        before='    return text.replace("\\n", "\\n    ")\n',
+        after="    return text\n",
+        caught_by=(f"{_LOG}::test_no_line_of_an_error_that_a_command_prints_looks_like_one_of_the_log",),
+    ),
+)
