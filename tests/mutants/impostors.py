@@ -35,4 +35,12 @@ MUTANTS: Final = (
         after="    return text\n",
         caught_by=(f"{_LOG}::test_no_line_of_an_error_that_a_command_prints_looks_like_one_of_the_log",),
     ),
+    Mutant(
+        name="the page takes texts for HTML",
+        rule=_PRINTED,
+        path="spark_jobs/page/assets/dom.js",
+        before="document.createTextNode(String(child))",
+        after="document.createRange().createContextualFragment(String(child))",
+        caught_by=("integration_tests/test_page.py::test_what_errors_quote_of_records_is_shown_and_not_run",),
+    ),
 )
