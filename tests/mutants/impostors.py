@@ -36,11 +36,27 @@ MUTANTS: Final = (
         caught_by=(f"{_LOG}::test_no_line_of_an_error_that_a_command_prints_looks_like_one_of_the_log",),
     ),
     Mutant(
+        name="the SQL of a step reads the driver's environment",
+        rule="docs/security.md, A spec is data",
+        path="spark_jobs/settings.py",
+        before='    "spark.sql.variable.substitute": "false",',
+        after='    "spark.sql.variable.substitute": "true",',
+        caught_by=("tests/test_one_query.py::test_a_variable_of_spark_is_the_text_that_it_is",),
+    ),
+    Mutant(
         name="the page takes texts for HTML",
         rule=_PRINTED,
         path="spark_jobs/page/assets/dom.js",
         before="document.createTextNode(String(child))",
         after="document.createRange().createContextualFragment(String(child))",
         caught_by=("integration_tests/test_page.py::test_what_errors_quote_of_records_is_shown_and_not_run",),
+    ),
+    Mutant(
+        name="nobody is told that Spark shows the secret of a step",
+        rule="docs/security.md, Secrets",
+        path="connectors/spec/exposure.py",
+        before='for name in ("ui", "eventLog"))',
+        after='for name in ("ui",))',
+        caught_by=("tests/test_spec_security.py::test_validate_names_steps_whose_secrets_spark_would_show",),
     ),
 )
