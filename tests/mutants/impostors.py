@@ -59,4 +59,15 @@ MUTANTS: Final = (
         after='for name in ("ui",))',
         caught_by=("tests/test_spec_security.py::test_validate_names_steps_whose_secrets_spark_would_show",),
     ),
+    Mutant(
+        name="a record is SQL where the URL has the server read another character set",
+        rule=_PRINTED,
+        path="connectors/sql/mysql/local_infile.py",
+        before="            self._read_in_utf8()\n",
+        after="",
+        caught_by=(
+            "tests/test_sql_sessions_played.py::"
+            "test_no_command_of_the_url_has_mysql_read_texts_in_another_character_set",
+        ),
+    ),
 )
