@@ -180,6 +180,22 @@ def test_validate_names_secrets_among_javas_options(tmp_path: Path) -> None:
     assert exposures(spec) == []
 
 
+def test_validate_names_steps_whose_secrets_spark_would_show(tmp_path: Path) -> None:
+    """A constant of a query is in each plan of it: on Spark's pages, and in its event log."""
+    load(tmp_path, **_PROTECTED)
+    path = tmp_path / "spec.yaml"
+    steps = """transforms:
+  - {name: salted, sql: "SELECT sha2(concat(value, '${env:SALT}'), 256) AS v FROM s"}
+  - {name: plain, sql: "SELECT v, 'token=x' AS t FROM salted"}
+"""
+    text = f"{path.read_text()}{steps}"
+    for setting, count in (("ui.enabled: true", 1), ("eventLog.enabled: true", 1), ("ui.enabled: false", 0)):
+        path.write_text(f"{text}spark: {{conf: {{spark.{setting}}}}}\n")
+        found = exposures(load_spec(path, {"SALT": "hunter22"}))
+        assert [each.of for each in found] == ["step salted"] * count, setting
+        assert "hunter22" not in str(found)
+
+
 def test_nothing_is_open_on_this_machine(tmp_path: Path) -> None:
     sink = 'mysql, url: "mysql+pymysql://u:p@localhost/d", table: t, commit: two-phase'
     assert exposures(load(tmp_path, servers="127.0.0.1:9092,[::1]:9092", sink=sink)) == []

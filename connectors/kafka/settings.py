@@ -34,6 +34,9 @@ _CALLBACK: Final = re.compile(
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 _SECRET: Final = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config", re.IGNORECASE)
 
+_SIGNATURES: Final = re.compile(r" \(server's \S* != ours \S*\)")
+"""Ours is made of the password, and what it is made with the server has chosen."""
+
 SILENCE_MS: Final = 20_000
 """A connection on which nothing is answered for so long is made anew: within the time for which a reader is patient."""
 
@@ -82,11 +85,11 @@ class Connection:
         return {**dict(self.properties), "bootstrap.servers": self.bootstrap_servers}
 
     def hide(self, text: str) -> str:
-        """Take the values of secret properties out of a message of the client."""
+        """Take the values of secret properties, and what a password can be guessed by, out of a client's message."""
         for name, value in self.properties:
             if value and _SECRET.search(name):
                 text = text.replace(value, "***")
-        return text
+        return _SIGNATURES.sub("", text)
 
     def refused(self, told: str) -> tuple[str, str]:
         """What is wrong with the settings, and what to do, where the client refuses them with these words."""
