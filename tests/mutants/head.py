@@ -252,14 +252,38 @@ MUTANTS: Final = (
         name="head names its splits before they are stored",
         rule="R6",
         path="twophase/parted_head.py",
-        before="""            self.store.put_record(name, content)
-            self._stored.add(name)
-        return encode_head(head, Part(name, sha256))
-""",
-        after="""            self._stored.add(name)
-        return encode_head(head, Part(name, sha256))
-""",
+        before="            self.store.put_record(name, self._encode_splits(head)[0])\n",
+        after="",
         caught_by=(f"{_PARTED}test_a_large_head_is_small_and_its_splits_are_stored_once_for_each_checkpoint",),
+    ),
+    Mutant(
+        name="after a fail-over head names a record that only the old server has",
+        rule="R6",
+        path="twophase/local_head.py",
+        before="        if not all(map(self._records.holds, needs)):\n            return False\n",
+        after="",
+        caught_by=(
+            f"{_PARTED}test_a_fail_over_before_a_swap_leaves_no_head_that_names_what_is_not_there",
+            "tests/test_twophase_head_stores.py::TestEveryHead::test_a_swap_lands_only_with_the_records_that_it_needs",
+        ),
+    ),
+    Mutant(
+        name="a database's head names a record that is not there",
+        rule="R6",
+        path="connectors/sql/head.py",
+        before="                if not self._records.hold(connection, needs):\n                    return False\n",
+        after="",
+        caught_by=(
+            "tests/test_twophase_head_stores.py::TestEveryHead::test_a_swap_lands_only_with_the_records_that_it_needs",
+        ),
+    ),
+    Mutant(
+        name="what a swap without an answer named is not stored again",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before="        self._is_doubted = doubted\n        if doubted:\n            self._stored.clear()\n",
+        after="        pass\n",
+        caught_by=(f"{_PARTED}test_a_fail_over_before_a_swap_leaves_no_head_that_names_what_is_not_there",),
     ),
     Mutant(
         name="the splits of the oldest record's checkpoint are pruned",
