@@ -32,6 +32,9 @@ from twophase.messages import Seen
 PART_BYTES: Final = 32 * 1024
 """That of some 600 splits. Up to it the value holds all, and versions that know no parts read it."""
 
+_KEPT_EPOCHS: Final = 16
+"""So many starts keep their parts where none of them completes a checkpoint: a head may be set back over some."""
+
 _NAME: Final = re.compile(r"splits-([0-9a-z]{20})-([0-9a-f]{8})-([0-9a-f]{12})-[0-9a-f]{16}\.json")
 
 
@@ -150,7 +153,8 @@ class PartedHead:
 
 
 def superfluous(stored: Iterable[str], head: HeadValue) -> Iterator[str]:
-    """Those of these parts that may go: of lives before this one, and of checkpoints before head's oldest record.
+    """Those of these parts that may go: of lives before this one, of checkpoints before head's oldest record, and of
+    starts long ago that stood where head stands.
 
     Invariant: neither what head names is among them nor what a swap is about to name, which continues this head, or
     will be refused. The part of a head is of its life, its epoch and its newest completed checkpoint.
@@ -159,5 +163,6 @@ def superfluous(stored: Iterable[str], head: HeadValue) -> Iterator[str]:
     for name in stored:
         if (match := _NAME.fullmatch(name)) is not None:
             life, epoch, completed = match[1], int(match[2], 16), int(match[3], 16) - 1
-            if completed < oldest if life == head.incarnation else epoch < head.epoch:
+            is_long_ago = completed == head.completed and epoch < head.epoch - _KEPT_EPOCHS
+            if (completed < oldest or is_long_ago) if life == head.incarnation else epoch < head.epoch:
                 yield name

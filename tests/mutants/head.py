@@ -289,9 +289,17 @@ MUTANTS: Final = (
         name="the splits of the oldest record's checkpoint are pruned",
         rule="R6",
         path="twophase/parted_head.py",
-        before="if completed < oldest if life",
-        after="if completed <= oldest if life",
+        before="if (completed < oldest or",
+        after="if (completed <= oldest or",
         caught_by=(f"{_PARTED}test_every_head_since_the_oldest_record_finds_its_parts_whoever_prunes_and_dies",),
+    ),
+    Mutant(
+        name="each start that completes nothing leaves its splits for good",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before=" and epoch < head.epoch - _KEPT_EPOCHS\n",
+        after=" and False\n",
+        caught_by=(f"{_PARTED}test_starts_that_complete_nothing_do_not_fill_the_store",),
     ),
     Mutant(
         name="splits of a life that has just begun are taken for those of an older one",
@@ -309,7 +317,7 @@ MUTANTS: Final = (
 """,
         after="""        if not self._stored:
 """,
-        caught_by=(f"{_PARTED}test_a_pipeline_of_many_splits_goes_on_and_keeps_no_more_than_its_records",),
+        caught_by=(f"{_PARTED}test_a_large_head_is_small_and_its_splits_are_stored_once_for_each_checkpoint",),
     ),
     Mutant(
         name="splits whose head has gone on are missing for a reader",
