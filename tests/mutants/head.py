@@ -278,6 +278,14 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="a power cut takes back a swap of head in a SQLite file",
+        rule="R6",
+        path="connectors/sql/sqlite/database.py",
+        before='hide_parameters=True)\n    event.listen(engine, "connect", _make_durable)\n',
+        after="hide_parameters=True)\n",
+        caught_by=("tests/test_twophase_head_stores.py::test_a_power_cut_takes_back_no_swap_in_a_sqlite_file",),
+    ),
+    Mutant(
         name="what a swap without an answer named is not stored again",
         rule="R6",
         path="twophase/parted_head.py",
