@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
@@ -50,6 +50,7 @@ class Part(NamedTuple):
     sha256: str
 
 
+_OF_FORMAT: Final = frozenset({"format", "least_reader"})
 _NEWER: Final = "run the version that wrote it, or a newer one"
 _RESTORE: Final = "restore the checkpoint location from a backup"
 _RESTORE_HEAD: Final = (
@@ -63,14 +64,46 @@ def sha256_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_format(found: object, what: str, known: int = FORMAT) -> None:
+def check_format(found: object, what: str, known: int = FORMAT, remedy: str = _NEWER) -> None:
     """Raise HeadFormatError, which names `what`, unless `found` is the number of the format that this version reads.
 
     For documents that processes of another version may have written; `known` is that of the document's kind.
     """
     if found != known or type(found) is not int:
         message = f"{what} has format {found}; this version reads format {known}"
-        raise HeadFormatError(message, remedy=_NEWER)
+        raise HeadFormatError(message, remedy=remedy)
+
+
+def check_readable(document: Mapping[str, object], what: str, known: int = FORMAT, remedy: str = _NEWER) -> None:
+    """Raise HeadFormatError, which names `what`, unless a reader of the formats up to `known` may read the document.
+
+    That is so where `format` is one of them, or a newer version wrote it for readers of one (`least_reader`).
+    """
+    written, least = document["format"], document.get("least_reader")
+    if type(written) is int and FORMAT <= written <= known:
+        return
+    if least is None or type(written) is not int or written < FORMAT:
+        check_format(written, what, known, remedy)
+    elif type(least) is not int or least > known:
+        message = f"{what} has format {written}, which is read from format {least} on; this version reads {known}"
+        raise HeadFormatError(message, remedy=remedy)
+
+
+def own_fields(document: Mapping[str, Any], known: Collection[str], own_format: int = FORMAT) -> dict[str, Any]:
+    """Return a readable document without `format` and `least_reader`.
+
+    What is not `known` is passed over where a newer version wrote the document; else it is left in, for the caller to
+    refuse.
+    """
+    is_newer = document["format"] > own_format
+    return {
+        name: value for name, value in document.items() if name not in _OF_FORMAT and (name in known or not is_newer)
+    }
+
+
+def unknown_fields(document: Mapping[str, Any], known: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the fields of a document that this version does not know."""
+    return tuple(sorted(document.keys() - known - _OF_FORMAT))
 
 
 def encode_head(head: HeadValue, part: Part | None = None) -> bytes:
@@ -162,8 +195,13 @@ def check_writable(head: HeadValue) -> None:
 
     Called before a process acts on a head that it goes on to swap.
     """
-    if head.unknown:
-        message = f"a newer version keeps {', '.join(map(repr, head.unknown))} in head, and this one would lose it"
+    check_nothing_lost(head.unknown, "head")
+
+
+def check_nothing_lost(unknown: Sequence[str], where: str) -> None:
+    """Raise HeadFormatError for fields that are not known, before the document `where` is written over."""
+    if unknown:
+        message = f"a newer version keeps {', '.join(map(repr, unknown))} in {where}, and this one would lose it"
         raise HeadFormatError(message, remedy=_NEWER)
 
 
@@ -311,19 +349,9 @@ def _load(content: bytes, what: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     newest = NEWEST[what]
     with _Reading(what):
         document = dict(json.loads(content))
-        written, least = document["format"], document.get("least_reader")
-        is_known = type(written) is int and FORMAT <= written <= newest
-        if not is_known:
-            if least is None or type(written) is not int or written < FORMAT:
-                check_format(written, f"this {what}", newest)
-            if type(least) is not int or least > newest:
-                message = (
-                    f"this {what} has format {written}, which is read from format {least} on; "
-                    f"this version reads {newest}"
-                )
-                raise HeadFormatError(message, remedy=_NEWER)
-        unknown = tuple(sorted(document.keys() - _FIELDS[what] - {"format", "least_reader"}))
-        if unknown and is_known:
+        check_readable(document, f"this {what}", newest)
+        unknown = unknown_fields(document, _FIELDS[what])
+        if unknown and document["format"] <= newest:
             message = f"this {what} has what this version does not know: {', '.join(map(repr, unknown))}"
             raise HeadFormatError(message, remedy=_NEWER)
         return document, unknown

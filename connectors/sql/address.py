@@ -75,6 +75,12 @@ def protection(url: str) -> Protection:
     return of_mysql(parsed.host, parsed.query)
 
 
+def login_files(url: str) -> list[str]:
+    """Return the files of keys and certificates that the URL names."""
+    query = parse(url).query
+    return [str(query[name]) for name in (*MYSQL_FILES, _PUBLIC_KEY) if name in query]
+
+
 def _public_key(url: URL) -> dict[str, object]:
     """Return the server's RSA key, which the URL names a file of."""
     if _PUBLIC_KEY not in url.query:

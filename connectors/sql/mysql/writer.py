@@ -10,13 +10,14 @@ from functools import partial
 
 import pyarrow as pa
 
-from connectors.sql.address import masked
+from connectors.sql.address import login_files, masked
 from connectors.sql.bulk_writer import BulkWriter, Payload
 from connectors.sql.direct_writer import DirectBulkWriter
 from connectors.sql.mysql import stragglers, xa
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan
+from connectors.sql.pool import Login
 from connectors.sql.two_phase.writer import TwoPhaseWriter
 from twophase.ids import TransactionId
 
@@ -40,6 +41,9 @@ class _Rows(BulkWriter[Session]):
         self._plans = plans
         self._bulk: Bulk | None = None
 
+    def _find_login(self) -> Login:
+        return Login.of(self._url, login_files(self._url), self._let_go_s)
+
     def _connect(self) -> Session:
         return Session(self._url, let_go_s=self._let_go_s)
 
@@ -61,8 +65,9 @@ class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
         stragglers.mark(session, holders, self._transaction.task)
         xa.start(session, self._transaction)
 
-    def _prepare(self, session: Session) -> None:
+    def _prepare(self, session: Session) -> bool:
         xa.prepare(session, self._transaction)
+        return xa.lets_go(session)
 
     def _roll_back(self, session: Session) -> None:
         xa.end_and_rollback(session, self._transaction)

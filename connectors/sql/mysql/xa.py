@@ -56,6 +56,21 @@ def prepare(session: Session, transaction: TransactionId) -> None:
     session.execute(f"XA PREPARE {literal(transaction)}")
 
 
+def lets_go(session: Session) -> bool:
+    """Whether a branch leaves this connection when it is prepared, so that another transaction may begin here.
+
+    MySQL does that by `xa_detach_on_prepare`, which a start requires. MariaDB never does: 10.11 refuses a further
+    XA START, and after COM_RESET_CONNECTION it takes one, but XA COMMIT of the branch then answers OK on other
+    connections and does nothing (H24).
+    """
+    if session.dialect.is_mariadb:
+        return False
+    try:
+        return session.execute("SELECT @@SESSION.xa_detach_on_prepare") == [(1,)]
+    except ServerError:  # refused, as long as the branch is here
+        return False
+
+
 def commit(session: Session, transaction: TransactionId) -> None:
     """Commit a prepared branch; `session` must be in autocommit. Raises ServerError, XAER_NOTA (1397) if unknown."""
     session.execute(f"XA COMMIT {literal(transaction)}")

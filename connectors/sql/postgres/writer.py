@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from connectors.sql.bulk_writer import BulkWriter, Payload
 from connectors.sql.direct_writer import DirectBulkWriter
+from connectors.sql.pool import Login
 from connectors.sql.postgres import stragglers, transactions
-from connectors.sql.postgres.address import masked
+from connectors.sql.postgres.address import login_files, masked
 from connectors.sql.postgres.copying import copy, copy_data, copy_statement
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan
@@ -36,6 +37,9 @@ class _Rows(BulkWriter[Session]):
         self._statement = copy_statement(target, plans)
         self._plans = plans
 
+    def _find_login(self) -> Login:
+        return Login.of(self._url, login_files(self._url), self._let_go_s)
+
     def _connect(self) -> Session:
         return Session(self._url, let_go_s=self._let_go_s)
 
@@ -52,8 +56,9 @@ class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
         stragglers.mark(session, holders)
         session.execute(session.begin)
 
-    def _prepare(self, session: Session) -> None:
+    def _prepare(self, session: Session) -> bool:
         transactions.prepare(session, self._transaction)
+        return True
 
 
 class PostgresDirectWriter(_Rows, DirectBulkWriter[Session]):

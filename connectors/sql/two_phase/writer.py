@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self
+from typing import Final, Self
 
 from connectors.sql import tables
 from connectors.sql.bulk_writer import BulkWriter, S
@@ -13,6 +13,10 @@ from twophase import faults
 from twophase.errors import IdentityError, PermitRevokedError
 from twophase.ids import TransactionId
 from twophase.values import Committable, origin
+
+_KEPT_S: Final = 600
+"""A connection is replaced at this age, as that to head: a server's name may point to another server by then. A task
+finds no permit on the older one."""
 
 
 class TwoPhaseWriter(BulkWriter[S]):
@@ -30,8 +34,8 @@ class TwoPhaseWriter(BulkWriter[S]):
         """Mark the connection as one of the permit's holders, and begin the transaction."""
 
     @abstractmethod
-    def _prepare(self, session: S) -> None:
-        """Prepare what is open."""
+    def _prepare(self, session: S) -> bool:
+        """Prepare what is open; return whether the connection has nothing to do with it any more."""
 
     def prepare(self) -> Committable:
         """See Writer. A writer without rows prepares nothing and says so in its committable."""
@@ -43,8 +47,11 @@ class TwoPhaseWriter(BulkWriter[S]):
             tables.insert_witness(session, self._transaction, self._rows)
             if self._lost is not None:
                 self._hold_witness_of(session, self._lost)
-            self._prepare(session)
-        self._disconnect()
+            is_free = self._prepare(session)
+        if is_free:
+            self._give_back(_KEPT_S)
+        else:
+            self._disconnect()
         faults.point("prepared", self._transaction.scope.checkpoint_id)
         return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
 
