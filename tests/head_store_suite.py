@@ -106,6 +106,16 @@ class HeadStoreSuite:
         assert store.swap(None, b"one")
         assert store.list_records() == ["00000000000000000009.json"]
 
+    def test_a_swap_lands_only_with_the_records_that_it_needs(self, store: HeadStore) -> None:
+        store.put_record("a.json", b"content")
+        assert not store.swap(None, b"one", ["a.json", "b.json"])
+        assert store.read() is None
+        assert store.swap(None, b"one", ["a.json"])
+        assert not store.swap(Versioned(1, b"one"), b"two", ["b.json"])
+        store.put_record("b.json", b"content")
+        assert store.swap(Versioned(1, b"one"), b"two", ["b.json", "a.json"])
+        assert store.read() == Versioned(2, b"two")
+
     def test_the_head_of_ten_thousand_splits_is_swapped_as_a_small_value(
         self, store: HeadStore, again: Callable[[], HeadStore]
     ) -> None:

@@ -69,6 +69,9 @@ def test_random_mixtures_are_decoded_as_by_halving(seed: int, size: int, share: 
     [b'{"ts":"2024-01-01T00:00+99:00","n":"x"}', b'{"ts":"2024-01-01T00:00+01:00","n":"x"}', b'{"m":"0e99","i":"x"}']
 )
 @example([b'{"f":3.4028235e38}', b'{"f":3.4028236e38}', b'{"f":340282356779733661637539395458142568448}'])
+@example(
+    [b'{"zz":9e308}', b'{"zz":[10e308]}', b'{"zz":-1.5e309}', b'{"zz":1e321}', b'{"zz":0.5e309,"i":1}', b'{"i":"x"}']
+)
 @example([b'{"zz":"\\udc00","i":"x"}', b'{"zz":"\\uD800","i":"x"}', b'{"zz":"\\\\ud800","i":"x"}'])
 @example([b'{"zz":Inf}', b'{"zz":-Inf,}', b'{"zz":NaN,"i":"x"}', b'{"s":"Inf"'])
 @example([b'{"o":null}', b'{"o":{}}', b'{"o":{"i":null}}', b'{"o":{"i":1,"i":1}}', b'{"o":[]}'])

@@ -294,9 +294,9 @@ class SilentHead(LocalHead):
 
     swaps = 0
 
-    def swap(self, expected: Versioned | None, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes, needs: Sequence[str] = ()) -> bool:
         self.swaps += 1
-        landed = super().swap(expected, value)
+        landed = super().swap(expected, value, needs)
         if self.swaps % 2:
             raise HeadUnknownError("no answer")
         return landed

@@ -46,6 +46,14 @@ class TestEveryHead(HeadStoreSuite):
     """See `HeadStoreSuite`."""
 
 
+def test_a_power_cut_takes_back_no_swap_in_a_sqlite_file(tmp_path: Path) -> None:
+    """EXTRA: with FULL the removal of SQLite's journal is not synced, and one that is back undoes the swap."""
+    head = SqlHead(f"sqlite:///{tmp_path / 'head.db'}", "p")
+    assert head.swap(None, b"one")
+    with head._transaction("ask") as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 3
+
+
 def race(kind: str, folder: Path, name: str, start: Any, won: Any) -> None:
     """One process: swap as soon as anything is there to swap, and note each version that it won."""
     store = open_head(kind, folder)

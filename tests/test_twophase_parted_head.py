@@ -15,7 +15,7 @@ from tests.test_twophase_effects import MemorySink, Setting, SilentHead
 from tests.twophase_values import INCARNATION
 from twophase.codec import NO_SPLITS, Part, Splits, decode_head, encode_head
 from twophase.driver import Driver
-from twophase.errors import HeadFormatError
+from twophase.errors import HeadFormatError, HeadUnknownError
 from twophase.head import HeadStore, Versioned
 from twophase.head_value import HeadValue, RecordRef
 from twophase.local_head import LocalHead
@@ -153,6 +153,45 @@ def test_a_pipeline_of_many_splits_goes_on_and_keeps_no_more_than_its_records(
     assert len(again.owned.initial["orders"]) >= count
 
 
+class FailsOver(LocalHead):
+    """A server that fails over before some of its swaps to a replica that lacks what was put for that swap."""
+
+    answers = True
+    every = 3
+    swaps = failed = 0
+
+    def swap(self, expected: Versioned | None, value: bytes, needs: Sequence[str] = ()) -> bool:
+        self.swaps += 1
+        if needs and self.swaps % self.every == 0:
+            self.failed += 1
+            for name in needs:
+                self.delete_record(name)
+            if not self.answers:
+                raise HeadUnknownError("no answer")
+        return super().swap(expected, value, needs)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+@pytest.mark.parametrize("count", [1, 2_000])
+def test_a_fail_over_before_a_swap_leaves_no_head_that_names_what_is_not_there(
+    tmp_path: Path, count: int, *, answers: bool
+) -> None:
+    """Whether the driver notices it or not."""
+    setting, store = Setting(tmp_path), FailsOver(tmp_path)
+    store.answers = answers
+    driver = setting.driver(store)
+    driver.start()
+    driver.store_positions("orders", StartingPoint(splits(count)["orders"], {"orders": "id"}))
+    for number in range(12):
+        setting.run(driver, number)
+        status = read_status(LocalHead(tmp_path))
+        assert status is not None
+        assert status.head == driver.owned
+        assert status.checkpoints[0].scope.checkpoint_id == number
+    assert store.failed >= 3
+    assert setting.driver().start().committed == 11
+
+
 # What is pruned, with drivers that come between one another's calls, and die there.
 
 
@@ -168,10 +207,12 @@ class Register:
         self.before_call()
         return Versioned(len(self.heads), self.heads[-1]) if self.heads else None
 
-    def swap(self, expected: Versioned | None, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes, needs: Sequence[str] = ()) -> bool:
         self.before_call()
         if (expected.version if expected else 0) != len(self.heads) or (expected and expected.value != self.heads[-1]):
             return False
+        for name in needs:
+            assert not name.startswith("splits-") or name in self.records, name
         self.heads.append(value)
         return True
 
@@ -304,6 +345,23 @@ def _check_readable(register: Register) -> None:
 def _found(register: Register, part: Part) -> Splits:
     assert part.name in register.records, part.name
     return NO_SPLITS
+
+
+def test_starts_that_complete_nothing_do_not_fill_the_store(tmp_path: Path) -> None:
+    """As of a pipeline that restarts once a minute while its sink is down."""
+    setting, starts = Setting(tmp_path), 30
+    driver = setting.driver()
+    driver.start()
+    driver.store_positions("orders", StartingPoint(splits(2_000)["orders"], {"orders": "id"}))
+    setting.run(driver, 0)
+    for _ in range(starts):
+        setting.driver().start()
+    kept = [name for name in LocalHead(tmp_path).list_records() if name.startswith("splits-")]
+    assert 16 <= len(kept) <= 19 < starts, kept
+    seen = read_seen(LocalHead(tmp_path))
+    assert seen is not None
+    assert seen.head.epoch == starts + 1
+    assert len(seen.head.positions["orders"]) == 2_000
 
 
 def test_a_newer_life_leaves_no_part_of_an_older_one(tmp_path: Path) -> None:

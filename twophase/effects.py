@@ -149,7 +149,7 @@ class Effects:
                     "list what is prepared", lambda sink: sink.prepared(incarnation, number), action.sinks
                 )
             case messages.PutRecord():
-                self.head.put_record(action.ref.name, action.content)
+                self.parted.put_record(action.ref.name, action.content)
             case messages.Claim():
                 self._at_each("claim", partial(_claim, action), action.sinks)
             case messages.Permit():

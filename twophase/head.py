@@ -53,12 +53,13 @@ class HeadStore(Protocol):
     def read(self) -> Versioned | None:
         """The newest value, or None if head was never written. Raises HeadError."""
 
-    def swap(self, expected: Versioned | None, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes, needs: Sequence[str] = ()) -> bool:
         """Write `value` as the next version if the register holds `expected`, version and value (None: nothing yet).
 
-        The value is compared byte by byte, because a version alone can be another history's (H29).
-        False: the register holds something else. Raises HeadUnknownError when the answer did not come: the swap may
-        have landed or may land later, and only a read that finds the value proves that it did.
+        The value is compared byte by byte, because a version alone can be another history's (H29). `needs`: names of
+        records without which it must not land; the store may have lost one since it was put (R6).
+        False: the register holds something else, or a record is not there. Raises HeadUnknownError when the answer did
+        not come: the swap may have landed or may land later, and only a read that finds the value proves that it did.
         """
 
     def put_record(self, name: str, content: bytes) -> None:

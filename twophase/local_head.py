@@ -46,7 +46,7 @@ class LocalHead:
                 raise unusable(self._head, error) from error
         return None
 
-    def swap(self, expected: Versioned | None, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes, needs: Sequence[str] = ()) -> bool:
         """See HeadStore. The link is the swap: it fails if the version exists, and appears with its whole content.
 
         A file is never written twice, so that the expected one can be compared before the link. Only a folder that was
@@ -57,6 +57,8 @@ class LocalHead:
         nothing.
         """
         version = expected.version + 1 if expected is not None else 1
+        if not all(map(self._records.holds, needs)):
+            return False
         if (expected is not None and not self._holds(expected)) or not create(self._path(version), value):
             return False
         if not self._is_swept:  # with the first swap, which is a driver's claim

@@ -36,6 +36,11 @@ class LocalShelf:
         except OSError as error:
             raise unusable(self._folder, error) from error
 
+    def holds(self, name: str) -> bool:
+        """Whether there is a content of this name. Raises HeadError."""
+        with naming(self._folder):
+            return self.path(name).exists()
+
     def delete(self, name: str) -> None:
         """See Shelf."""
         with naming(self._folder):

@@ -24,6 +24,7 @@ from connectors.formats.json_checks import KINDS, OTHER, UNSURE, check_of, is_tw
 
 _WHITESPACE: Final = " \t\n\r"
 _LONG: Final = 300  # digits: fewer make no number that is larger than any double
+_LARGEST_EXPONENT: Final = 308
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,16 @@ NUL: Final = Broken("a raw NUL byte is not JSON")
 
 
 class _TooBigError(Exception):
-    """A number with an exponent that no double is as large as: the parser refuses it wherever it stands."""
+    """A number with an exponent that the parser refuses wherever the number stands."""
 
 
 def _float(text: str) -> float:
     value = float(text)
     if value in (math.inf, -math.inf):
-        if len(text) < _LONG:
+        exponent = text.lower().partition("e")[2]
+        if exponent and int(exponent) > _LARGEST_EXPONENT + len(text):
             raise _TooBigError
-        raise ValueError  # of many digits the parser takes some
+        raise ValueError  # where no column is given such a number, the parser takes some, 9e308 for one
     return value
 
 

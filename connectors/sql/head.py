@@ -77,12 +77,14 @@ class SqlHead:
             ).one_or_none()
         return Versioned(int(row.version), bytes(row.value)) if row is not None else None
 
-    def swap(self, expected: Versioned | None, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes, needs: Sequence[str] = ()) -> bool:
         """See HeadStore. False also if another driver's swap is under way and the database chooses it."""
         sent = False
         try:
             with self._transaction("swap") as connection:
                 sent = True
+                if not self._records.hold(connection, needs):
+                    return False
                 if expected is None:
                     connection.execute(insert(_HEAD).values(pipeline=self._pipeline, version=1, value=value))
                     return True

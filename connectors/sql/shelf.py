@@ -76,6 +76,13 @@ class SqlShelf:
             content = connection.execute(select(self._table.c.content).where(self._named(name))).scalar_one_or_none()
         return bytes(content) if content is not None else None
 
+    def hold(self, connection: Connection, names: Sequence[str]) -> bool:
+        """Whether there are contents of all these names, asked in a transaction that is open: so of the same server."""
+        if not names:
+            return True
+        mine = and_(self._table.c.pipeline == self._pipeline, self._table.c.name.in_(names))
+        return len(connection.execute(select(self._table.c.name).where(mine)).all()) == len(set(names))
+
     def delete(self, name: str) -> None:
         """See Shelf."""
         with self._transaction(f"delete {name}") as connection:

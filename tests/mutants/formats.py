@@ -129,6 +129,14 @@ MUTANTS: Final = (
         caught_by=(f"{_SPEED_TESTS}::test_any_values_are_decoded_as_by_halving",),
     ),
     Mutant(
+        name="a record is bad for a number that the parser takes where no column is given it",
+        rule=_RECORDS,
+        path="connectors/formats/json_judge.py",
+        before="if exponent and int(exponent) > _LARGEST_EXPONENT + len(text):",
+        after="if len(text) < _LONG:",
+        caught_by=(f"{_SPEED_TESTS}::test_any_values_are_decoded_as_by_halving",),
+    ),
+    Mutant(
         name="text that is not UTF-8 is taken",
         rule=_RECORDS,
         path=_PLAIN,

@@ -252,22 +252,62 @@ MUTANTS: Final = (
         name="head names its splits before they are stored",
         rule="R6",
         path="twophase/parted_head.py",
-        before="""            self.store.put_record(name, content)
-            self._stored.add(name)
-        return encode_head(head, Part(name, sha256))
-""",
-        after="""            self._stored.add(name)
-        return encode_head(head, Part(name, sha256))
-""",
+        before="            self.store.put_record(name, self._encode_splits(head)[0])\n",
+        after="",
         caught_by=(f"{_PARTED}test_a_large_head_is_small_and_its_splits_are_stored_once_for_each_checkpoint",),
+    ),
+    Mutant(
+        name="after a fail-over head names a record that only the old server has",
+        rule="R6",
+        path="twophase/local_head.py",
+        before="        if not all(map(self._records.holds, needs)):\n            return False\n",
+        after="",
+        caught_by=(
+            f"{_PARTED}test_a_fail_over_before_a_swap_leaves_no_head_that_names_what_is_not_there",
+            "tests/test_twophase_head_stores.py::TestEveryHead::test_a_swap_lands_only_with_the_records_that_it_needs",
+        ),
+    ),
+    Mutant(
+        name="a database's head names a record that is not there",
+        rule="R6",
+        path="connectors/sql/head.py",
+        before="                if not self._records.hold(connection, needs):\n                    return False\n",
+        after="",
+        caught_by=(
+            "tests/test_twophase_head_stores.py::TestEveryHead::test_a_swap_lands_only_with_the_records_that_it_needs",
+        ),
+    ),
+    Mutant(
+        name="a power cut takes back a swap of head in a SQLite file",
+        rule="R6",
+        path="connectors/sql/sqlite/database.py",
+        before='hide_parameters=True)\n    event.listen(engine, "connect", _make_durable)\n',
+        after="hide_parameters=True)\n",
+        caught_by=("tests/test_twophase_head_stores.py::test_a_power_cut_takes_back_no_swap_in_a_sqlite_file",),
+    ),
+    Mutant(
+        name="what a swap without an answer named is not stored again",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before="        self._is_doubted = doubted\n        if doubted:\n            self._stored.clear()\n",
+        after="        pass\n",
+        caught_by=(f"{_PARTED}test_a_fail_over_before_a_swap_leaves_no_head_that_names_what_is_not_there",),
     ),
     Mutant(
         name="the splits of the oldest record's checkpoint are pruned",
         rule="R6",
         path="twophase/parted_head.py",
-        before="if completed < oldest if life",
-        after="if completed <= oldest if life",
+        before="if (completed < oldest or",
+        after="if (completed <= oldest or",
         caught_by=(f"{_PARTED}test_every_head_since_the_oldest_record_finds_its_parts_whoever_prunes_and_dies",),
+    ),
+    Mutant(
+        name="each start that completes nothing leaves its splits for good",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before=" and epoch < head.epoch - _KEPT_EPOCHS\n",
+        after=" and False\n",
+        caught_by=(f"{_PARTED}test_starts_that_complete_nothing_do_not_fill_the_store",),
     ),
     Mutant(
         name="splits of a life that has just begun are taken for those of an older one",
@@ -285,7 +325,7 @@ MUTANTS: Final = (
 """,
         after="""        if not self._stored:
 """,
-        caught_by=(f"{_PARTED}test_a_pipeline_of_many_splits_goes_on_and_keeps_no_more_than_its_records",),
+        caught_by=(f"{_PARTED}test_a_large_head_is_small_and_its_splits_are_stored_once_for_each_checkpoint",),
     ),
     Mutant(
         name="splits whose head has gone on are missing for a reader",

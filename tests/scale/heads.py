@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from twophase.head import Versioned
@@ -21,10 +22,10 @@ class CountedHead(LocalHead):
         self.calls["read"] += 1
         return super().read()
 
-    def swap(self, expected: Versioned | None, value: bytes) -> bool:
+    def swap(self, expected: Versioned | None, value: bytes, needs: Sequence[str] = ()) -> bool:
         self.calls["swap"] += 1
         self.written_bytes["head"] += len(value)
-        return super().swap(expected, value)
+        return super().swap(expected, value, needs)
 
     def put_record(self, name: str, content: bytes) -> None:
         self.calls["put_record"] += 1

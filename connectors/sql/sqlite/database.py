@@ -72,10 +72,13 @@ def open_engine(path: Path) -> Engine:
 
 def open_url(url: str, _kept: int) -> Engine:
     """See DatabaseKind. Keeps none: a file opens quickly. One that is missing is created, unless it says `mode=rw`."""
-    return create_engine(make_url(url).set(drivername="sqlite"), poolclass=NullPool, hide_parameters=True)
+    engine = create_engine(make_url(url).set(drivername="sqlite"), poolclass=NullPool, hide_parameters=True)
+    event.listen(engine, "connect", _make_durable)
+    return engine
 
 
 def _make_durable(connection: Any, _entry: ConnectionPoolEntry) -> None:
-    """EXTRA, not FULL: with a rollback journal, FULL leaves the journal's removal unsynced, and a power cut undoes a
-    commit whose segments are already deleted (https://sqlite.org/pragma.html#pragma_synchronous)."""
+    """EXTRA, not FULL: with a rollback journal, FULL leaves the journal's removal unsynced. A power cut then undoes a
+    commit whose segments are already deleted, or a swap of head that rows rest on
+    (https://sqlite.org/pragma.html#pragma_synchronous)."""
     connection.execute("PRAGMA synchronous=EXTRA")
