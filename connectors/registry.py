@@ -11,7 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from connectors.spec.sinks import SinkEntry
+from connectors.spec.fields import SLOTS
+from connectors.spec.sinks import ServerEntry, SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.spec import Spec
 from twophase.errors import SpecError
@@ -76,6 +77,26 @@ def check_head(spec: Spec) -> Sequence[Finding]:
 
     open_head(spec).close()  # opens nothing; a url that SQLAlchemy does not understand is told as by a run
     return head_check.check_head("head", spec.checkpoint.head.reveal())
+
+
+def check_connections(spec: Spec, tasks: int | None) -> Sequence[Finding]:
+    """What `eos doctor` says of the connections that a run opens at each database server. `tasks`: that run at once."""
+    from connectors.sql import headroom
+
+    direct = spec.checkpoint.at_least_once
+    uses = [
+        headroom.Use(
+            f"{each.name}:",
+            each.url.reveal(),
+            slots=0 if direct or each.commit == "two-phase" else each.slots or SLOTS,
+            prepares=not direct,
+        )
+        for each in spec.outputs
+        if isinstance(each, ServerEntry)
+    ]
+    if spec.checkpoint.head is not None:
+        uses.append(headroom.Use("head:", spec.checkpoint.head.reveal(), is_head=True))
+    return list(headroom.check(uses, tasks))
 
 
 def require_head(spec: Spec) -> None:

@@ -19,6 +19,7 @@ from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.fault_tests import fault_tests
+from integration_tests.harness.http_proxy import HttpProxy
 from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
@@ -217,6 +218,15 @@ def s3_port() -> int:
     store = ObjectStore()
     store.up()
     return store.port
+
+
+@pytest.fixture
+def http_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpProxy]:
+    """One that the environment names, as a company sets it up."""
+    with HttpProxy() as proxy:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        yield proxy
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from ruamel.yaml import YAML
@@ -20,6 +21,7 @@ from connectors.kafka.source import KafkaSource
 from connectors.spec.security import KafkaSecurity
 from integration_tests import topics
 from integration_tests.harness import kafka_client
+from integration_tests.harness.http_proxy import HttpProxy
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.tokens import CLIENT_SECRET, TokenServer
 from twophase.errors import SourceAccessError, SourceError, TargetError
@@ -131,6 +133,16 @@ def test_what_the_docs_write_for_google_cloud_is_a_login(secured_kafka: SecuredK
     servers = secured_kafka.listener("TLS")
     reader = KafkaSource("plain", servers, (topic,), RawFormat(), properties=security.settings(), connect_timeout_s=5.0)
     assert reader.starting_point(StartingPoint()).positions == {f"{topic}/0": 0}
+
+
+def test_a_token_is_fetched_through_the_proxy_of_the_environment(
+    secured_kafka: SecuredKafka, provider: TokenServer, granted: str, http_proxy: HttpProxy
+) -> None:
+    """The brokers are not: Kafka's protocol is none that a proxy carries."""
+    reader = source(secured_kafka, provider, scope=f"through a proxy for {granted}")
+    assert reader.starting_point(StartingPoint()).positions == {f"{granted}/0": 0}
+    assert set(http_proxy.asked) == {urlsplit(provider.url).netloc}
+    assert len(provider.requests) >= 1
 
 
 _REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {

@@ -243,7 +243,7 @@ def test_sinks_that_make_the_protocols_tables_at_once(postgres_database: str) ->
     with ExitStack() as stack, ThreadPoolExecutor(at_once) as pool:
         sessions = [stack.enter_context(Session(postgres_database)) for _ in range(at_once)]
         for _ in range(20):
-            made += list(pool.map(lambda session: tables.ensure(session, LOG_TABLES), sessions))
+            made += list(pool.map(lambda session: tables.ensure(session, LOG_TABLES, "here"), sessions))
             sessions[0].execute("DROP TABLE " + ", ".join(each.name for each in LOG_TABLES))
     assert len(made) == 20 * at_once
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connectors.registry import refuse_network_location
 from spark_jobs.source_offset import topic_of
 from spark_jobs.spark_log import local_folder
-from twophase.codec import check_format
+from twophase.codec import check_nothing_lost, check_readable, unknown_fields
 from twophase.errors import HeadFormatError, IdentityError
 from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from connectors.kafka import KafkaSource
 
 FORMAT: Final = "eos_kafka"
-_DOCUMENT_FORMAT: Final = 1
 """What Spark calls the format; and what each of its sources called itself in offsets before they had ids."""
+
+_DOCUMENT_FORMAT: Final = 1
+_FIELDS: Final = frozenset({"positions", "identities", "source"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +32,15 @@ class Begun:
     location: str
     source_id: str  # in offsets, where Spark knows a source by nothing but its place in the query; empty: not yet given
     point: StartingPoint
+    unknown: tuple[str, ...] = ()  # names of the fields that a newer version keeps there
 
 
 def begun(source: KafkaSource, location: str) -> Begun:
     """Stored once, by whoever asks first (R6, H3). Asks Kafka for what is not stored yet.
 
-    Raises IdentityError where all that is stored is of other topics, HeadFormatError where it is damaged, SpecError for
-    a place that does not do, and what `starting_point` raises.
+    Raises IdentityError where all that is stored is of other topics, HeadFormatError where it is damaged or this
+    version would write over what a newer one keeps there, SpecError for a place that does not do, and what
+    `starting_point` raises.
     """
     folder = local_folder(location)
     refuse_network_location(folder)
@@ -51,6 +55,7 @@ def begun(source: KafkaSource, location: str) -> Begun:
         point = StartingPoint(
             {**found.positions, **known.point.positions}, {**found.identities, **known.point.identities}
         )
+        check_nothing_lost(known.unknown, f"the first offsets at {location}")
         both = Begun(location, known.source_id or f"{FORMAT}-{secrets.token_hex(8)}", point)
         if register.swap(seen, _encoded(both)):
             return both
@@ -77,9 +82,9 @@ def _encoded(known: Begun) -> bytes:
 def _decoded(content: bytes, location: str) -> Begun:
     try:
         document = json.loads(content)
-        check_format(document["format"], f"the file of the first offsets at {location}", _DOCUMENT_FORMAT)
+        check_readable(document, f"the file of the first offsets at {location}", _DOCUMENT_FORMAT)
         point = StartingPoint(document["positions"], document["identities"])
-        return Begun(location, document.get("source", ""), point)
+        return Begun(location, document.get("source", ""), point, unknown_fields(document, _FIELDS))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"the first offsets at option location are damaged: {error!r}"
         raise HeadFormatError(message, remedy="restore the folder from a backup") from error

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from connectors.contracts import Finding, Sink, Unopened
 from connectors.known import must_wait
-from twophase.codec import check_format
+from twophase.codec import check_readable
 from twophase.driver import Driver
 from twophase.errors import HeadError, HeadFormatError
 from twophase.head_value import HeadValue
@@ -58,7 +58,7 @@ class KnownSink:
         """The inverse. Raises HeadFormatError for a newer format, and for what is not a document of this kind."""
         try:
             document = json.loads(content)
-            check_format(document["format"], where, FORMAT)
+            check_readable(document, where, FORMAT)
             epoch, known = document["epoch"], document["known"]
             slots = frozenset(document["slots"])
             if type(epoch) is int and isinstance(known, str | None) and all(type(each) is int for each in slots):

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from twophase.codec import check_format
+from twophase.codec import check_readable
 from twophase.values import OffsetRange, Positions, StartingPoint
 
 FORMAT: Final = 2
@@ -56,8 +56,8 @@ class SourceOffset:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> SourceOffset:
         """The inverse. Raises HeadFormatError for another format, KeyError, TypeError or ValueError for no offset."""
-        if document.get("format", 1) != 1:
-            check_format(document["format"], f"the offset of source {document['source']} in Spark's plan", FORMAT)
+        what = f"the offset of source {document['source']} in Spark's plan"
+        check_readable({"format": 1, **document}, what, FORMAT)
         began = document.get("began", {"positions": {}, "identities": {}})
         return cls(
             document["source"],

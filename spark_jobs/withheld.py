@@ -84,7 +84,8 @@ def read_withheld(location: Path) -> tuple[WithheldSplit, ...]:
     """By source and split, as the newest run at this location left them. Empty where the file cannot be read."""
     try:
         found = json.loads((location / NAME).read_text())["splits"]
-        return tuple(WithheldSplit(**each) for each in found)
+        names = WithheldSplit.__slots__  # of any version
+        return tuple(WithheldSplit(**{name: each[name] for name in names}) for each in found)
     except (OSError, ValueError, KeyError, TypeError):
         return ()
 

@@ -6,11 +6,15 @@ It opens an empty head, and the same one each time, as another process would.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from twophase.errors import HeadFormatError
 from twophase.head import HeadStore, Versioned
+from twophase.head_value import HeadValue
+from twophase.messages import Seen
+from twophase.parted_head import PartedHead
 
 
 class HeadStoreSuite:
@@ -101,6 +105,21 @@ class HeadStoreSuite:
         assert store.read() is None
         assert store.swap(None, b"one")
         assert store.list_records() == ["00000000000000000009.json"]
+
+    def test_the_head_of_ten_thousand_splits_is_swapped_as_a_small_value(
+        self, store: HeadStore, again: Callable[[], HeadStore]
+    ) -> None:
+        splits = {"orders": {f"orders/{number}": number for number in range(10_000)}}
+        head = HeadValue("p", "0123456789abcdefghij", 1, ("a.1",), initial=splits, positions=splits)
+        parted, other = PartedHead(store), again()
+        assert parted.swap(None, head)
+        assert parted.swap(Seen(1, head), replace(head, epoch=2))
+        seen = PartedHead(other).read()
+        assert seen is not None
+        assert (seen.version, seen.head) == (2, replace(head, epoch=2))
+        assert len(seen.content or b"") < 1_000
+        assert len(store.list_records()) == 2
+        other.close()
 
     def test_it_says_where_it_is(self, store: HeadStore) -> None:
         assert store.describe()

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -132,16 +131,16 @@ def test_debug_adds_the_stack_trace_without_secrets(tmp_path: Path) -> None:
 
 def test_validate_answers_at_once_and_without_spark_or_a_database_driver(spec: Path) -> None:
     code = (
-        "import sys; from spark_jobs.cli import run_command_line\n"
+        "import sys, time; from spark_jobs.cli import run_command_line\n"
         f"code = run_command_line(['validate', {str(spec)!r}])\n"
         "heavy = ('pyspark', 'sqlalchemy', 'pymysql', 'confluent_kafka', 'pandas', 'obstore')\n"
-        "print(code, [name for name in heavy if name in sys.modules])"
+        "print(time.process_time(), code, [name for name in heavy if name in sys.modules])"
     )
     variables = {**os.environ, **ENVIRON, "PYTHONPATH": str(ROOT)}
-    started = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, check=True)
-    assert done.stdout.splitlines()[-1] == "0 []"
-    assert time.monotonic() - started < 5, "0.4 s on an idle machine"
+    cpu_s, _, rest = done.stdout.splitlines()[-1].partition(" ")
+    assert rest == "0 []"
+    assert float(cpu_s) < 2, "0.4 s on an idle machine; a clock would count what others do there"
 
 
 def test_a_terminal_of_another_alphabet_is_no_reason_to_fail(spec: Path) -> None:

@@ -18,7 +18,7 @@ from integration_tests.golden import LOCATIONS
 from spark_jobs.cli import run_command_line
 from spark_jobs.spark_log import LocalSparkLog, planned
 from tests.test_twophase_codec import GOLDEN
-from twophase.codec import decode_head, encode_head, sha256_of
+from twophase.codec import NEWEST, decode_head, encode_head, sha256_of
 from twophase.errors import IdentityError
 from twophase.local_head import LocalHead
 from twophase.status import read_status
@@ -86,12 +86,12 @@ def test_a_location_from_the_future_is_refused_by_name(
     head = decode_head(seen.value)
     newest = location / "head" / f"{seen.version:020}.json"
     path = newest if what == "head" else location / "records" / head.records[-1].name
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "format": 2}))
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "format": 3}))
     if what == "record":
         _point_at(newest, path)
     assert run_command_line(["status", str(location.parent / "pipeline.yaml")]) == 1
     said = capsys.readouterr().err
-    assert f"this {what} has format 2; this version reads format 1" in said
+    assert f"this {what} has format 3; this version reads format {NEWEST[what]}" in said
     assert "run the version that wrote it, or a newer one" in said
 
 

@@ -25,7 +25,7 @@ from connectors.kafka.witness import _witness
 from connectors.letters import Letter
 from connectors.log.segments import segment_name
 from connectors.owner import Owner
-from connectors.sql import slots, tables
+from connectors.sql import head, slots, tables
 from connectors.sql.mysql import xa
 from connectors.sql.postgres import transactions
 from connectors.sql.two_phase import permits
@@ -47,7 +47,7 @@ _DIALECTS: dict[str, Dialect] = {
     "postgresql": postgresql.dialect(),  # type: ignore[no-untyped-call]
     "sqlite": sqlite.dialect(),
 }
-_TABLES = [*slots.LOG_TABLES, permits.PERMIT]
+_TABLES = [*slots.LOG_TABLES, permits.PERMIT, *head.TABLES]
 
 
 def test_names_and_keys() -> None:

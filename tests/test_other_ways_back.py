@@ -231,4 +231,4 @@ def test_no_statement_reads_the_time_that_a_database_wrote() -> None:
     used = {name for name, line in lines if not line.startswith(("#", "utc_now:", "self.utc_now ="))}
     assert used == {"tables.py"}, lines
     (inserted,) = (line for name, line in lines if "utc_now" in line and name == "tables.py")
-    assert inserted.startswith('statement = f"INSERT INTO eos_witness VALUES')
+    assert inserted.startswith("server.execute(inserting(WITNESS, server.utc_now)")

@@ -100,6 +100,7 @@ def _mysql(folder: Path) -> Iterator[World]:
     plans = tuple(of_mysql.ColumnPlan(name, name, of_mysql.Form.PLAIN) for name in "kv")
     with mysql(MYSQL) as (url, script):
         script.on("FROM information_schema.TABLES WHERE", [("played", "t", "InnoDB")])
+        script.on("SELECT table_name, table_comment", [])
         kind = ("bigint", "bigint", "NO", None, "", None, 19, 0, 0, None)
         script.on("FROM information_schema.COLUMNS", [("k", *kind), ("v", *kind)])
         script.on("FROM information_schema.STATISTICS", [("PRIMARY", "k", None)])

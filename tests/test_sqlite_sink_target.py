@@ -125,6 +125,7 @@ def test_doctor_names_what_is_wrong(tmp_path: Path) -> None:
     assert failed(SqliteSink("s", sink.path, "x", sink.log)) == ["target table"]
     assert failed(SqliteSink("s", tmp_path / "no.db", "t", sink.log)) == [
         "database",
+        "own tables",
         "target table",
         "constraints",
     ]

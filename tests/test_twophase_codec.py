@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ from hypothesis import strategies as st
 
 from tests.twophase_values import INCARNATION, record
 from twophase.codec import (
+    NEWEST,
+    Part,
     check_writable,
     decode_committable,
     decode_head,
     decode_record,
+    decode_splits,
     encode_committable,
     encode_head,
     encode_record,
+    encode_splits,
     sha256_of,
 )
 from twophase.errors import HeadFormatError
@@ -90,20 +95,19 @@ def test_h34_head_says_which_records_are_of_at_least_once_checkpoints() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("found", [2, 99, "1", None])
+@pytest.mark.parametrize("found", [3, 99, 0, "1", None])
 def test_another_format_is_refused_by_name(kind: str, found: object) -> None:
     _, _, decode = KINDS[kind]
     document = json.loads((GOLDEN / f"{kind}.json").read_bytes())
-    with pytest.raises(
-        HeadFormatError, match=f"this {document_of(kind)} has format {found}; this version reads format 1"
-    ) as caught:
+    words = f"this {document_of(kind)} has format {found}; this version reads format {NEWEST[document_of(kind)]}"
+    with pytest.raises(HeadFormatError, match=words) as caught:
         decode(json.dumps({**document, "format": found}).encode())
     assert "newer" in caught.value.remedy
 
 
 def newer(kind: str, least_reader: object, **more: object) -> bytes:
-    """A golden document as a version of format 3 may write it."""
-    document = json.loads((GOLDEN / f"{kind}.json").read_bytes()) | {"format": 3, "least_reader": least_reader} | more
+    """A golden document as a version of format 4 may write it."""
+    document = json.loads((GOLDEN / f"{kind}.json").read_bytes()) | {"format": 4, "least_reader": least_reader} | more
     if "checksum" in document:
         del document["checksum"]
         document["checksum"] = sha256_of(_canonical(document))
@@ -123,9 +127,13 @@ def test_a_newer_document_is_read_where_its_writer_says_that_this_version_can(ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("least_reader", [2, 3, "1", 1.0, True])
+@pytest.mark.parametrize("least_reader", [3, 4, "1", 1.0, True])
 def test_a_newer_document_that_takes_a_newer_reader_is_refused_by_name(kind: str, least_reader: object) -> None:
-    words = f"this {document_of(kind)} has format 3, which is read from format {least_reader} on; this version reads 1"
+    newest = NEWEST[document_of(kind)]
+    words = (
+        f"this {document_of(kind)} has format 4, which is read from format {least_reader} on; "
+        f"this version reads {newest}"
+    )
     with pytest.raises(HeadFormatError, match=words) as caught:
         KINDS[kind][2](newer(kind, least_reader, colour="red"))
     assert "newer" in caught.value.remedy
@@ -148,6 +156,21 @@ def test_a_head_with_what_a_newer_version_keeps_there_is_not_written() -> None:
     ) as caught:
         check_writable(decode_head(newer("head", 1, colour="red", size=1)))
     assert "newer" in caught.value.remedy
+
+
+def test_a_head_in_two_parts_is_written_to_the_letter_and_refused_by_the_versions_before() -> None:
+    """They look for the splits in head itself."""
+    splits = (GOLDEN / "head-2-splits.json").read_bytes()
+    part = Part("splits-of-17.json", sha256_of(splits))
+    assert encode_splits(HEAD) == splits
+    golden = (GOLDEN / "head-2.json").read_bytes()
+    assert encode_head(HEAD, part) == golden
+    assert decode_head(golden, partial(decode_splits, splits)) == HEAD
+    assert (json.loads(golden)["format"], json.loads(golden)["least_reader"]) == (2, 2)
+    with pytest.raises(HeadFormatError, match=r"names splits-of-17.json, and is read without its store"):
+        decode_head(golden)
+    with pytest.raises(HeadFormatError, match=r"splits-of-17.json does not match the hash that head holds"):
+        decode_head(golden, partial(decode_splits, splits.replace(b"250", b"251")))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -318,7 +318,7 @@ def test_a_head_with_what_a_newer_version_keeps_there_is_refused_before_any_sink
     first, sink = LocalHead(tmp_path), MemorySink()
     document = json.loads((Path(__file__).parent / "golden" / "head.json").read_bytes())
     del document["checksum"]
-    document |= {"format": 2, "least_reader": 1, "colour": "red"}
+    document |= {"format": 3, "least_reader": 1, "colour": "red"}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     document["checksum"] = sha256_of(text)
     assert first.swap(None, json.dumps(document, ensure_ascii=False).encode())

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from twophase.errors import HeadFormatError
 from twophase.head_value import HeadValue, Origin, RecordRef
@@ -20,15 +20,37 @@ from twophase.ids import Scope, TransactionId
 from twophase.values import CheckpointRecord, Committable, OffsetRange
 
 FORMAT: Final = 1
+_PARTED: Final = 2
+"""Of a head that names a part: what knows only FORMAT refuses it."""
+
 _MOST_VERSION_CHARS: Final = 100
 
 _FIELDS: Final = {
-    "head": {each.name for each in fields(HeadValue)} - {"unknown"} | {"checksum", "direct"},
+    "head": {each.name for each in fields(HeadValue)} - {"unknown"} | {"checksum", "direct", "splits"},
     "record": {each.name for each in fields(CheckpointRecord)},
     "committable": {each.name for each in fields(Committable)},
 }
-"""What documents of this format may hold, besides `format` and `least_reader`."""
+"""What documents of the formats below may hold, besides `format` and `least_reader`."""
 
+NEWEST: Final = {"head": _PARTED, "record": FORMAT, "committable": FORMAT}
+"""The newest format of each document that this version reads."""
+
+_OF_SPLITS: Final = ("identities", "initial", "positions")
+
+Splits = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""The fields of head that grow with the splits of a source, by their names."""
+
+NO_SPLITS: Final[Splits] = {key: {} for key in _OF_SPLITS}
+
+
+class Part(NamedTuple):
+    """Names the content that holds these fields, where head itself does not."""
+
+    name: str
+    sha256: str
+
+
+_OF_FORMAT: Final = frozenset({"format", "least_reader"})
 _NEWER: Final = "run the version that wrote it, or a newer one"
 _RESTORE: Final = "restore the checkpoint location from a backup"
 _RESTORE_HEAD: Final = (
@@ -42,19 +64,54 @@ def sha256_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_format(found: object, what: str, known: int = FORMAT) -> None:
+def check_format(found: object, what: str, known: int = FORMAT, remedy: str = _NEWER) -> None:
     """Raise HeadFormatError, which names `what`, unless `found` is the number of the format that this version reads.
 
     For documents that processes of another version may have written; `known` is that of the document's kind.
     """
     if found != known or type(found) is not int:
         message = f"{what} has format {found}; this version reads format {known}"
-        raise HeadFormatError(message, remedy=_NEWER)
+        raise HeadFormatError(message, remedy=remedy)
 
 
-def encode_head(head: HeadValue) -> bytes:
-    """Canonical JSON of head, with its own hash: unlike a record's, nothing else could tell that it was damaged."""
-    document = {
+def check_readable(document: Mapping[str, object], what: str, known: int = FORMAT, remedy: str = _NEWER) -> None:
+    """Raise HeadFormatError, which names `what`, unless a reader of the formats up to `known` may read the document.
+
+    That is so where `format` is one of them, or a newer version wrote it for readers of one (`least_reader`).
+    """
+    written, least = document["format"], document.get("least_reader")
+    if type(written) is int and FORMAT <= written <= known:
+        return
+    if least is None or type(written) is not int or written < FORMAT:
+        check_format(written, what, known, remedy)
+    elif type(least) is not int or least > known:
+        message = f"{what} has format {written}, which is read from format {least} on; this version reads {known}"
+        raise HeadFormatError(message, remedy=remedy)
+
+
+def own_fields(document: Mapping[str, Any], known: Collection[str], own_format: int = FORMAT) -> dict[str, Any]:
+    """Return a readable document without `format` and `least_reader`.
+
+    What is not `known` is passed over where a newer version wrote the document; else it is left in, for the caller to
+    refuse.
+    """
+    is_newer = document["format"] > own_format
+    return {
+        name: value for name, value in document.items() if name not in _OF_FORMAT and (name in known or not is_newer)
+    }
+
+
+def unknown_fields(document: Mapping[str, Any], known: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the fields of a document that this version does not know."""
+    return tuple(sorted(document.keys() - known - _OF_FORMAT))
+
+
+def encode_head(head: HeadValue, part: Part | None = None) -> bytes:
+    """Canonical JSON of head, with its own hash: unlike a record's, nothing else could tell that it was damaged.
+
+    `part`: where `encode_splits(head)` is stored, which is then left out here.
+    """
+    document: dict[str, Any] = {
         "format": FORMAT,
         "pipeline": head.pipeline,
         "incarnation": head.incarnation,
@@ -73,17 +130,46 @@ def encode_head(head: HeadValue) -> bytes:
         **({"direct": direct} if (direct := [ref.checkpoint_id for ref in head.records if ref.direct]) else {}),
         **({"origin": _origin_to_json(head.origin)} if head.origin is not None else {}),
     }
+    if part is not None:
+        inside = {key: value for key, value in document.items() if key not in _OF_SPLITS}
+        document = {**inside, "format": _PARTED, "least_reader": _PARTED, "splits": part}
     return _dump({**document, "checksum": sha256_of(_dump(document))})
 
 
-def decode_head(content: bytes) -> HeadValue:
-    """The head that `encode_head` wrote, or that of a newer version. Raises HeadFormatError."""
+def splits_of(head: HeadValue) -> tuple[Mapping[str, Mapping[str, Any]], ...]:
+    """What grows with the splits of a source."""
+    return tuple(getattr(head, key) for key in _OF_SPLITS)
+
+
+def encode_splits(head: HeadValue) -> bytes:
+    """Canonical JSON of that. It has no number of its own: that of head says how it is read."""
+    return _dump(dict(zip(_OF_SPLITS, splits_of(head), strict=True)))
+
+
+def decode_splits(content: bytes, part: Part) -> Splits:
+    """What `encode_splits` wrote. Raises HeadFormatError when it is not what head names."""
+    if sha256_of(content) != part.sha256:
+        message = f"{part.name} does not match the hash that head holds: it is damaged"
+        raise HeadFormatError(message, remedy=_RESTORE_HEAD)
+    splits: Splits = json.loads(content)
+    return splits
+
+
+def _no_part(part: Part) -> Splits:
+    message = f"this head names {part.name}, and is read without its store"
+    raise HeadFormatError(message)
+
+
+def decode_head(content: bytes, load: Callable[[Part], Splits] = _no_part) -> HeadValue:
+    """The head that `encode_head` wrote, or that of a newer version. Raises HeadFormatError, and what `load` raises."""
     document, unknown = _load(content, "head")
     with _Reading("head"):
         checksum = document.pop("checksum")
         if checksum != sha256_of(_dump(document)):
             message = "this head is damaged: its content does not match its checksum"
             raise HeadFormatError(message, remedy=_RESTORE_HEAD)
+        if "splits" in document:
+            document.update(load(Part(*document["splits"])))
         return HeadValue(
             pipeline=document["pipeline"],
             incarnation=document["incarnation"],
@@ -109,8 +195,13 @@ def check_writable(head: HeadValue) -> None:
 
     Called before a process acts on a head that it goes on to swap.
     """
-    if head.unknown:
-        message = f"a newer version keeps {', '.join(map(repr, head.unknown))} in head, and this one would lose it"
+    check_nothing_lost(head.unknown, "head")
+
+
+def check_nothing_lost(unknown: Sequence[str], where: str) -> None:
+    """Raise HeadFormatError for fields that are not known, before the document `where` is written over."""
+    if unknown:
+        message = f"a newer version keeps {', '.join(map(repr, unknown))} in {where}, and this one would lose it"
         raise HeadFormatError(message, remedy=_NEWER)
 
 
@@ -255,18 +346,12 @@ def _dump(document: Mapping[str, Any]) -> bytes:
 
 def _load(content: bytes, what: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the document, and the names of what a newer version has written there that this one need not know."""
+    newest = NEWEST[what]
     with _Reading(what):
         document = dict(json.loads(content))
-        written, least = document["format"], document.get("least_reader")
-        if least is None or type(written) is not int or written <= FORMAT:
-            check_format(written, f"this {what}")
-        elif type(least) is not int or least > FORMAT:
-            message = (
-                f"this {what} has format {written}, which is read from format {least} on; this version reads {FORMAT}"
-            )
-            raise HeadFormatError(message, remedy=_NEWER)
-        unknown = tuple(sorted(document.keys() - _FIELDS[what] - {"format", "least_reader"}))
-        if unknown and written == FORMAT:
+        check_readable(document, f"this {what}", newest)
+        unknown = unknown_fields(document, _FIELDS[what])
+        if unknown and document["format"] <= newest:
             message = f"this {what} has what this version does not know: {', '.join(map(repr, unknown))}"
             raise HeadFormatError(message, remedy=_NEWER)
         return document, unknown

@@ -22,6 +22,7 @@ from twophase.ids import Scope
 from twophase.messages import Action, Begin, Seen, Steps, Swap
 from twophase.news import Watcher, nobody
 from twophase.ownership import Held, Ownership, check_owned, take_up
+from twophase.parted_head import PartedHead
 from twophase.participants import Committer
 from twophase.repair import Repaired, repair
 from twophase.rescale import Rescaled, rescale
@@ -66,13 +67,15 @@ class Driver:
     _owned: Ownership | None = None
     _backlog: Backlog | None = None
     _turns: dict[str, threading.Lock] = field(init=False)
+    _parted: PartedHead = field(init=False)
     _over: threading.Event = field(default_factory=threading.Event)  # threads that commit wait for no sink any more
     _permitted: set[str] = field(default_factory=set)
     _write_again: WriteAgain | None = None  # of `repair`
     _rewriter: StateRewriter | None = None  # of `rescale`
 
     def __post_init__(self) -> None:
-        """A committer serves one thread at a time."""
+        """A committer serves one thread at a time; head, with its parts, all of them."""
+        self._parted = PartedHead(self.head)
         self._turns = {sink: threading.Lock() for sink in self.committers}
 
     @property
@@ -252,6 +255,7 @@ class Driver:
     ) -> T:
         effects = Effects(
             head=self.head,
+            parted=self._parted,
             committers=committers,
             spark=self.spark,
             patience=patience,

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from twophase import faults, messages
-from twophase.codec import check_writable, decode_record, encode_head
+from twophase.codec import check_writable, decode_record
 from twophase.errors import (
     BadRowError,
     ConnectorError,
@@ -30,14 +30,14 @@ from twophase.errors import (
     TargetError,
 )
 from twophase.gather import Gather
-from twophase.head import HeadStore, Versioned
+from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten, Seen
+from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten
 from twophase.news import SinkCommitted, Watcher, nobody
+from twophase.parted_head import PartedHead
 from twophase.participants import Committer, Prepared
 from twophase.retry import Patience
-from twophase.status import read_seen
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState
 
 _log = logging.getLogger("eos.protocol")
@@ -92,6 +92,7 @@ class Effects:
     """Everything outside the process that the protocol touches."""
 
     head: HeadStore
+    parted: PartedHead  # the same
     committers: Mapping[str, Committer]
     spark: SparkLog
     patience: Patience
@@ -109,7 +110,7 @@ class Effects:
         """Carry out one action and give its answer (`messages` has the table)."""
         match action:
             case messages.ReadHead():
-                seen = read_seen(self.head)
+                seen = self.parted.read()
                 if seen is not None:
                     check_writable(seen.head)
                 return seen
@@ -178,6 +179,8 @@ class Effects:
             case messages.Prune():
                 for ref in action.records:
                     self.head.delete_record(ref.name)
+                if self.parted.has_parts:
+                    self.parted.prune()
                 self._at_each("prune", lambda sink: sink.prune(action.incarnation, action.below))
             case messages.Sweep():
                 self._sweep(action.head)
@@ -248,7 +251,7 @@ class Effects:
         if before is not None:
             faults.point(before, number)
         try:
-            landed = self.head.swap(_stored(action.expected), encode_head(action.value))
+            landed = self.parted.swap(action.expected, action.value)
         except HeadUnknownError:
             return None
         if after is not None:
@@ -323,18 +326,12 @@ class Effects:
             # Of any life: epochs grow over resets, so that nobody can make head point at an older one any more.
             if scope is not None and scope.epoch < head.epoch and name not in kept:
                 self.head.delete_record(name)
+        self.parted.prune()
 
 
 def _claim(action: messages.Claim, sink: Committer) -> None:
     counted = action.counted.get(sink.name, -1)
     sink.claim(action.incarnation, action.epoch, take_over=action.take_over, begins=action.begins, counted=counted)
-
-
-def _stored(seen: Seen | None) -> Versioned | None:
-    """Head as the register holds it; another version may have encoded it in another way."""
-    if seen is None:
-        return None
-    return Versioned(seen.version, seen.content if seen.content is not None else encode_head(seen.head))
 
 
 def _commit(committer: Committer, sink: str, action: messages.Commit) -> Sequence[CommitOutcome] | ConnectorError:

@@ -28,7 +28,7 @@ ConnectorError
 ├── HeadError                     the head register cannot be used
 │   ├── HeadAccessError           the database of head refuses us: credentials, certificates or rights
 │   ├── HeadUnknownError          a swap was not answered: it may or may not have landed
-│   └── HeadFormatError           head or a record was written by a newer version, or is damaged
+│   └── HeadFormatError           a newer version wrote head, a record or a table, or it is damaged
 └── HistoryError                  what the pipeline has done cannot be read or written; it decides nothing
 
 `retriable` says whether a restart of the pipeline may cure the error; the restart strategy asks nothing else.
@@ -237,7 +237,7 @@ class HeadUnknownError(HeadError):
 
 
 class HeadFormatError(HeadError):
-    """Head or a record is of a format this version does not read, or its content does not match its name."""
+    """A stored document or a table of the protocol has a format that this version does not read, or is damaged."""
 
     retriable = False
 

@@ -46,7 +46,8 @@ class HeadStore(Protocol):
     """A compare-and-swap register with shelves of immutable contents beside it, one of them for the records.
 
     `swap` is atomic and durable: once it has answered True, every later `read` by anybody sees this value or a newer
-    one, also after a power cut. A value is small (some KiB); what is large goes into a record first.
+    one, also after a power cut. A value is small (some KiB); what is large is among the records before
+    (`parted_head`).
     """
 
     def read(self) -> Versioned | None:

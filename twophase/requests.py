@@ -12,17 +12,19 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, TypeVar
 
+from twophase.codec import check_readable, own_fields
 from twophase.errors import ConnectorError, HeadFormatError
 from twophase.head import Shelf
 
-T = TypeVar("T")
+T = TypeVar("T", "Request", "Answer")
 
 FORMAT: Final = 1
 SHELF: Final = "requests"
 
+_OTHER_VERSION: Final = "ask with the version that runs the pipeline"
 _KEPT_S: Final = 7 * 24 * 3600.0
 """So long a request can still be read, with its answer."""
 
@@ -153,11 +155,8 @@ def _dump(value: Request | Answer) -> bytes:
 def _load(content: bytes, kind: type[T]) -> T:
     try:
         document: dict[str, Any] = json.loads(content)
-        found = document.pop("format")
-        if found == FORMAT and type(found) is int:
-            return kind(**document)
+        check_readable(document, "a request beside head", FORMAT, _OTHER_VERSION)
+        return kind(**own_fields(document, {each.name for each in fields(kind)}, FORMAT))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"a request beside head, or its answer, is damaged: {error!r}"
         raise HeadFormatError(message, remedy="ask again") from error
-    message = f"a request beside head has format {found}; this version reads format {FORMAT}"
-    raise HeadFormatError(message, remedy="ask with the version that runs the pipeline")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twophase.codec import decode_head, decode_record
+from twophase.codec import decode_record
 from twophase.errors import HeadFormatError
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.messages import Seen
+from twophase.parted_head import PartedHead
 from twophase.values import CheckpointRecord
 
 _READS = 5
@@ -28,8 +29,7 @@ class Status:
 
 def read_seen(store: HeadStore) -> Seen | None:
     """Head as it is now; None: the pipeline never ran. Raises HeadError."""
-    read = store.read()
-    return Seen(read.version, decode_head(read.value), read.value) if read is not None else None
+    return PartedHead(store).read()
 
 
 def read_status(store: HeadStore, newest: int | None = None) -> Status | None:
@@ -37,8 +37,9 @@ def read_status(store: HeadStore, newest: int | None = None) -> Status | None:
 
     A running pipeline may prune a record between the read of head and the read of the record: then head is read again.
     """
+    parted = PartedHead(store)
     for attempt in range(_READS):
-        seen = read_seen(store)
+        seen = parted.read()
         if seen is None:
             return None
         head = seen.head

@@ -84,7 +84,7 @@ class _KeyedEntry(Strict):
         }
 
 
-class _ServerEntry(_KeyedEntry):
+class ServerEntry(_KeyedEntry):
     """A table of a database server."""
 
     url: Annotated[Url, database_url(_MYSQL_URL)]  # each kind of server says which it takes
@@ -133,7 +133,7 @@ class _ServerEntry(_KeyedEntry):
         return {**self._table(checkpoint, several_topics), **told}
 
 
-class MySqlEntry(_ServerEntry):
+class MySqlEntry(ServerEntry):
     """`connector: mysql`: a table of MySQL or MariaDB."""
 
     connector: Literal["mysql"]
@@ -148,7 +148,7 @@ class MySqlEntry(_ServerEntry):
         return (parts.hostname or "", parts.port or 3306, database or parts.path.strip("/"), table)
 
 
-class PostgresEntry(_ServerEntry):
+class PostgresEntry(ServerEntry):
     """`connector: postgresql`: a table of PostgreSQL."""
 
     connector: Literal["postgresql"]

@@ -30,8 +30,8 @@ _KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITC
 def masked(url: str) -> str:
     """The URL for messages: user and password left out, and the options too, which may hold a key's password."""
     parsed = parse(url)
-    host = f"{parsed.host or 'localhost'}:{parsed.port or 3306}"
-    return f"{host}/{parsed.database}" if parsed.database else host
+    place = URL.create("at", host=parsed.host or "localhost", port=parsed.port or 3306, database=parsed.database)
+    return place.render_as_string().removeprefix("at://")
 
 
 def parse(url: str) -> URL:
@@ -74,6 +74,12 @@ def protection(url: str) -> Protection:
     """How the way to the server is protected."""
     parsed = parse(url)
     return of_mysql(parsed.host, parsed.query)
+
+
+def login_files(url: str) -> list[str]:
+    """Return the files of keys and certificates that the URL names."""
+    query = parse(url).query
+    return [str(query[name]) for name in (*MYSQL_FILES, _PUBLIC_KEY) if name in query]
 
 
 def _public_key(url: URL) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """The task's half of a sink that writes while rows come: one transaction on one connection, of whichever variant.
 
-The connection is opened at the first row and never replaced: rows sent before a loss are gone with it (H14). A batch is
-encoded while the one before it is on its way to the server, so that two of them are in memory at the most.
+The connection is taken at the first row and never replaced: rows sent before a loss are gone with it (H14). An earlier
+task of the worker may have used it (connectors.sql.pool). A batch is encoded while the one before it is on its way to
+the server, so that two of them are in memory at the most.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from connectors.sql import pool
 from connectors.sql.sender import Sender
 from connectors.sql.statements import Connected, StatementError, savepoint, translated
 from twophase import faults
@@ -21,11 +23,8 @@ from twophase.errors import BadRowError
 from twophase.ids import TransactionId
 
 
-class Session(Connected, Protocol):
-    """The task's connection."""
-
-    def close(self) -> None:
-        """Disconnect; what is prepared stays prepared. Never raises."""
+class Session(Connected, pool.Poolable, Protocol):
+    """The task's connection. What is prepared stays prepared when it is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +50,14 @@ class BulkWriter(ABC, Generic[S]):
         self._where = f"{where}, task {transaction.task}"
         self._transaction = transaction
         self._session: S | None = None
+        self._login: pool.Login | None = None  # of the session
         self._sender = Sender()
         self._rows = 0
         self._bytes = 0
+
+    @abstractmethod
+    def _find_login(self) -> pool.Login:
+        """Which connections of earlier tasks may be used, at this moment."""
 
     @abstractmethod
     def _connect(self) -> S:
@@ -101,9 +105,10 @@ class BulkWriter(ABC, Generic[S]):
                 raise
 
     def _opened(self) -> S:
-        """The connection, in its transaction. The first call connects."""
+        """The connection, in its transaction. The first call takes one."""
         if self._session is None:
-            self._session = self._connect()
+            self._login = self._find_login()
+            self._session = pool.take(self._login, self._connect)
             self._begin(self._session)
         return self._session
 
@@ -116,6 +121,8 @@ class BulkWriter(ABC, Generic[S]):
         with contextlib.suppress(StatementError):  # closing the connection makes the server roll back by itself
             self._roll_back(session)
         self._disconnect()
+        if self._login is not None:
+            pool.forget(self._login)
 
     def _submit(self, payload: Payload) -> None:
         first = self._rows == 0
@@ -125,6 +132,13 @@ class BulkWriter(ABC, Generic[S]):
         if first:
             self._sender.wait()
             faults.point("writing", self._transaction.scope.checkpoint_id)
+
+    def _give_back(self, most_s: float) -> None:
+        """Leave the connection to later tasks, until it is `most_s` old. Called when nothing is open on it."""
+        self._sender.close()
+        session, self._session = self._session, None
+        if session is not None and self._login is not None:
+            pool.give_back(self._login, session, most_s)
 
     def _disconnect(self) -> None:
         self._sender.close()

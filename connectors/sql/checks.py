@@ -10,7 +10,7 @@ from typing import TypeVar
 from sqlalchemy import Table
 
 from connectors.contracts import Finding
-from connectors.sql import tables
+from connectors.sql import head, table_format, tables
 from connectors.sql.statements import Connected, StatementError
 from connectors.tls_options import Protection
 from twophase.errors import ConnectorError, TargetError
@@ -69,10 +69,18 @@ def require(what: str, findings: Iterable[Finding]) -> None:
         raise TargetError(message, remedy="; ".join(each.remedy for each in wrong))
 
 
-def own_tables(server: Connected, own: Sequence[Table]) -> Iterator[Finding]:
-    """The protocol's own tables, made where they are missing."""
-    tables.ensure(server, own)
+def own_tables(server: Connected, own: Sequence[Table], where: str) -> Iterator[Finding]:
+    """The protocol's own tables, made where they are missing. `where`: the database, for people."""
+    tables.ensure(server, own, where)
     yield Finding("own tables", True, f"{', '.join(each.name for each in own)} are there")
+
+
+def head_tables(server: Connected, where: str) -> Iterator[Finding]:
+    """The tables of head, as far as they are there. `where`: the database, for people."""
+    found = server.execute(table_format.reading(server.comment_of, head.TABLES))
+    table_format.check_formats(found, where)
+    names = ", ".join(str(name) for name, _ in found)
+    yield Finding("own tables", True, f"{names or 'none'} are there; a start creates what is missing")
 
 
 def encryption(cipher: str, asked: Protection, remedy: str) -> Finding:

@@ -7,6 +7,7 @@ import time
 from typing import Final, Protocol
 
 from connectors.owner import Owner, check_counted, check_succession, fenced
+from connectors.sql import tables
 from connectors.sql.statements import Connected, StatementError, in_transaction
 from twophase.errors import SinkUnavailableError
 from twophase.ids import sink_key
@@ -85,7 +86,7 @@ def _raise_claim(server: Connected, pipeline: str, sink: str, owner: Owner, *, t
             if found is None or found.incarnation != owner.incarnation:
                 check_counted(sink, None, counted)
             if found is None:
-                server.execute("INSERT INTO eos_claim VALUES (%s, %s, %s, %s)", pipeline, sink_key(sink), *owner)
+                server.execute(tables.inserting(tables.CLAIM), pipeline, sink_key(sink), *owner)
                 return
             if not take_over:
                 check_succession(sink, found, owner)

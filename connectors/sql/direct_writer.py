@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from connectors.sql.bulk_writer import BulkWriter, S
 from connectors.sql.statements import translated
 from twophase import faults
 from twophase.values import Committable
+
+_KEPT_S: Final = 60
+"""A connection is replaced at this age: a server's name may point to another server by then. No permit tells a task
+that it writes to the older server, so the time is as short as a resolver usually remembers a name."""
 
 
 class DirectBulkWriter(BulkWriter[S]):
@@ -18,7 +24,7 @@ class DirectBulkWriter(BulkWriter[S]):
             with translated(f"{self._where}, committing"), self._bad_rows_named():
                 self._sender.wait()
                 session.execute("COMMIT")
-            self._disconnect()
+            self._give_back(_KEPT_S)
         faults.point("written", self._transaction.scope.checkpoint_id)
         return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
 

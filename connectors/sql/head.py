@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import (
+    URL,
     BigInteger,
     Column,
     Connection,
     Table,
     insert,
-    inspect,
     select,
     update,
 )
@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from connectors.sql.kind import kind_of
 from connectors.sql.shelf import BYTES, METADATA, NAME, OPTIONS, SHELVES, ExistsError, SqlShelf
+from connectors.sql.table_format import COMMENT, check_formats, creating, reading
 from twophase.errors import (
     HeadAccessError,
     HeadError,
@@ -40,9 +41,11 @@ _HEAD: Final = Table(
     Column("pipeline", NAME, primary_key=True),
     Column("version", BigInteger, nullable=False),
     Column("value", BYTES, nullable=False),
+    comment=COMMENT,
     **OPTIONS,
 )
-
+TABLES: Final = tuple(METADATA.sorted_tables)
+"""Of head, its records and requests."""
 
 _KEPT: Final = 2
 _LOOK_EVERY_S: Final = 1.0
@@ -61,8 +64,8 @@ class SqlHead:
         self._engine = self._kind.open_engine(url, _KEPT)
         parsed = self._engine.url
         self._pipeline = pipeline
-        host = f"{parsed.host}:{parsed.port}" if parsed.port else parsed.host
-        self._place = f"{host}/{parsed.database}" if host else str(parsed.database)
+        place = URL.create("at", host=parsed.host, port=parsed.port, database=parsed.database)
+        self._place = place.render_as_string().removeprefix("at:///" if parsed.host is None else "at://")
         self._created = False
         self._records = self.shelf("records")
 
@@ -138,14 +141,30 @@ class SqlHead:
         self._engine.dispose()
 
     def _create(self) -> None:
-        """Create the tables that are missing; other drivers may do the same at this moment."""
-        for table in METADATA.sorted_tables:
+        """Create the tables that are missing, once this version may work on what is there. Once for each SqlHead.
+
+        Other drivers may do the same at this moment, of a newer version among them. Raises HeadFormatError.
+        """
+        there = self._check_formats()
+        missing = [table for table in TABLES if table.name not in there]
+        for table in missing:
             try:
-                table.create(self._engine, checkfirst=True)
+                with self._engine.begin() as connection:
+                    for statement in creating(table, connection.dialect):
+                        connection.exec_driver_sql(statement)
             except DBAPIError:
-                if not inspect(self._engine).has_table(table.name):  # else another driver was quicker
+                if table.name not in self._check_formats():  # else another driver was quicker
                     raise
+        if missing:
+            self._check_formats()
         self._created = True
+
+    def _check_formats(self) -> set[str]:
+        """Return the names of the tables that are there. Raises HeadFormatError."""
+        with self._engine.connect() as connection:
+            found = connection.exec_driver_sql(reading(self._kind.comment_of, TABLES)).all()
+        check_formats(map(tuple, found), self._place)
+        return {str(name) for name, _ in found}
 
     def _refusal(self, error: BaseException | None) -> str:
         """What to do where the server will say this again; empty: a restart may cure it."""
@@ -153,7 +172,7 @@ class SqlHead:
         if found is None:
             return ""
         if found.access_denied:
-            return f"grant the rights on {', '.join(METADATA.tables)}: docs/security.md has the statements"
+            return f"grant the rights on {', '.join(each.name for each in TABLES)}: docs/security.md has the statements"
         meaning = found.connector_error("head")
         return meaning.remedy if isinstance(meaning, TargetError) else ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sqlalchemy import Engine, NullPool, QueuePool
 from sqlalchemy.engine import make_url
@@ -31,6 +31,17 @@ _KEPT_S: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """A number of connections that a server, a user or a database may have."""
+
+    name: str  # as the server calls it
+    of: Literal["server", "user", "database"]
+    most: int
+    used: int  # at this moment, without the connection that asks
+    reserved: int = 0  # of `most`, for administrators
+
+
+@dataclass(frozen=True, slots=True)
 class DatabaseKind:
     """One kind of database, for callers that know only a URL."""
 
@@ -41,8 +52,16 @@ class DatabaseKind:
     """Return the meaning of the driver's error; None where a kind has none."""
     in_utc: str
     """The statement after which times are read in UTC; empty where none is needed."""
+    comment_of: str
+    """See statements.Connected."""
     check_head: Callable[[str, str], Sequence[Finding]]
     """Return `eos doctor`'s findings on a database that keeps head, by their name and the URL."""
+    limits: Callable[[str], Sequence[Limit]]
+    """Return the limits for a URL, which is a secret. Raises StatementError, SpecError."""
+    port: int
+    """The port of a URL without one; 0 where there is no server."""
+    keeps_prepared: bool
+    """Whether a task's connection is left to later tasks after it has prepared a transaction (connectors.sql.pool)."""
     head_requirements: Callable[[str], Sequence[Finding]]
     """Return the requirements of a database that keeps head (R6). Raises StatementError."""
 

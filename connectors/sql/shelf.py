@@ -21,6 +21,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import mysql
 
+from connectors.sql.table_format import COMMENT
+
 METADATA: Final = MetaData()
 _MYSQL_NAME: Final = mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin")  # compared to the letter
 NAME: Final = String(255).with_variant(_MYSQL_NAME, "mysql", "mariadb")
@@ -35,6 +37,7 @@ def _shelf(table: str) -> Table:
         Column("pipeline", NAME, primary_key=True),
         Column("name", NAME, primary_key=True),
         Column("content", BYTES, nullable=False),
+        comment=COMMENT,
         **OPTIONS,
     )
 

@@ -81,7 +81,7 @@ def begin_slots(server: Connected, incarnation: str, sink: str, slots: int, chec
     if found := read_slots(server, incarnation, sink):
         return found
     for slot in range(slots):
-        server.execute("INSERT INTO eos_slot VALUES (%s, %s, %s, %s)", incarnation, sink, slot, checkpoint_id)
+        server.execute(tables.inserting(SLOT), incarnation, sink, slot, checkpoint_id)
     return dict.fromkeys(range(slots), checkpoint_id)
 
 
@@ -102,7 +102,7 @@ def share_out(server: Connected, incarnation: str, sink: str, slots: int, checkp
     for slot in range(slots):
         applied = hold_slot(server, incarnation, sink, slot)
         if applied is None:
-            server.execute("INSERT INTO eos_slot VALUES (%s, %s, %s, %s)", incarnation, sink, slot, checkpoint_id)
+            server.execute(tables.inserting(SLOT), incarnation, sink, slot, checkpoint_id)
         elif applied != checkpoint_id:
             message = f"slot {slot} stands at checkpoint {applied}, and everything up to {checkpoint_id} was committed"
             raise IdentityError(message, remedy="restore the database and the checkpoint location to the same moment")

@@ -74,6 +74,7 @@ class Connected(Protocol):
     for_update: str  # likewise, for exclusive ones
     utc_now: str  # an expression: a timestamp without zone, with microseconds
     ddl: Dialect  # in which SQLAlchemy writes CREATE TABLE
+    comment_of: str  # SELECT of name and comment of the table that `{}` names; no row if it is missing
 
     def execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Run one statement; returns its rows."""

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, Column, DateTime, Dialect, Integer, MetaData, String, Table
 from sqlalchemy.dialects import mysql
-from sqlalchemy.schema import CreateTable
 
+from connectors.sql import table_format
 from connectors.sql.statements import Connected, StatementError, in_transaction
 from twophase.errors import TargetError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId
@@ -36,7 +36,7 @@ def column(name: str, kind: Any, *, key: bool = True) -> Column[Any]:
 
 def table(name: str, *columns: Column[Any]) -> Table:
     """A table of the protocol's own, in ASCII but for the pipelines' names."""
-    return Table(name, _METADATA, *columns, **_OPTIONS)
+    return Table(name, _METADATA, *columns, comment=table_format.COMMENT, **_OPTIONS)
 
 
 INCARNATION: Final = String(INCARNATION_LENGTH)
@@ -72,14 +72,22 @@ _WITNESS_KEY: Final = (
 
 def ddl(tables: Sequence[Table], dialect: Dialect) -> str:
     """What an administrator has to run where the pipeline's user may not create tables."""
-    return "\n".join(f"{_create(each, dialect)};" for each in tables)
+    statements = (table_format.creating(each, dialect, if_missing=True) for each in tables)
+    return "\n".join(f"{each};" for of_table in statements for each in of_table)
 
 
-def ensure(server: Connected, tables: Sequence[Table]) -> None:
-    """Create what is missing. Raises TargetError with the DDL if that is not allowed, else StatementError."""
-    for each in tables:
-        if not exists(server, each):
-            _create_missing(server, each, tables)
+def ensure(server: Connected, tables: Sequence[Table], where: str) -> None:
+    """Create what is missing, once this version may work on what is there. `where`: the database, for people.
+
+    Raises HeadFormatError for tables that a newer version has changed, TargetError with the DDL if they may not be
+    created, else StatementError.
+    """
+    there = _check_formats(server, tables, where)
+    missing = [each for each in tables if not exists(server, each)]
+    for each in missing:
+        _create_missing(server, each, missing, where)
+    if any(each.name not in there for each in tables):
+        _check_formats(server, tables, where)  # a newer version may have been quicker
 
 
 def exists(server: Connected, asked: Table) -> bool:
@@ -103,11 +111,18 @@ def has_rows(server: Connected, name: str, where: str, *values: object) -> bool:
         return False
 
 
-def _create_missing(server: Connected, missing: Table, tables: Sequence[Table]) -> None:
+def _check_formats(server: Connected, tables: Sequence[Table], where: str) -> set[str]:
+    """Return the names of the tables that are there, also of those that may not be read."""
+    found = server.execute(table_format.reading(server.comment_of, tables))
+    table_format.check_formats(found, where)
+    return {str(name) for name, _ in found}
+
+
+def _create_missing(server: Connected, missing: Table, tables: Sequence[Table], where: str) -> None:
     try:
-        server.execute(_create(missing, server.ddl))
+        _create(server, missing)
     except StatementError as error:
-        if not error.disconnected and exists(server, missing):
+        if not error.disconnected and missing.name in _check_formats(server, [missing], where):
             return  # created at the same moment by another sink, which PostgreSQL tells by one of several errors
         if not error.access_denied:
             raise
@@ -117,14 +132,29 @@ def _create_missing(server: Connected, missing: Table, tables: Sequence[Table]) 
         raise TargetError(message, remedy=remedy) from error
 
 
-def _create(missing: Table, dialect: Dialect) -> str:
-    return str(CreateTable(missing, if_not_exists=True).compile(dialect=dialect)).strip()
+def _create(server: Connected, missing: Table) -> None:
+    first, *more = table_format.creating(missing, server.ddl)
+    if not more:
+        server.execute(first)
+        return
+    with in_transaction(server):
+        for statement in (first, *more):
+            server.execute(statement)
+
+
+def inserting(into: Table, *expressions: str) -> str:
+    """Return the INSERT of one row, which names its columns: a newer version may add one that has a default.
+
+    `expressions`: of the last columns; the others take values.
+    """
+    columns = [each.name for each in into.columns]
+    values = ["%s"] * (len(columns) - len(expressions)) + [*expressions]
+    return f"INSERT INTO {into.name} ({', '.join(columns)}) VALUES ({', '.join(values)})"
 
 
 def insert_witness(server: Connected, transaction: TransactionId, rows: int) -> None:
     """Write the witness of the branch that is open on this server."""
-    statement = f"INSERT INTO eos_witness VALUES ({', '.join(['%s'] * 8)}, {server.utc_now})"
-    server.execute(statement, *_witness(transaction), rows)
+    server.execute(inserting(WITNESS, server.utc_now), *_witness(transaction), rows)
 
 
 def witness_stands(server: Connected, transaction: TransactionId) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -75,20 +75,29 @@ class Target:
 
     entry: Mapping[str, object]  # of `sinks`
     arrived: Callable[[], tuple[int, int]]  # rows, and distinct ids among them
+    logins: Callable[[], int] | None = None  # to the database so far, those of this question not among them
 
 
 def mysql(place: Place, commit: str) -> Target:
     """A table of the server under test."""
     url = place.mysql()
     execute(url, f"CREATE TABLE bench {_MYSQL(key=_key(commit))} ENGINE=InnoDB")
-    return _table(url, {"connector": "mysql", "url": url}, commit)
+    asking = sqlalchemy.create_engine(url, poolclass=sqlalchemy.StaticPool)
+    return replace(
+        _table(url, {"connector": "mysql", "url": url}, commit),
+        logins=partial(_number, asking, "SHOW GLOBAL STATUS LIKE 'Connections'"),
+    )
 
 
 def postgresql(place: Place, commit: str) -> Target:
     """A table of a server of this machine."""
     url = place.postgres()
     execute(url, f"CREATE TABLE bench {_POSTGRES(key=_key(commit))}")
-    return _table(url, {"connector": "postgresql", "url": url}, commit)
+    asking = sqlalchemy.create_engine(url, poolclass=sqlalchemy.StaticPool, isolation_level="AUTOCOMMIT")
+    return replace(
+        _table(url, {"connector": "postgresql", "url": url}, commit),
+        logins=partial(_number, asking, "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"),
+    )
 
 
 def sqlite(place: Place, commit: str) -> Target:
@@ -112,6 +121,11 @@ def execute(url: str, statement: str) -> None:
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(sqlalchemy.text(statement))
+
+
+def _number(engine: sqlalchemy.Engine, statement: str) -> int:
+    with engine.connect() as connection:
+        return int(connection.exec_driver_sql(statement).one()[-1])
 
 
 def count(url: str, table: str) -> tuple[int, int]:

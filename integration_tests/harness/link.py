@@ -33,12 +33,12 @@ class _Connection:
 
 
 class Link:
-    """Used as a context manager; `port` is where it listens, on the loopback address.
+    """Used as a context manager; `port` is where it listens, on a loopback address.
 
     `bytes_per_s` is the rate in each direction, which all connections share; it may be changed at any time.
     """
 
-    def __init__(self, host: str, port: int, bytes_per_s: float = math.inf) -> None:
+    def __init__(self, host: str, port: int, bytes_per_s: float = math.inf, *, listens: str = "127.0.0.1") -> None:
         self.bytes_per_s = bytes_per_s
         self._target = host, port
         self._state: Literal["open", "cut", "stalled"] = "open"
@@ -47,7 +47,7 @@ class Link:
         self._lock = threading.Lock()
         self._turn = threading.Lock()
         self._free_at_s = {True: 0.0, False: 0.0}  # towards the server, and back
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server((listens, 0), family=socket.AF_INET6 if ":" in listens else socket.AF_INET)
         self.port: int = self._server.getsockname()[1]
 
     def passes(self, content: bytes) -> bool:

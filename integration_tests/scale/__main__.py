@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,6 +13,7 @@ import typer
 
 from integration_tests.cluster.pipeline import cluster_conf
 from integration_tests.cluster.standalone import Cluster
+from integration_tests.scale.logins import measure as measure_logins
 from integration_tests.scale.measured import Work, measure
 from integration_tests.services import Services, obtain
 
@@ -25,12 +27,20 @@ _GOALS: Final = {100: ("protocol_ms", 20.0), 1000: ("protocol_share", 0.1)}
 Kind = Annotated[str, typer.Option(help="where Kafka and MySQL come from: docker, native (MariaDB) or auto")]
 
 
+class Sink(Enum):
+    """Where `partitions` writes to."""
+
+    MYSQL = "mysql"
+    POSTGRESQL = "postgresql"
+
+
 @app.command()
 def partitions(
     numbers: Annotated[list[int] | None, typer.Argument(help="of the topic")] = None,
     records: Annotated[int, typer.Option(help="of a checkpoint")] = 100_000,
     checkpoints: Annotated[int, typer.Option(help="so many, the first two of which do not count")] = 12,
     join_below: Annotated[int, typer.Option(help="as in a spec: 0 gives each partition its own task")] = 0,
+    sink: Annotated[Sink, typer.Option(help="the server that is written to")] = Sink.MYSQL,
     kind: Kind = "auto",
     log: Annotated[Path | None, typer.Option(help=_LOG)] = None,
 ) -> None:
@@ -47,9 +57,9 @@ def partitions(
     services = obtain(kind)
     missed = []
     for number in numbers or [4, 100, 200, 1000]:
-        found = measure(services, Work(number, records, checkpoints, join_below), {"master": "local[2]"})
+        found = measure(services, Work(number, records, checkpoints, join_below, sink.value), {"master": "local[2]"})
         facts = found.facts()
-        _say({"partitions": number, **facts}, services, log)
+        _say({"partitions": number, "sink": sink.value, **facts}, services, log)
         name, most = _GOALS.get(found.writers, ("", 0.0))
         if name and facts[name] > most:
             missed.append(f"with {number} partitions {name} is {facts[name]:g}, {most:g} was to be reached")
@@ -75,6 +85,23 @@ def workers(
             spark = {"master": cluster.master, "conf": conf}
             found = measure(services, Work(8, records, checkpoints), spark)
         _say({"workers": number, "sockets": sockets, **found.facts()}, services, log)
+
+
+@app.command()
+def logins(
+    tasks: Annotated[int, typer.Option(help="of a checkpoint")] = 100,
+    rounds: Annotated[int, typer.Option(help="pairs of checkpoints")] = 5,
+    kind: Kind = "auto",
+    log: Annotated[Path | None, typer.Option(help=_LOG)] = None,
+) -> None:
+    """Tasks of 100 rows, without Spark: on a connection that is kept, and on one of their own, by turns.
+
+    `own_…` and `kept_…` are medians: logins of a checkpoint, and of a task the time, and the CPU time of its process
+    and of the server. The ratios are medians of the pairs, of which both halves meet the same machine.
+    """
+    services = obtain(kind)
+    for sink, direct in ((Sink.POSTGRESQL, False), (Sink.POSTGRESQL, True), (Sink.MYSQL, True)):
+        _say(measure_logins(services, sink.value, direct=direct, tasks=tasks, rounds=rounds), services, log)
 
 
 def _say(facts: dict[str, Any], services: Services, log: Path | None) -> None:

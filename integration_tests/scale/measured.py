@@ -16,9 +16,9 @@ from typing import Any
 
 import psutil
 
-from integration_tests.bench import topic
+from integration_tests.bench import targets, topic
 from integration_tests.bench.product import Product, spec
-from integration_tests.bench.targets import Place, mysql
+from integration_tests.bench.targets import Place
 from integration_tests.scale.cost import Cost, cost
 from integration_tests.services import Services
 from spark_jobs.history.model import Checkpoint
@@ -39,6 +39,7 @@ class Work:
     records: int  # of a checkpoint
     checkpoints: int
     join_below: int = 0  # records of a partition that shares its task with others; 0: each has its own
+    sink: str = "mysql"  # or postgresql
 
     @property
     def total(self) -> int:
@@ -54,13 +55,15 @@ class Measured:
     duration_s: float  # from one checkpoint's end to the next one's, the median of the warm ones
     phases_s: Mapping[str, float]  # medians
     cpu_s: float  # of a checkpoint: driver, JVM and local tasks; neither services nor the workers of a cluster
+    logins: float  # of a checkpoint, to the sink's server
     records_per_s: float  # over all warm checkpoints
     head_bytes: int
     cost: Cost
 
     def facts(self) -> dict[str, Any]:
         """For a line of JSON."""
-        numbers = {"writers": self.writers, "head_bytes": self.head_bytes, "records_per_s": round(self.records_per_s)}
+        numbers: dict[str, float] = {"writers": self.writers, "head_bytes": self.head_bytes}
+        numbers |= {"records_per_s": round(self.records_per_s), "logins": round(self.logins, 1)}
         seconds = {"duration_s": round(self.duration_s, 3), "cpu_s": round(self.cpu_s, 3)}
         phases = {name: round(took, 4) for name, took in self.phases_s.items()}
         return {**numbers, **seconds, **self.cost.facts(), "phases_s": phases}
@@ -71,7 +74,8 @@ def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Meas
     name = f"eos_scale_{secrets.token_hex(4)}"
     bootstrap = services.kafka_bootstrap
     with tempfile.TemporaryDirectory() as folder, Place(services, name, Path(folder), work.partitions) as place:
-        target = mysql(place, "two-phase")
+        target = (targets.postgresql if work.sink == "postgresql" else targets.mysql)(place, "two-phase")
+        assert target.logins is not None
         topic.produce(bootstrap, name, 0, work.total, work.partitions)
         text = spec(
             bootstrap,
@@ -87,9 +91,9 @@ def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Meas
         with Product(Path(folder), text, timed) as product:
             patience_s = _PATIENCE_S + _TASK_S * work.partitions * work.checkpoints
             product.wait_for(_COLD * work.records, patience_s)
-            before = _cpu_s(product)
+            before, logins = _cpu_s(product), target.logins()
             product.wait_for(work.total, patience_s)
-            cpu_s = _cpu_s(product) - before
+            cpu_s, logins = _cpu_s(product) - before, target.logins() - logins
         location = Path(folder) / "checkpoint"
         found = History.at(location).checkpoints(limit=work.checkpoints + 1)
         newest = max((location / "head").glob("*.json"))
@@ -97,11 +101,11 @@ def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Meas
         if arrived != (work.total, work.total):
             raise RuntimeError(f"{arrived} rows and ids have arrived, of {work.total} records")
         lines = [json.loads(line) for line in times.read_text().splitlines()]
-        return _measured(found[::-1], lines, cpu_s, newest.stat().st_size)
+        return _measured(found[::-1], lines, cpu_s, logins, newest.stat().st_size)
 
 
 def _measured(
-    found: tuple[Checkpoint, ...], lines: Sequence[Mapping[str, float]], cpu_s: float, head_bytes: int
+    found: tuple[Checkpoint, ...], lines: Sequence[Mapping[str, float]], cpu_s: float, logins: int, head_bytes: int
 ) -> Measured:
     ends = [each.committed_at or 0.0 for each in found]
     warm = found[_COLD:]
@@ -113,6 +117,7 @@ def _measured(
         duration_s=duration_s,
         phases_s={name: median(dict(each.phases.items())[name] or 0.0 for each in warm) for name in names},
         cpu_s=cpu_s / len(warm),
+        logins=logins / len(warm),
         records_per_s=sum(each.records for each in warm) / sum(took_s),
         head_bytes=head_bytes,
         cost=cost([line for line in lines if line["checkpoint_id"] in numbers], duration_s),

@@ -60,6 +60,7 @@ class Listener:
     port: int
     protocol: str = "PLAINTEXT"  # as Kafka names it
     told: int | None = None  # the port that clients are told, if not its own
+    host: str = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,8 @@ class KafkaNative:
         common = _PROPERTIES.format(
             node=self._own.node,
             voters=self._own.voters or f"{self._own.node}@127.0.0.1:{self._controller_port}",
-            listeners=",".join(f"{name}://127.0.0.1:{each.port}" for name, each in found),
-            advertised=",".join(f"{name}://127.0.0.1:{each.told or each.port}" for name, each in found),
+            listeners=",".join(f"{name}://{each.host}:{each.port}" for name, each in found),
+            advertised=",".join(f"{name}://{each.host}:{each.told or each.port}" for name, each in found),
             protocols=",".join(f"{name}:{each.protocol}" for name, each in found),
             controller_port=self._controller_port,
             data=self._data,

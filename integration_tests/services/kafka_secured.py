@@ -26,7 +26,9 @@ _PROTOCOLS: Final = {
     "EXPIRED": "SASL_SSL",
     "TOKEN": "SASL_SSL",  # by OAUTHBEARER alone
     "AWS": "SASL_SSL",  # by tokens of AWS IAM alone, as Amazon MSK
+    "IPV6": "PLAINTEXT",
 }
+_HOSTS: Final = {"IPV6": "[::1]"}  # not 127.0.0.1
 _USERS: Final = {"orders": "orders-secret", "nobody": "nobody-secret"}
 """Of PLAIN; those of SCRAM are made by whoever needs them."""
 
@@ -75,9 +77,9 @@ class SecuredKafka(SingleServer):
         """Where everything is allowed, in plain text: for the tests' own hands."""
         return f"127.0.0.1:{self._ports()['PLAINTEXT']}"
 
-    def listener(self, name: str, host: str = "127.0.0.1") -> str:
-        """Where it listens as TLS, CLEAR, MUTUAL, EXPIRED, TOKEN or AWS: see `_PROTOCOLS`."""
-        return f"{host}:{self._ports()[name]}"
+    def listener(self, name: str, host: str | None = None) -> str:
+        """Where it listens under one of the names of `_PROTOCOLS`."""
+        return f"{host or _HOSTS.get(name, '127.0.0.1')}:{self._ports()[name]}"
 
     @property
     def ca(self) -> Path:
@@ -132,7 +134,10 @@ class SecuredKafka(SingleServer):
 
     def _broker(self) -> KafkaNative:
         ports = self._ports()
-        listeners = {name: Listener(ports[name], protocol) for name, protocol in _PROTOCOLS.items()}
+        listeners = {
+            name: Listener(ports[name], protocol, host=_HOSTS.get(name, "127.0.0.1"))
+            for name, protocol in _PROTOCOLS.items()
+        }
         settings = _SETTINGS.format(folder=self._folder)
         users = " ".join(f'user_{name}="{password}"' for name, password in _USERS.items())
         for name in ("tls", "clear", "expired"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from connectors.contracts import Finding, Source
-from connectors.registry import build_sink, build_source, check_head
+from connectors.registry import build_sink, build_source, check_connections, check_head
 from connectors.spec import Spec, exposures, promise
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
@@ -92,12 +92,20 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     for entry in spec.sinks:
         for finding in build_sink(spec, entry).check(schemas.get(entry.name), tasks_at_once(spec)):
             yield f"sink {entry.name}", finding
+    for finding in _connections(spec):
+        yield "connections", finding
     yield from _absences(spec)
     if spec.dead_letter is not None:
         from connectors.dead_letters import SCHEMA  # loads pyarrow
 
         for finding in build_sink(spec, spec.dead_letter).check(SCHEMA, tasks_at_once(spec)):
             yield "dead letters", finding
+
+
+def _connections(spec: Spec) -> Sequence[Finding]:
+    with suppress(ConnectorError):  # a URL that cannot be read is a finding of its sink
+        return check_connections(spec, tasks_at_once(spec))
+    return []
 
 
 def _absences(spec: Spec) -> Iterator[tuple[str, Finding]]:

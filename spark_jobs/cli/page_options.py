@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _HOST_HELP: Final = "Where the page listens."
 _PORT_HELP: Final = "0: any that is free."
+_PORT_VARIABLE: Final = "EOS_UI_PORT"
+"""docker/healthcheck reads it, too."""
 _TOKEN_HELP: Final = (
     "A file with the token of the page. Also: EOS_UI_TOKEN. Without one, a token is made, and printed on a terminal; "
     "elsewhere the file is named in which it is."
@@ -27,7 +29,7 @@ _TOKEN_HELP: Final = (
 _READ_TOKEN_HELP: Final = "A file with a second token, which only reads: for Prometheus. Also: EOS_UI_READ_TOKEN."
 
 UiHost = Annotated[str, typer.Option("--ui-host", metavar="ADDRESS", help=_HOST_HELP)]
-UiPort = Annotated[int, typer.Option("--ui-port", min=0, max=65535, help=_PORT_HELP)]
+UiPort = Annotated[int, typer.Option("--ui-port", min=0, max=65535, envvar=_PORT_VARIABLE, help=_PORT_HELP)]
 UiTokenFile = Annotated[Path | None, typer.Option("--ui-token-file", metavar="FILE", help=_TOKEN_HELP)]
 UiReadTokenFile = Annotated[Path | None, typer.Option("--ui-read-token-file", metavar="FILE", help=_READ_TOKEN_HELP)]
 MetricsPerSplit = Annotated[

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from spark_jobs.savepoint.plan import Plan
-from twophase.codec import sha256_of
-from twophase.errors import SavepointError
+from twophase.codec import check_readable, sha256_of
+from twophase.errors import HeadFormatError, SavepointError
 
 FORMAT: Final = 1
 NAME: Final = "manifest.json"
@@ -96,9 +96,7 @@ def decode(content: bytes, where: Path) -> Manifest:
         document = json.loads(content)
         if not isinstance(document, dict) or document.get("kind") != _KIND:
             raise SavepointError(f"{where} is no savepoint: its {NAME} is something else's", remedy=_NO_SAVEPOINT)
-        if document["format"] != FORMAT:
-            message = f"{where} has format {document['format']}; this version reads format {FORMAT}"
-            raise SavepointError(message, remedy="use the version that wrote it, or a newer one")
+        check_readable(document, str(where), FORMAT, "use the version that wrote it, or a newer one")
         if document.pop("checksum") != sha256_of(_dump(document)):
             message = f"{where / NAME} is damaged: its content does not match its checksum"
             raise SavepointError(message, remedy=_DAMAGED)
@@ -114,6 +112,8 @@ def decode(content: bytes, where: Path) -> Manifest:
             plan=Plan.from_json(document["plan"]) if document["plan"] is not None else None,
             files={_inside(path): Entry(*each) for path, each in document["files"].items()},
         )
+    except HeadFormatError as error:
+        raise SavepointError(error.message, remedy=error.remedy) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"{where / NAME} is damaged: {error!r}"
         raise SavepointError(message, remedy=_DAMAGED) from error

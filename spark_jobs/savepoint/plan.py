@@ -17,7 +17,7 @@ from connectors.spec import PythonStep, Spec
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import TransformStep
-from twophase.codec import check_format
+from twophase.codec import check_readable
 from twophase.errors import HeadError
 from wal.private import replace_durably
 
@@ -102,7 +102,7 @@ def kept(location: Path, incarnation: str) -> Plan | None:
     path = _path(location, incarnation)
     try:
         document = json.loads(path.read_text())
-        check_format(document.get("format", 1), str(path), FORMAT)
+        check_readable({"format": 1, **document}, str(path), FORMAT)
         return Plan.from_json(document)
     except FileNotFoundError:
         return None

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_PARTED: Final = "tests/test_twophase_parted_head.py::"
 _CONNECTIONS: Final = "integration_tests/test_head_connections.py::"
 
 MUTANTS: Final = (
@@ -235,16 +236,84 @@ MUTANTS: Final = (
         name="a document that takes a newer reader is read",
         rule="docs/protocol.md, Formats",
         path="twophase/codec.py",
-        before="        elif type(least) is not int or least > FORMAT:\n",
-        after="        elif type(least) is not int:\n",
+        before="    elif type(least) is not int or least > known:\n",
+        after="    elif type(least) is not int:\n",
         caught_by=("tests/test_twophase_codec.py::test_a_newer_document_that_takes_a_newer_reader_is_refused_by_name",),
     ),
     Mutant(
         name="what is not known is passed over in a document of this format",
         rule="docs/protocol.md, Formats",
         path="twophase/codec.py",
-        before="        if unknown and written == FORMAT:\n",
+        before='        if unknown and document["format"] <= newest:\n',
         after="        if False:\n",
         caught_by=("tests/test_twophase_codec.py::test_what_is_not_known_of_this_very_format_is_refused_by_name",),
+    ),
+    Mutant(
+        name="head names its splits before they are stored",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before="""            self.store.put_record(name, content)
+            self._stored.add(name)
+        return encode_head(head, Part(name, sha256))
+""",
+        after="""            self._stored.add(name)
+        return encode_head(head, Part(name, sha256))
+""",
+        caught_by=(f"{_PARTED}test_a_large_head_is_small_and_its_splits_are_stored_once_for_each_checkpoint",),
+    ),
+    Mutant(
+        name="the splits of the oldest record's checkpoint are pruned",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before="if completed < oldest if life",
+        after="if completed <= oldest if life",
+        caught_by=(f"{_PARTED}test_every_head_since_the_oldest_record_finds_its_parts_whoever_prunes_and_dies",),
+    ),
+    Mutant(
+        name="splits of a life that has just begun are taken for those of an older one",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before="else epoch < head.epoch:",
+        after="else True:",
+        caught_by=(f"{_PARTED}test_every_head_since_the_oldest_record_finds_its_parts_whoever_prunes_and_dies",),
+    ),
+    Mutant(
+        name="splits that are pruned are taken for stored",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before="""        if name not in self._stored:
+""",
+        after="""        if not self._stored:
+""",
+        caught_by=(f"{_PARTED}test_a_pipeline_of_many_splits_goes_on_and_keeps_no_more_than_its_records",),
+    ),
+    Mutant(
+        name="splits whose head has gone on are missing for a reader",
+        rule="R6",
+        path="twophase/parted_head.py",
+        before="""                    if read == before:
+                        raise
+""",
+        after="""                    raise
+""",
+        caught_by=(f"{_PARTED}test_a_reader_whose_part_is_pruned_meanwhile_reads_the_newer_head",),
+    ),
+    Mutant(
+        name="splits that are not pruned pile up",
+        rule="docs/scale.md, Many partitions",
+        path="twophase/effects.py",
+        before="if self.parted.has_parts:",
+        after="if False:",
+        caught_by=(f"{_PARTED}test_a_pipeline_of_many_splits_goes_on_and_keeps_no_more_than_its_records",),
+    ),
+    Mutant(
+        name="damaged splits are read",
+        rule="R6",
+        path="twophase/codec.py",
+        before="""    if sha256_of(content) != part.sha256:
+""",
+        after="""    if not part.sha256:
+""",
+        caught_by=(f"{_PARTED}test_a_part_that_is_not_what_head_names_is_refused_by_name",),
     ),
 )

@@ -177,10 +177,8 @@ MUTANTS: Final = (
         name="a savepoint of another format is read",
         rule="docs/protocol.md, Formats",
         path="spark_jobs/savepoint/manifest.py",
-        before="""        if document["format"] != FORMAT:
-""",
-        after="""        if not document["format"]:
-""",
+        before='        check_readable(document, str(where), FORMAT, "use the version that wrote it, or a newer one")\n',
+        after="",
         caught_by=("tests/test_savepoint_format.py::test_of_somebody_else_or_of_a_newer_version",),
     ),
     Mutant(

@@ -28,7 +28,7 @@ MUTANTS: Final = (
         name="a connection to MySQL keeps the server's isolation",
         rule="R5",
         path=_MYSQL,
-        before='            self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")\n',
+        before='        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")\n',
         after="",
         caught_by=_OF_MYSQL,
     ),

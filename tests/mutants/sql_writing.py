@@ -47,8 +47,8 @@ MUTANTS: Final = (
         name="a task takes its permit after its first rows",
         rule="R5",
         path=_BULK,
-        before="            self._session = self._connect()\n            self._begin(self._session)",
-        after="            self._session = self._connect()",
+        before="            self._session = pool.take(self._login, self._connect)\n            self._begin(self._session)",
+        after="            self._session = pool.take(self._login, self._connect)",
         caught_by=_PREPARED,
     ),
     Mutant(

@@ -13,11 +13,14 @@ from tests.played.script import Answer, Changed, Conversation, Cut, Named, Refus
 MARIADB: Final = "5.5.5-10.11.6-MariaDB"
 MYSQL: Final = "9.7.0"
 
+RESET: Final = "COM_RESET_CONNECTION"
+"""In a script, the command that has no statement."""
+
 _NO_TLS: Final = 0x00FFFFFF & ~0x00000800 & ~0x00000020  # every capability of the first 24, but for TLS and compression
 _AUTOCOMMIT: Final = 2
 _LONGLONG, _BLOB, _TEXT = 8, 252, 253
 _UTF8MB4, _BINARY = 45, 63
-_QUIT, _QUERY, _PING = 1, 3, 14
+_QUIT, _QUERY, _PING, _RESET = 1, 3, 14, 31
 
 
 @contextmanager
@@ -44,7 +47,7 @@ def mysql(greeting: str = MARIADB) -> Iterator[tuple[str, Script]]:
 
 class _MySql(Conversation):
     greeting = MARIADB
-    _sequence = 0
+    _sequence = -1  # number of the packet before; the greeting has number 0
 
     def speak(self, script: Script, number: int) -> None:
         self._greet(number)
@@ -54,11 +57,11 @@ class _MySql(Conversation):
             packet = self._read()
             if packet[0] == _QUIT:
                 return
-            if packet[0] != _QUERY:
-                assert packet[0] == _PING, packet
+            if packet[0] == _PING:
                 self._write(_done(Changed()))
                 continue
-            statement = packet[1:].decode(errors="surrogateescape")
+            assert packet[0] in (_QUERY, _RESET), packet
+            statement = RESET if packet[0] == _RESET else packet[1:].decode(errors="surrogateescape")
             answer = script.answer(number, statement)
             if statement.startswith("LOAD DATA LOCAL"):
                 script.files.append(self._file())
@@ -105,7 +108,7 @@ class _MySql(Conversation):
         return self.exactly(size)
 
     def _write(self, packet: bytes) -> None:
-        self._sequence = (self._sequence + 1) % 256 if packet[0] != 0x0A else 0
+        self._sequence = (self._sequence + 1) % 256
         self.wfile.write(struct.pack("<I", len(packet))[:3] + bytes([self._sequence]) + packet)
 
 

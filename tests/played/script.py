@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from connectors.sql import pool
+
 _WITH_ROWS: Final = ("SELECT", "WITH", "SHOW", "DESCRIBE")
 Rows = Sequence[tuple[Any, ...]]
 
@@ -146,6 +148,12 @@ class PlayedServer(socketserver.ThreadingTCPServer):
         return int(self.server_address[1])
 
 
+def close_idle() -> None:
+    """Close the connections that tasks have left to later ones: another played server may get this one's port."""
+    for each in list(pool._pool.idle):
+        pool.forget(each.login)
+
+
 @contextmanager
 def listening(speaker: type[Conversation], script: Script) -> Iterator[PlayedServer]:
     """Run a server for a block."""
@@ -155,5 +163,6 @@ def listening(speaker: type[Conversation], script: Script) -> Iterator[PlayedSer
         try:
             yield server
         finally:
+            close_idle()
             server.shutdown()
             thread.join()

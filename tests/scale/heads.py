@@ -28,7 +28,7 @@ class CountedHead(LocalHead):
 
     def put_record(self, name: str, content: bytes) -> None:
         self.calls["put_record"] += 1
-        self.written_bytes["records"] += len(content)
+        self.written_bytes["splits" if name.startswith("splits-") else "records"] += len(content)
         super().put_record(name, content)
 
     def delete_record(self, name: str) -> None:

@@ -20,7 +20,7 @@ _USUAL = Size(tasks=100, sinks=1, splits=100, stored=10)
 SERIES: dict[str, tuple[Size, tuple[int, ...]]] = {
     "tasks": (_USUAL, (10, 30, 100, 300, 1000, 3000, 10_000)),
     "sinks": (_USUAL, (1, 2, 5, 10, 20)),
-    "splits": (_USUAL, (4, 16, 64, 256, 1024, 4096)),
+    "splits": (_USUAL, (4, 16, 64, 256, 1024, 4096, 16_384)),
     "stored": (_USUAL, (10, 30, 100, 300, 1000, 5000)),
 }
 """What grows, from which size, through which numbers."""
@@ -30,6 +30,7 @@ POINTS = {
     "1,000 tasks": replace(_USUAL, tasks=1000, splits=1000),
     "1,000 tasks, 20 sinks": Size(tasks=1000, sinks=20, splits=1000),
     "10,000 tasks, 20 sinks": Size(tasks=10_000, sinks=20, splits=1000),
+    "100 tasks, 10,000 partitions": replace(_USUAL, splits=10_000),
 }
 
 LEFT = (10, 30, 100, 300, 1000, 3000)
@@ -86,7 +87,12 @@ def checkpoint(size: Size, rounds: int) -> dict[str, Any]:
         written = coordinator.head.written_bytes - written
     best = {name: round(min(each[name] for each in timed), 2) for name in ("cpu_ms", "driver_ms", "wall_ms")}
     phases = min(timed, key=lambda each: each["wall_ms"])["phases"]
-    sizes = {"head_bytes": written["head"] // 2, "record_bytes": written["records"], "peak_mb": round(peak / 2**20, 2)}
+    sizes = {
+        "head_bytes": written["head"] // 2,
+        "splits_bytes": written["splits"],
+        "record_bytes": written["records"],
+        "peak_mb": round(peak / 2**20, 2),
+    }
     return {**asdict(size), **best, **sizes, "phases_ms": phases}
 
 

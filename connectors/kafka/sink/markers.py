@@ -23,7 +23,7 @@ from connectors.kafka.ranges import messages
 from connectors.kafka.settings import Connection
 from connectors.kafka.splits import split_name
 from connectors.owner import Owner
-from twophase.codec import check_format
+from twophase.codec import check_readable, own_fields
 from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.values import OffsetRange
 
@@ -66,6 +66,10 @@ class Marker:
     def record(self) -> dict[str, object]:
         """Its value."""
         return {"applied": self.applied, "of": self.of, "begun": self.begun, "rows": self.rows}
+
+
+_KNOWN: Final = frozenset({*Claim(Owner("", 0), 0).record(), *Marker(0).record(), "checkpoint_id"})
+"""The fields of all kinds of records; `checkpoint_id` is a replay's."""
 
 
 def encode(record: Mapping[str, object]) -> bytes:
@@ -141,8 +145,9 @@ class Markers:
             parsed = None
         if not isinstance(parsed, dict):
             raise self._foreign(key)
-        check_format(parsed.pop("format", 1), f"the record {key!r} of topic {self._topic}", FORMAT)
-        return parsed
+        document = {"format": 1, **parsed}
+        check_readable(document, f"the record {key!r} of topic {self._topic}", FORMAT)
+        return own_fields(document, _KNOWN, FORMAT)
 
     def _foreign(self, key: str) -> IdentityError:
         message = f"the record {key!r} of topic {self._topic} is not one of ours"

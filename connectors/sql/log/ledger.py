@@ -54,7 +54,7 @@ class SqlLedger:
     def prepare(self) -> None:
         """See Ledger. Raises IdentityError where two-phase commit may have left something."""
         with self._using("looking for its own tables") as store:
-            tables.ensure(store, LOG_TABLES)
+            tables.ensure(store, LOG_TABLES, self._target.where)
             self._check_variant(store)
 
     def entries(self, incarnation: str, asked: Iterable[Committable]) -> Entries:

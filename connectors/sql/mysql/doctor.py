@@ -9,10 +9,11 @@ from connectors.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
 from connectors.sql.address import masked, protection
-from connectors.sql.mysql import connections, probe, requirements, xa
+from connectors.sql.mysql import probe, requirements, xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import PRIVILEGE_MISSING, ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
+from connectors.sql.mysql.stragglers import MOST_MARKED
 from connectors.sql.mysql.target import find_target, missing
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.slots import LOG_TABLES
@@ -64,11 +65,11 @@ def check(
             "replication": lambda: iter([_replication(session)]),
             "bulk load": lambda: _bulk_load(session),
             "limits": lambda: _limits(session),
-            "connections": lambda: connections.headroom(session, writers),
+            "hanging tasks": lambda: _hanging(writers),
             "XA": lambda: probe.transaction(url),
             "KILL": lambda: probe.kill(session, url),
             "prepared transactions": lambda: _recover(session),
-            "own tables": lambda: checks.own_tables(session, own),
+            "own tables": lambda: checks.own_tables(session, own, masked(url)),
             "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase, merged=merged),
             "LOAD DATA LOCAL": lambda: probe.load_local(url, find_target(session, table)),
         }
@@ -86,6 +87,7 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
         of_head: dict[str, checks.Check] = {
             "durability": lambda: requirements.durability(session),
             "replication": lambda: iter([_replication(session)]),
+            "own tables": lambda: checks.head_tables(session, masked(url)),
         }
         yield from checks.run(name, of_head)
 
@@ -137,6 +139,12 @@ def _bulk_load(session: Session) -> Iterator[Finding]:
 def _limits(session: Session) -> Iterator[Finding]:
     yield requirements.writable(session)
     yield requirements.session_settings(session)
+
+
+def _hanging(writers: int | None) -> Iterator[Finding]:
+    if (writers or 1) > MOST_MARKED:
+        detail = f"{writers} tasks that write at once: a start can end {MOST_MARKED} that hang"
+        yield Finding("hanging tasks", False, detail, "let fewer tasks write at once (spark.master)", fatal=False)
 
 
 def _recover(session: Session) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ back when a connection is returned, and a prepared branch must survive that.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
@@ -40,6 +41,12 @@ _SESSION: Final = {
     "sql_notes": 1,  # rounding a decimal is only a note; it counts as a refusal here
 }
 
+COMMENT_OF: Final = (  # one table by its whole name: MariaDB opens each table that a condition leaves in doubt
+    "SELECT table_name, table_comment FROM information_schema.tables"
+    " WHERE table_schema = DATABASE() AND table_name = '{}'"
+)
+"""See statements.Connected."""
+
 
 class Session:
     """One connection with our settings. Not for several threads at once; never reconnects (H14).
@@ -71,11 +78,12 @@ class Session:
         self.for_update = "FOR UPDATE"
         self.utc_now = "UTC_TIMESTAMP(6)"
         self.ddl: SqlDialect = mysql.dialect()
+        self.comment_of = COMMENT_OF
+        self.opened_s = time.monotonic()
         own = {"innodb_lock_wait_timeout": lock_wait_s, "wait_timeout": let_go_s, "autocommit": 1}
-        settings = {**_SESSION, **own}
+        self._settings = {**_SESSION, **own}
         try:
-            self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            self.execute("SET SESSION " + ", ".join(f"{name} = %s" for name in settings), *settings.values())
+            self.renew()
         except ServerError:
             self.close()
             raise
@@ -113,6 +121,19 @@ class Session:
         return (
             kept if len(kept) >= min(count, 64) else [*kept, (0, f"{count} warnings, which the server does not show")]
         )
+
+    def renew(self) -> None:
+        """See Poolable."""
+        self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        assigned = ", ".join(f"{name} = %s" for name in self._settings)
+        self.execute(f"SET SESSION {assigned}", *self._settings.values())
+
+    def reset(self) -> None:
+        """See Poolable. Never after XA PREPARE: see mysql.writer."""
+        try:
+            self.driver.reset()
+        except (pymysql.Error, OSError) as error:
+            raise of_driver(error) from error
 
     def answers(self) -> bool:
         """Whether the connection still stands."""

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from connectors.contracts import Finding
-from connectors.sql.kind import DatabaseKind
-from connectors.sql.mysql import doctor, requirements
-from connectors.sql.mysql.engine import Session, open_engine
+from connectors.sql.kind import DatabaseKind, Limit
+from connectors.sql.mysql import connections, doctor, requirements
+from connectors.sql.mysql.engine import COMMENT_OF, Session, open_engine
 from connectors.sql.mysql.errors import of_driver
+from connectors.sql.mysql.writer import MySqlWriter
 
 
 def _head_requirements(url: str) -> Sequence[Finding]:
@@ -17,10 +18,19 @@ def _head_requirements(url: str) -> Sequence[Finding]:
         return list(requirements.durability(session))
 
 
+def _limits(url: str) -> Sequence[Limit]:
+    with Session(url) as session:
+        return connections.limits(session)
+
+
 KIND: Final = DatabaseKind(
     open_engine=open_engine,
     error_of=of_driver,
     in_utc="SET time_zone = '+00:00'",  # the server does not name the zone of a TIMESTAMP
+    comment_of=COMMENT_OF,
     check_head=doctor.check_head,
+    limits=_limits,
+    port=3306,
+    keeps_prepared=MySqlWriter.prepares_free,
     head_requirements=_head_requirements,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import URL
@@ -17,6 +18,14 @@ from twophase.errors import SpecError
 
 _FORM: Final = "postgresql+psycopg://user:password@host:5432/database"
 _CONNECT_TIMEOUT_S: Final = 10
+_FILES: Final = (
+    ("passfile", "PGPASSFILE", "~/.pgpass"),
+    ("sslrootcert", "PGSSLROOTCERT", "~/.postgresql/root.crt"),
+    ("sslcert", "PGSSLCERT", "~/.postgresql/postgresql.crt"),
+    ("sslkey", "PGSSLKEY", "~/.postgresql/postgresql.key"),
+    ("servicefile", "PGSERVICEFILE", "~/.pg_service.conf"),
+)
+"""Option, variable and usual place of each file that libpq reads for a login."""
 _REQUIRE_AUTH: Final = "require_auth"
 _NO_PASSWORD: Final = "!password"
 
@@ -37,14 +46,21 @@ def parse(url: str) -> URL:
 def masked(url: str) -> str:
     """The URL for messages: user, password and options left out."""
     parsed = parse(url)
-    host = f"{parsed.host or 'localhost'}:{parsed.port or 5432}"
-    return f"{host}/{parsed.database}" if parsed.database else host
+    place = URL.create("at", host=parsed.host or "localhost", port=parsed.port or 5432, database=parsed.database)
+    return place.render_as_string().removeprefix("at://")
 
 
 def protection(url: str) -> Protection:
     """How the way to the server is protected."""
     parsed = parse(url)
     return of_postgres(parsed.host, {**_of_environment(parsed), **parsed.query})
+
+
+def login_files(url: str) -> list[str]:
+    """Return the files of keys, certificates and passwords that libpq may read for the URL. Not all of them exist."""
+    query = parse(url).query
+    given = [query.get(option) or os.environ.get(variable) or usual for option, variable, usual in _FILES]
+    return [str(Path(str(name)).expanduser()) for name in given]
 
 
 def _of_environment(url: URL) -> dict[str, str]:

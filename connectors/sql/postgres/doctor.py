@@ -24,7 +24,6 @@ from connectors.sql.two_phase import permits
 Ahead = Callable[[Session], Iterator[Finding]]
 
 _TWO_PHASE: Final = frozenset({"prepared transactions", "PREPARE TRANSACTION"})  # only two-phase commit needs them
-_DRIVER: Final = 3  # connections: one on which it commits, one for what a start asks, and one that asks about others
 
 
 def check(
@@ -65,8 +64,7 @@ def check(
             "session": lambda: _session(session, url),
             "prepared transactions": lambda: _prepared(session, writers),
             "PREPARE TRANSACTION": lambda: _try_to_prepare(session),
-            "connections": lambda: _connections(session, writers),
-            "own tables": lambda: checks.own_tables(session, own),
+            "own tables": lambda: checks.own_tables(session, own, masked(url)),
             "target": lambda: _target(session, table, compare, ahead, late=late),
         }
         yield _reachable(name, session, url)
@@ -84,6 +82,7 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
             "durability": lambda: requirements.durability(session),
             "replication": lambda: iter([_replication(session)]),
             "session": lambda: _session(session, url),
+            "own tables": lambda: checks.head_tables(session, masked(url)),
         }
         yield from checks.run(name, of_head)
 
@@ -145,16 +144,6 @@ def _try_to_prepare(session: Session) -> Iterator[Finding]:
         raise
     session.execute(f"ROLLBACK PREPARED '{gid}'")
     yield Finding("PREPARE TRANSACTION", True, "prepared and rolled back an empty one")
-
-
-def _connections(session: Session, writers: int | None) -> Iterator[Finding]:
-    needed = (writers or 1) + _DRIVER
-    limit = int(_setting(session, "max_connections")) - int(_setting(session, "superuser_reserved_connections"))
-    used = int(session.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")[0][0]) - 1
-    tasks = "as many as tasks write at once" if writers is None else f"{writers} tasks that write at once"
-    detail = f"{limit}, of which {used} are used; a run needs {needed}: {tasks}, and {_DRIVER} of the driver"
-    remedy = "raise max_connections, or let fewer tasks write at once (spark.master)"
-    yield Finding("max_connections", limit - used >= needed, detail, remedy, fatal=False)
 
 
 def _target(

@@ -6,6 +6,7 @@ open, and in autocommit, which COMMIT PREPARED needs, the statements are ours al
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import chain
 from types import TracebackType
@@ -35,6 +36,12 @@ _SETTINGS: Final = {
     "statement_timeout": "0",
 }
 
+COMMENT_OF: Final = (
+    "SELECT relname, pg_catalog.obj_description(oid, 'pg_class') FROM pg_catalog.pg_class"
+    " WHERE oid = pg_catalog.to_regclass('{}')"
+)
+"""See statements.Connected."""
+
 
 class Session:
     """One connection with our settings. Not for several threads at once; never reconnects (H14).
@@ -51,6 +58,7 @@ class Session:
             let_go_s: how long it may do nothing in a transaction.
         """
         self.ddl: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+        self.comment_of = COMMENT_OF
         self.begin = "BEGIN"
         self.for_share = "FOR SHARE"
         self.for_update = "FOR UPDATE"
@@ -65,15 +73,15 @@ class Session:
         assert isinstance(connection, PatientConnection)
         proxy.detach()  # the pool must not see it again
         self.driver: PatientConnection = connection
+        self.opened_s = time.monotonic()
+        self._url = url
         own = {"lock_timeout": f"{lock_wait_s}s", "idle_in_transaction_session_timeout": f"{let_go_s}s"}
-        settings = {**_SETTINGS, **own}
+        self._settings = {**_SETTINGS, **own}
         try:
-            calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
-            ((*_, backend, began),) = self.execute(f"SELECT {calls}, {DURABLY}, {WHO}", *chain(*settings.items()))
+            self.renew()
         except ServerError:
             self.close()
             raise
-        connection.aside = ServerSide(url, backend, began)
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +110,17 @@ class Session:
                 return cursor.rowcount
         except (psycopg.Error, OSError) as error:
             raise server_error(error, closed=self.driver.closed) from error
+
+    def renew(self) -> None:
+        """See Poolable."""
+        calls = ", ".join(["set_config(%s, %s, false)"] * len(self._settings))
+        asked = f"SELECT {calls}, {DURABLY}, {WHO}"
+        ((*_, backend, began),) = self.execute(asked, *chain(*self._settings.items()))
+        self.driver.aside = ServerSide(self._url, backend, began)
+
+    def reset(self) -> None:
+        """See Poolable. The server refuses it in an open transaction."""
+        self.execute("DISCARD ALL")
 
     def answers(self) -> bool:
         """Whether the connection still stands."""

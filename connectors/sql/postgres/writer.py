@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 
 from connectors.sql.bulk_writer import BulkWriter, Payload
 from connectors.sql.direct_writer import DirectBulkWriter
+from connectors.sql.pool import Login
 from connectors.sql.postgres import stragglers, transactions
-from connectors.sql.postgres.address import masked
+from connectors.sql.postgres.address import login_files, masked
 from connectors.sql.postgres.copying import copy, copy_data, copy_statement
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan
@@ -36,6 +38,9 @@ class _Rows(BulkWriter[Session]):
         self._statement = copy_statement(target, plans)
         self._plans = plans
 
+    def _find_login(self) -> Login:
+        return Login.of(self._url, login_files(self._url), self._let_go_s)
+
     def _connect(self) -> Session:
         return Session(self._url, let_go_s=self._let_go_s)
 
@@ -47,6 +52,8 @@ class _Rows(BulkWriter[Session]):
 
 class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
     """See Writer."""
+
+    prepares_free: ClassVar = True
 
     def _start(self, session: Session, holders: str) -> None:
         stragglers.mark(session, holders)

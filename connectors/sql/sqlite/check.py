@@ -8,12 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, Table, inspect, make_url
+from sqlalchemy.exc import DBAPIError
 
 from connectors.contracts import Finding
 from connectors.log.place import late_refusal
-from connectors.sql.sqlite.database import Database
+from connectors.sql import head
+from connectors.sql.slots import LOG_TABLES
+from connectors.sql.sqlite.database import COMMENT_OF, Database, open_url
+from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.target import find_table, missing
+from connectors.sql.table_format import check_formats, reading
 from twophase.errors import ConnectorError
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem
@@ -46,6 +51,7 @@ def findings(
         "SQLite version": _version,
         "database location": partial(_location, path),
         "database": partial(_database, path),
+        "own tables": partial(_own_tables, path),
         "target table": partial(_target, path, table, compare, ahead),
         "constraints": partial(_constraints, path, table, merged=merged),
     }
@@ -56,6 +62,39 @@ def findings(
         except (ConnectorError, WalError) as error:
             found.append(Finding(name, ok=False, detail=error.message, remedy=error.remedy))
     return found
+
+
+def head_findings(name: str, url: str) -> Sequence[Finding]:
+    """See DatabaseKind. None of a file that is missing: looking would create it."""
+    path = make_url(url).database
+    if not path or not Path(path).is_file():
+        return []
+    check = f"{name}: own tables"
+    engine = open_url(url, 0)
+    try:
+        with engine.connect() as connection:
+            names = _readable(connection, head.TABLES, path)
+    except ConnectorError as error:
+        return [Finding(check, False, error.message, error.remedy)]
+    except DBAPIError as error:
+        problem = SqliteError(Path(path), error.orig).connector_error("")
+        return [Finding(check, False, problem.message, problem.remedy)]
+    finally:
+        engine.dispose()
+    return [Finding(check, True, f"{names} are there; a start creates what is missing")]
+
+
+def _own_tables(path: Path) -> Iterator[Finding]:
+    with Database(path).reading() as connection:
+        names = _readable(connection, LOG_TABLES, str(path))
+    yield Finding("own tables", True, f"{names} are there; a start creates what is missing")
+
+
+def _readable(connection: Connection, tables: Sequence[Table], where: str) -> str:
+    """Return the names of the tables that are there, for people. Raises HeadFormatError."""
+    found = [tuple(row) for row in connection.exec_driver_sql(reading(COMMENT_OF, tables))]
+    check_formats(found, where)
+    return ", ".join(str(name) for name, _ in found) or "none"
 
 
 def _version() -> Iterator[Finding]:

@@ -22,6 +22,9 @@ BUSY_TIMEOUT_S: Final = 5.0
 MODE: Final = "rw"
 """A missing file is an error and not a new, empty database."""
 
+COMMENT_OF: Final = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name = '{}'"
+"""See statements.Connected. SQLite has no comments; it keeps the statement that created a table, with those in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Database:

@@ -24,6 +24,8 @@ _OF_VALUES: Final = frozenset(
 )
 """What an expression of the table says of a row: a generated column, an index, a CHECK. SQLite has no code for it."""
 _NO_TABLE: Final = "no such table:"  # SQLite has no code of its own for it
+_UNKNOWN: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA)
+"""Codes of a name that does not exist. SCHEMA: other processes created tables all the while that SQLite looked."""
 
 
 class SqliteError(StatementError):
@@ -65,7 +67,7 @@ class SqliteError(StatementError):
     @property
     def missing_table(self) -> bool:
         """See StatementError."""
-        return self._code == sqlite3.SQLITE_ERROR and self.text.startswith(_NO_TABLE)
+        return self._code in _UNKNOWN and self.text.startswith(_NO_TABLE)
 
     @property
     def access_denied(self) -> bool:

@@ -14,7 +14,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError
 
 from connectors.sql.log.merging import on_conflict, split
-from connectors.sql.sqlite.database import open_engine
+from connectors.sql.sqlite.database import COMMENT_OF, open_engine
 from connectors.sql.sqlite.errors import SqliteError
 from twophase.errors import BadRowError
 
@@ -35,6 +35,7 @@ class SqliteStore:
         self.for_share = self.for_update = ""
         self.utc_now = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')"
         self.ddl: Dialect = sqlite.dialect()
+        self.comment_of = COMMENT_OF
         self._path = path
         self._engine = open_engine(path)
         try:

@@ -40,7 +40,7 @@ class TwoPhaseCommitter:
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
         """See Committer."""
         with self._kept.use("comparing with head") as server:
-            tables.ensure(server, permits.TABLES)
+            tables.ensure(server, permits.TABLES, self._where)
             claim = claims.read_claim(server, self._pipeline, self.name)
             asked = [each.transaction for each in _with_rows(expected)]
             seen = tables.visible_witnesses(server, asked)

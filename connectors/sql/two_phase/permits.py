@@ -73,8 +73,7 @@ def insert_permit(server: Server, pipeline: str, sink: str, scope: Scope, counte
         if not again:
             _check_next(server, sink, scope, counted)
         if not lock_permit(server, scope, sink_key(sink)):  # nobody else inserts one: the claim row is held
-            statement = f"INSERT INTO eos_permit VALUES ({', '.join(['%s'] * 6)})"
-            server.execute(statement, *permit_key(scope, sink_key(sink)), pipeline)
+            server.execute(tables.inserting(PERMIT), *permit_key(scope, sink_key(sink)), pipeline)
 
 
 def _check_next(server: Server, sink: str, scope: Scope, counted: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self
+from typing import ClassVar, Final, Self
 
 from connectors.sql import tables
 from connectors.sql.bulk_writer import BulkWriter, S
@@ -14,9 +14,16 @@ from twophase.errors import IdentityError, PermitRevokedError
 from twophase.ids import TransactionId
 from twophase.values import Committable, origin
 
+_KEPT_S: Final = 600
+"""A connection is replaced at this age, as that to head: a server's name may point to another server by then. A task
+finds no permit on the older one."""
+
 
 class TwoPhaseWriter(BulkWriter[S]):
     """See Writer. A database says how its transaction begins, and how it is prepared and undone."""
+
+    prepares_free: ClassVar[bool]
+    """Whether the connection has nothing to do with the transaction any more when that is prepared."""
 
     _lost: TransactionId | None = None
 
@@ -44,7 +51,10 @@ class TwoPhaseWriter(BulkWriter[S]):
             if self._lost is not None:
                 self._hold_witness_of(session, self._lost)
             self._prepare(session)
-        self._disconnect()
+        if self.prepares_free:
+            self._give_back(_KEPT_S)
+        else:
+            self._disconnect()
         faults.point("prepared", self._transaction.scope.checkpoint_id)
         return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
 
