@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -20,8 +21,11 @@ from connectors.kafka.source import KafkaSource
 from connectors.spec.security import KafkaSecurity
 from integration_tests import topics
 from integration_tests.harness import kafka_client
+from integration_tests.harness.drain import drain
+from integration_tests.harness.pipeline import PARTITIONS
 from integration_tests.services.aws_identities import REGION, Identity, Program
 from integration_tests.services.kafka_secured import SecuredKafka
+from integration_tests.test_kafka_sink import KafkaPipeline
 from twophase.errors import SinkUnavailableError, SourceAccessError, SourceError, TargetError
 from twophase.values import OffsetRange, StartingPoint
 
@@ -274,3 +278,52 @@ def test_the_clients_of_a_process_share_no_secret_with_its_settings(
     with shared_admin(reader.connection) as admin:
         assert identity.secret not in repr(admin) + repr(reader) + repr(reader.connection.aws)
     assert reader.connection.hide(f"x {identity.secret} y") == "x *** y"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("_first_run")
+def test_a_pipeline_by_credentials_that_end_while_it_runs(
+    secured_kafka: SecuredKafka, granted: str, identity: Identity, tmp_path: Path
+) -> None:
+    """Source, sink and dead letters, on the driver and in Spark's tasks, longer than two of its tokens."""
+    program = Program(tmp_path / "program", identity, _LONGER_S)
+    target, letters = f"{_TOPIC}-out", f"{_TOPIC}-bad"
+    for name in (target, letters):
+        topics.create(secured_kafka.bootstrap, name, 2, {})
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    incoming = f"{_TOPIC}-in"
+    kafka_client.grant_settings(secured_kafka.bootstrap, "User:orders")
+    topics.create(secured_kafka.bootstrap, incoming, PARTITIONS, {})
+    with KafkaPipeline(folder, secured_kafka.bootstrap, incoming, target) as pipeline:
+        sasl = {"mechanism": "AWS_MSK_IAM", "region": REGION}
+        security = {"tls": {"ca": str(secured_kafka.ca)}, "sasl": sasl}
+        shared = {"bootstrap_servers": secured_kafka.listener("AWS"), "security": security}
+        pipeline.source.update({**shared, "on_bad_record": "dead-letter"})
+        pipeline.sink.update(shared)
+        pipeline.spec["dead_letter"] = {"connector": "kafka", **shared, "topic": letters}
+        pipeline.environment |= program.environment
+        pipeline.workload.produce_bad("no JSON")
+        running = pipeline.start(until_caught_up=False)
+        began = time.monotonic()
+        pipeline.workload.produce(100)
+        while pipeline.verdict().in_sink < 100:
+            assert time.monotonic() - began < 300, running.output()
+            time.sleep(1)
+        began = time.monotonic()
+        records = 100
+        while time.monotonic() - began < 2.2 * _LONGER_S:
+            assert running.exit_code is None, running.output()
+            pipeline.workload.produce(100)
+            records += 100
+            time.sleep(2)
+        pipeline.command("stop").succeed()
+        running.succeed()
+        pipeline.catch_up()
+        pipeline.assert_exact(at_least=records)
+        assert [letter.value for letter in drain(secured_kafka.bootstrap, letters)] == [b"no JSON"]
+        assert program.calls > 8
+        kept = [path.read_text(errors="replace") for path in pipeline.location.rglob("*") if path.is_file()]
+        shown = re.compile(rf"until-\d{{9}}|X-Amz-Signature|{identity.secret}")
+        assert not [text for text in [running.output(), *kept] if shown.search(text)]
+    topics.delete(secured_kafka.bootstrap, [incoming, target, letters])

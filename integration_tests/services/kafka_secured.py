@@ -159,7 +159,7 @@ class SecuredKafka(SingleServer):
 
     def _ports(self) -> dict[str, int]:
         state = self._state.load()
-        if not {*_PROTOCOLS} <= state.get("ports", {}).keys():
+        if "ports" not in state:
             first = int(os.environ.get("EOS_NATIVE_SECURED_KAFKA_PORT", "19193"))
             names = ("PLAINTEXT", "CONTROLLER", *_PROTOCOLS)
             state["ports"] = {name: free_port(first + index) for index, name in enumerate(names)}
