@@ -72,7 +72,7 @@ def test_a_run_logs_in_to_postgresql_as_often_whatever_the_number_of_checkpoints
 def test_a_run_logs_in_to_mysql_as_often_whatever_the_number_of_checkpoints_at_least_once(
     pipeline: Pipeline, services: Services, database: str
 ) -> None:
-    """With two-phase commit each task has a connection of its own: `test_each_task_of_xa_logs_in`."""
+    """With two-phase commit on MariaDB each task logs in: `test_each_task_of_xa_logs_in_to_mariadb`."""
     pipeline.spec["checkpoint"]["mode"] = "at-least-once"
     assert run_and_count(pipeline, on_mysql(services.admin_database_url, database)) <= _MOST_LOGINS
 

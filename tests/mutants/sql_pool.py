@@ -175,7 +175,7 @@ MUTANTS: Final = (
         path=_HEADROOM,
         before="    free = limit.most - limit.reserved - limit.used\n",
         after="    free = limit.most - limit.reserved\n",
-        caught_by=(f"{_LIMITS}test_a_user_of_mysql_with_too_few",),
+        caught_by=(f"{_LIMITS}test_a_user_of_mariadb_with_too_few",),
     ),
     Mutant(
         name="a limit of the database is not looked at",
