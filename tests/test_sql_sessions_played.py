@@ -21,9 +21,9 @@ from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.statements import StatementError, in_transaction
 from tests.played.mysql import mysql
 from tests.played.postgres import postgres
-from tests.played.script import Changed, Cut, Named, Refused, Script
+from tests.played.script import Asks, Changed, Cut, Named, Refused, Script
 from tests.played.two_phase import SERVERS, Played
-from twophase.errors import HeadAccessError, HeadError, HeadUnknownError
+from twophase.errors import ConnectorError, HeadAccessError, HeadError, HeadUnknownError
 from twophase.head import Versioned
 
 
@@ -55,6 +55,27 @@ def test_a_connection_to_mysql_reads_committed_rows_in_utc(of_mysql: tuple[str, 
     modes = settings["sql_mode"].strip("'").split(",")
     assert {"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_AUTO_VALUE_ON_ZERO"} <= set(modes)
     assert "NO_BACKSLASH_ESCAPES" not in modes
+
+
+def test_a_server_that_asks_for_a_file_gets_none_at_any_door(of_mysql: tuple[str, Script]) -> None:
+    """In answer to any statement, of a sink, of head or of a command; and is told of as a server that fails."""
+    url, script = of_mysql
+    read_letters(url, "letters", {})
+    head = SqlHead(url, "orders")
+    assert head.read() is None
+    with MySqlSession(url) as session:
+        script.on("^(SELECT 1|INSERT INTO t)", Asks("/etc/passwd"))
+        with pytest.raises(MySqlError, match="a local file that this statement does not send"):
+            session.execute("SELECT 1")
+        with pytest.raises(MySqlError, match="a local file that this statement does not send"):
+            session.send("INSERT INTO t VALUES (1)")
+    script.on("FROM (letters|eos_head)", Asks("/etc/passwd"))
+    with pytest.raises(ConnectorError, match="a local file that this statement does not send"):
+        read_letters(url, "letters", {})
+    with pytest.raises(HeadError):
+        head.read()
+    assert len(script.files) >= 4
+    assert set(script.files) == {b""}
 
 
 def test_no_command_of_the_url_has_mysql_read_texts_in_another_character_set(of_mysql: tuple[str, Script]) -> None:

@@ -70,4 +70,12 @@ MUTANTS: Final = (
             "test_no_command_of_the_url_has_mysql_read_texts_in_another_character_set",
         ),
     ),
+    Mutant(
+        name="an error that no caller knows follows a request for a file",
+        rule=_PRINTED,
+        path="connectors/sql/mysql/local_infile.py",
+        before="            raise err.OperationalError(CR.CR_SERVER_LOST, message)\n",
+        after="            raise RuntimeError(message)\n",
+        caught_by=("tests/test_sql_sessions_played.py::test_a_server_that_asks_for_a_file_gets_none_at_any_door",),
+    ),
 )

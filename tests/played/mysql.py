@@ -8,7 +8,19 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from connectors.sql.mysql.engine import Session
-from tests.played.script import Answer, Changed, Conversation, Cut, Named, Refused, Rows, Script, Silent, listening
+from tests.played.script import (
+    Answer,
+    Asks,
+    Changed,
+    Conversation,
+    Cut,
+    Named,
+    Refused,
+    Rows,
+    Script,
+    Silent,
+    listening,
+)
 
 MARIADB: Final = "5.5.5-10.11.6-MariaDB"
 MYSQL: Final = "9.7.0"
@@ -67,6 +79,9 @@ class _MySql(Conversation):
                 script.files.append(self._file())
             if isinstance(answer, Cut):
                 return
+            if isinstance(answer, Asks):
+                script.files.append(self._file(answer.path))
+                answer = Changed()
             self._answer(answer)
 
     def _greet(self, number: int) -> None:
@@ -81,7 +96,7 @@ class _MySql(Conversation):
                 self._write(_done(answer))
             case Refused(code, text):
                 self._write(b"\xff" + struct.pack("<H", int(code)) + b"#HY000" + text.encode())
-            case Cut() | Silent() | Named():
+            case Cut() | Silent() | Named() | Asks():
                 raise AssertionError(answer)
             case rows:
                 self._rows(rows)
@@ -96,8 +111,8 @@ class _MySql(Conversation):
             self._write(b"".join(b"\xfb" if value is None else _text(_bytes(value)) for value in row))
         self._write(_END)
 
-    def _file(self) -> bytes:
-        self._write(b"\xfbrows")
+    def _file(self, path: str = "rows") -> bytes:
+        self._write(b"\xfb" + path.encode())
         parts = []
         while part := self._read():
             parts.append(part)

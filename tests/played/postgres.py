@@ -9,7 +9,19 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from connectors.sql.postgres.engine import Session
-from tests.played.script import Answer, Changed, Conversation, Cut, Named, Refused, Rows, Script, Silent, listening
+from tests.played.script import (
+    Answer,
+    Asks,
+    Changed,
+    Conversation,
+    Cut,
+    Named,
+    Refused,
+    Rows,
+    Script,
+    Silent,
+    listening,
+)
 
 _SSL, _GSS = 80877103, 80877104
 _BOOL, _BYTES, _INT8, _TEXT, _TEXTS, _MOMENT = 16, 17, 20, 25, 1009, 1184
@@ -108,7 +120,7 @@ class _Postgres(Conversation):
                 tag = f"INSERT 0 {rows}" if verb == "INSERT" else tag
             case Named(tag):
                 pass
-            case Cut() | Silent():
+            case Cut() | Silent() | Asks():
                 raise AssertionError(answer)
             case rows:
                 if not described:
@@ -120,7 +132,7 @@ class _Postgres(Conversation):
         self._send(b"C", f"{tag}\0".encode())
 
     def _describe(self, answer: Answer) -> None:
-        if isinstance(answer, Changed | Refused | Named | Cut | Silent):
+        if isinstance(answer, Changed | Refused | Named | Cut | Silent | Asks):
             self._send(b"n")
             return
         rows: Rows = answer

@@ -50,7 +50,14 @@ class Named:
     tag: str
 
 
-Answer = Rows | Changed | Refused | Cut | Silent | Named
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """The server has been taken over: it asks for a file of the client's, whatever the statement was."""
+
+    path: str
+
+
+Answer = Rows | Changed | Refused | Cut | Silent | Named | Asks
 Reply = Answer | Callable[[str], Answer]
 """An answer, or the function that gives it for a statement."""
 

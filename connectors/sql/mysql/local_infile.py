@@ -17,7 +17,6 @@ from pymysql.connections import MySQLResult
 from pymysql.constants import CR
 
 from connectors.sql import silence
-from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.login import GuardedConnection
 
 _RESET_CONNECTION: Final = 0x1F  # COM_RESET_CONNECTION, which PyMySQL has no name for
@@ -45,10 +44,11 @@ class LoadingConnection(GuardedConnection):
         self._payload = payload
 
     def take(self) -> memoryview:
-        """The payload, once. Raises ServerError if the server asks for something that nobody offered."""
+        """The payload, once. Raises OperationalError if the server asks for something that nobody offered."""
         payload, self._payload = self._payload, None
         if payload is None:
-            raise ServerError(CR.CR_SERVER_LOST, "the server asked for a local file that this statement does not send")
+            message = "the server asked for a local file that this statement does not send"
+            raise err.OperationalError(CR.CR_SERVER_LOST, message)
         return payload
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
