@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import tempfile
 import time
@@ -24,16 +23,27 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.planted import Planted
 from integration_tests.services import Services
+from integration_tests.services.aws_identities import REGION, Identity
 from integration_tests.services.kafka_secured import SecuredKafka
 from tests.object_store import KEYS, Bucket
-from tests.page_http import Client
+from tests.page_http import client_of
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 2 * CHECKPOINT_RECORDS
 _VISIBLE_S = 300.0
 _SECONDS = 30
-_PLACES = ("variable", "file", "URL", "security", "properties", "log option", "spark.conf", "reference in spark.conf")
+_PLACES = (
+    "variable",
+    "file",
+    "URL",
+    "security",
+    "properties",
+    "log option",
+    "spark.conf",
+    "reference in spark.conf",
+    "AWS key",
+)
 _GIVEN = ("SINK_URL", "STORE_SECRET", "PLANTED")
 """Variables by which the user gives secrets to the driver, and `spark.executorEnv` to tasks."""
 _ANSWERS = ("", "/checkpoints", "/checkpoints/0", "/sinks", "/transactions", "/failures", "/spec", "/runs")
@@ -52,7 +62,7 @@ def _add_database_user(services: Services, database: str, password: str) -> str:
 
 
 def _add_kafka_user(broker: SecuredKafka, topic: str, password: str) -> str:
-    """Create a user who may read a topic; returns its name."""
+    """Create a user who may read topics whose names begin so; returns its name."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     for future in admin.alter_user_scram_credentials(
@@ -63,7 +73,7 @@ def _add_kafka_user(broker: SecuredKafka, topic: str, password: str) -> str:
         AclBinding(
             ResourceType.TOPIC,
             topic,
-            ResourcePatternType.LITERAL,
+            ResourcePatternType.PREFIXED,
             f"User:{topic}",
             "*",
             operation,
@@ -94,7 +104,8 @@ def run(
     _first_run: None,
 ) -> Iterator[Pipeline]:
     name = f"planted-{secrets.token_hex(4)}"
-    topics.create(secured_kafka.bootstrap, name, PARTITIONS, {})
+    for each in (name, f"{name}-aws"):
+        topics.create(secured_kafka.bootstrap, each, PARTITIONS, {})
     folder = tmp_path / "pipeline"
     folder.mkdir()
     url = sqlalchemy.make_url(database)
@@ -138,8 +149,14 @@ def run(
         del other["security"]
         properties = {"sasl.password": planted["properties"], "ssl.key.password": planted["properties"]}
         spec["sources"].append({**other, "bootstrap_servers": services.kafka_bootstrap, "properties": properties})
+        identity = secured_kafka.identities.add(Identity(user, secret=planted["AWS key"]))
+        sasl = {"mechanism": "AWS_MSK_IAM", "region": REGION, "access_key_id": identity.key}
+        by_key = {"tls": {"ca": str(secured_kafka.ca)}, "sasl": {**sasl, "secret_access_key": identity.secret}}
+        third = {**made.source, "name": "third", "topics": [f"{name}-aws"], "security": by_key}
+        spec["sources"].append({**third, "bootstrap_servers": secured_kafka.listener("AWS")})
         columns = "SELECT id, word, payload FROM"
-        spec["transforms"] = [{"name": "rows", "sql": f"{columns} incoming UNION ALL {columns} other"}]
+        unions = " UNION ALL ".join(f"{columns} {view}" for view in ("incoming", "other", "third"))
+        spec["transforms"] = [{"name": "rows", "sql": unions}]
         (sink,) = spec["sinks"]
         sink["commit"] = "write-ahead-log"
         copy = {**sink, "name": "copy", "table": "copies", "create": "if-missing"}
@@ -147,7 +164,8 @@ def run(
         letters = {"connector": "mysql", "url": of("URL", planted["URL"]), "table": "letters", "create": "if-missing"}
         spec["dead_letter"] = {**letters, "commit": "write-ahead-log"}
         yield made
-    topics.delete(secured_kafka.bootstrap, [name])
+    topics.delete(secured_kafka.bootstrap, [name, f"{name}-aws"])
+    secured_kafka.identities.clear()
 
 
 @pytest.mark.timeout(900)
@@ -196,9 +214,7 @@ def test_no_planted_secret_is_found(run: Pipeline, planted: dict[str, str], tmp_
         for name in ("spark.hadoop.fs.s3a.secret.key", "spark.executorEnv.PLANTED"):
             assert name in pages[f"{api}/environment"], "which its page shows"
 
-        entry = re.search(r"page: (http://\S+)#token=(\S+)", process.output())
-        assert entry is not None
-        client = Client(*entry.groups())
+        client = client_of(process.output())
         of_one = f"/api/v1/pipelines/{run.workload.topic}"
         for path in ("/", "/metrics", "/api/v1/pipelines", *(f"{of_one}{part}" for part in _ANSWERS)):
             answer = client.get(path)

@@ -1,4 +1,5 @@
-"""Logins to databases by tokens of AWS IAM, at servers that are played."""
+"""Logins to databases by tokens of AWS IAM, at servers that are played: see integration_tests/test_database_aws_iam.py
+for a real one."""
 
 from __future__ import annotations
 

@@ -21,6 +21,14 @@ MUTANTS: Final = (
         caught_by=(f"{_AWS}::test_a_token_ends_after_15_minutes_or_with_its_credentials",),
     ),
     Mutant(
+        name="a client of Kafka gives its first token again when that ends",
+        rule=_MSK,
+        path="connectors/kafka/handles.py",
+        before="            first, self._first = self._first, None\n",
+        after="            first = self._first\n",
+        caught_by=(f"{_AWS}::test_why_there_is_no_token_is_told_by_the_client",),
+    ),
+    Mutant(
         name="a fork waits for a lock of its parent's thread, or signs with the parent's credentials",
         rule=_MSK,
         path="connectors/aws.py",
