@@ -54,7 +54,7 @@ def test_a_user_of_mysql_with_too_few(narrow_on_mysql: str) -> None:
     """Prepared branches stay with their connections, so that each of the tasks has one and no worker keeps any."""
     sink = Use("sink:", narrow_on_mysql, prepares=True)
     (enough, user) = found([sink], 3).values()
-    assert (enough.ok, enough.fatal) == (True, False)
+    assert (enough.ok, enough.fatal, enough.remedy) == (True, False, "")
     assert user.check.startswith("max_user_connections of eos_")
     assert user.ok
     assert user.detail == "6, 0 in use; a run opens up to 6: sink: 3 for as many tasks at once and 3 of the driver"

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from ruamel.yaml import YAML
 
 from connectors.formats import RawFormat
 from connectors.kafka.sink.place import Place
@@ -98,6 +99,40 @@ def test_a_token_is_fetched_anew_before_it_ends(
         time.sleep(0.5)
     assert answers > 10
     assert 3 <= len(provider.requests) < answers
+
+
+def _documented(title: str) -> dict[str, Any]:
+    """The login of a service in docs/security.md."""
+    page = (Path(__file__).parents[1] / "docs" / "security.md").read_text()
+    block = page.partition(f"**{title}**")[2].partition("```yaml\n")[2].partition("```")[0]
+    (entry,) = YAML(typ="safe").load(block)["sources"]
+    sasl: dict[str, Any] = entry["security"]["sasl"]
+    return sasl
+
+
+@pytest.mark.parametrize("service", ["Azure Event Hubs", "Confluent Cloud"])
+def test_what_the_docs_write_for_a_service_is_a_login(
+    secured_kafka: SecuredKafka, provider: TokenServer, topic: str, service: str
+) -> None:
+    """With this test's own endpoint and secret in the place of theirs."""
+    documented = _documented(service)
+    kafka_client.grant(secured_kafka.bootstrap, f"User:{documented['client_id']}", topic)
+    ours = {"token_url": provider.url, "client_secret": CLIENT_SECRET}
+    reader = source(secured_kafka, provider, **{**documented, **ours})
+    assert reader.starting_point(StartingPoint()).positions == {f"{topic}/0": 0}
+    form = {"grant_type": "client_credentials", "client": documented["client_id"], "scope": documented["scope"]}
+    assert provider.requests[0] == form
+
+
+def test_what_the_docs_write_for_google_cloud_is_a_login(secured_kafka: SecuredKafka, topic: str) -> None:
+    documented = _documented("Google Cloud Managed Service for Apache Kafka")
+    assert documented["mechanism"] == "PLAIN"
+    kafka_client.grant(secured_kafka.bootstrap, "User:orders", topic)
+    sasl = {**documented, "username": "orders", "password": "orders-secret"}
+    security = KafkaSecurity.model_validate({"tls": {"ca": str(secured_kafka.ca)}, "sasl": sasl})
+    servers = secured_kafka.listener("TLS")
+    reader = KafkaSource("plain", servers, (topic,), RawFormat(), properties=security.settings(), connect_timeout_s=5.0)
+    assert reader.starting_point(StartingPoint()).positions == {f"{topic}/0": 0}
 
 
 def test_a_token_is_fetched_through_the_proxy_of_the_environment(

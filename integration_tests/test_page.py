@@ -20,6 +20,7 @@ from connectors.spec import Spec
 from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium, logged, resize
 from spark_jobs.history.database import NAME
+from spark_jobs.history.model import AbortedTry, Event
 from spark_jobs.history.retention import Retention
 from spark_jobs.history.writer import HistoryWriter
 from spark_jobs.page.opening import PageOptions, opened
@@ -382,6 +383,49 @@ def test_hostile_names_are_shown_and_not_run(browser: Chrome, entry: str, tmp_pa
         assert browser.execute_script("return window.hit") is None
         assert browser.execute_script("return document.querySelectorAll('main script, main img, main svg').length") == 0
     browser.get("about:blank")
+
+
+QUOTED = "<img src=x onerror=window.hit={n}></pre></script><script src=main.js>{n}</script><svg onload=window.hit={n}>"
+
+
+def test_what_errors_quote_of_records_is_shown_and_not_run(browser: Chrome, entry: str, tmp_path: Path) -> None:
+    """Where a record's contents come to the page: messages, remedies and reasons. The page's own policy, which would
+    keep a script from running, is left out, so that the page alone has to."""
+    spec, now = spec_of(tmp_path), time.time()
+    texts = [QUOTED.format(n=n) for n in range(5)]
+    last = live_through(spec, now - 1, 90)
+    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), 0.0)
+    failure = Event(now, "failure", texts[0], texts[1], texts[2], checkpoint_id=last, run_id=RUN)
+    aborted = AbortedTry(INCARNATION, last, 4, 1, now, "BadRowError", texts[3])
+    writer.write([failure, aborted], now)
+    writer.close()
+    Withheld(spec.checkpoint.location, {}).observe([Poll("orders", now, texts[4], {"orders/2": (5, 1_506)})])
+    browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})
+    try:
+        with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
+            browser.get(page.entry)
+            for view, shown in (
+                ("failures", texts[:4]),
+                (f"checkpoints/{last}", texts[3:4]),
+                ("overview", texts[4:]),
+            ):
+                go(browser, view)
+                for text in shown:
+                    shows(browser, "main", text)
+                assert not browser.find_elements(By.CSS_SELECTOR, "main :is(script, img, svg[onload], iframe)"), view
+            assert browser.execute_script("return window.hit") is None
+            assert (
+                browser.execute_script(
+                    "document.body.append(document.createRange().createContextualFragment(arguments[0]));"
+                    "return new Promise((told) => setTimeout(() => told(window.hit), 500))",
+                    texts[0],
+                )
+                == 0
+            ), "the text would run"
+        browser.get("about:blank")
+    finally:
+        browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": False})
+        logged(browser, "browser")
 
 
 def test_a_server_that_has_gone_is_seen_and_so_is_its_return(browser: Chrome, spec: Spec) -> None:

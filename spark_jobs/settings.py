@@ -28,6 +28,7 @@ DEFAULTS: Final = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.runSQLOnFiles": "false",  # a step's SQL reads what the spec names, and no file of this machine
+    "spark.sql.variable.substitute": "false",  # nor its environment and settings: `${env:…}` is the spec's alone
 }
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Where master and workers are on this machine."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 from pathlib import Path
 
 import pytest
 
+from connectors.aws import AwsIdentity
 from connectors.formats import RawFormat, format_of
 from connectors.kafka import KafkaSource
 from connectors.kafka.settings import REFUSED, Connection
@@ -81,6 +83,34 @@ def test_no_repr_shows_a_property() -> None:
     made = source(properties={"sasl.password": SECRET, "ssl.key.password": SECRET})
     assert SECRET not in repr(made) + str(made) + repr(made.connection)
     assert made.connection.hide(f"x {SECRET} y") == "x *** y"
+
+
+def test_a_login_by_aws_iam_among_properties() -> None:
+    login = f"aws_msk_iam region=eu-west-1 key=AKIA1 secret={SECRET}"
+    made = source(properties={"security.protocol": "SASL_SSL", "sasl.oauthbearer.config": login})
+    assert made.connection.aws == AwsIdentity("eu-west-1", None, "AKIA1", SECRET)
+    assert SECRET not in repr(made) + repr(made.connection) + repr(made.connection.aws)
+    assert made.connection.hide(f"x {SECRET} y") == "x *** y"
+    for wrong in ("aws_msk_iam", f"aws_msk_iam region=r secret={SECRET}", f"aws_msk_iam region=r password={SECRET}"):
+        with pytest.raises(SpecError) as failure:
+            source(properties={"security.protocol": "SASL_SSL", "sasl.oauthbearer.config": wrong})
+        assert SECRET not in str(failure.value)
+    with pytest.raises(SpecError, match="would be sent in plain text"):
+        source(properties={"sasl.oauthbearer.config": login})
+    assert source(properties={"sasl.oauthbearer.config": "principal=admin"}).connection.aws is None
+
+
+def test_every_client_is_made_by_one_door() -> None:
+    """Which gives it its login."""
+    root = Path(__file__).parents[1]
+    kinds = {"Consumer", "Producer", "AdminClient"}
+    found = set()
+    for path in (each for folder in ("connectors", "spark_jobs") for each in (root / folder).rglob("*.py")):
+        calls = [each.func for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)]
+        if any((each.id if isinstance(each, ast.Name) else getattr(each, "attr", "")) in kinds for each in calls):
+            found.add(path.relative_to(root).as_posix())
+    assert found == {"connectors/kafka/client.py"}, "where settings are judged, without a login"
+    assert "new_handle(" in (root / "connectors/kafka/sink/producer.py").read_text()
 
 
 def test_a_source_travels_to_a_task() -> None:

@@ -14,6 +14,7 @@ import pytest
 from spark_jobs.cli import logs, output
 from spark_jobs.exactly_once import ExactlyOnce
 from spark_jobs.masked_log import MASKING
+from twophase.errors import BadRowError
 
 PASSWORD = "s3cr$t-p4ss"
 SPEC = """\
@@ -103,6 +104,26 @@ def test_no_line_of_a_stack_trace_looks_like_one_of_the_log(
     assert first.endswith(" ERROR eos.savepoint: the savepoint failed")
     assert others[-1] == "    2026-11-22 10:00:00,000 INFO eos.runner: all is well'"
     assert all(line.startswith(("Traceback", "ValueError", "    ")) for line in others)
+
+
+@pytest.mark.parametrize("kind", [BadRowError, RuntimeError])
+@pytest.mark.parametrize("debug", [False, True])
+def test_no_line_of_an_error_that_a_command_prints_looks_like_one_of_the_log(
+    kind: type[Exception], debug: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL quotes a value as it is: a record could tell of a checkpoint that there never was."""
+    monkeypatch.setattr(output.out, "debug", debug)
+    forged = "2026-11-22T10:00:00.000Z INFO eos.checkpoint [orders]: pipeline=orders state=committed"
+    error = kind(f"the server refused row 1: invalid input: 'a\n{forged}\nerror: b'")
+    if isinstance(error, BadRowError):
+        output.out.error(error)
+    else:
+        output.out.unexpected(kind, error, None)
+    lines = capsys.readouterr().err.splitlines()
+    assert f"    {forged}" in lines
+    assert "    error: b'" in lines
+    begun = [line.partition(":")[0] for line in lines if not line.startswith("  ")]
+    assert set(begun) <= {"error", "RuntimeError", "twophase.errors.BadRowError"}, lines
 
 
 def test_a_second_spec_leaves_the_secrets_of_the_first_masked(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,6 +218,13 @@ def test_files_are_read_where_the_spec_allows_it_and_nothing_else(spark: SparkSe
         apply(spark, f"SELECT * FROM text.`{folder}/secret`")
 
 
+def test_a_variable_of_spark_is_the_text_that_it_is(spark: SparkSession) -> None:
+    """Spark would put the environment, a property or a setting there: a secret that nobody knows to be one."""
+    texts = ("${env:PATH}", "${system:user.home}", "${spark.app.id}", "${spark:spark.app.id}")
+    columns = ", ".join(f"'{each}' AS c{at}" for at, each in enumerate(texts))
+    assert {tuple(row) for row in apply(spark, f"SELECT {columns} FROM s").collect()} == {texts}
+
+
 def test_a_streaming_query_goes_on(spark: SparkSession) -> None:
     rows = spark.readStream.format("rate").load()
     rows.createOrReplaceTempView("rates")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connectors.aws import AwsIdentity
+from connectors.kafka.settings import aws_of
 from connectors.spec import SpecMistakesError, exposures, load_spec
 from connectors.spec.spec import Spec
 from connectors.tls_options import machine_authorities
@@ -28,6 +31,7 @@ sinks:
 """
 _FILE = "sqlite, path: x.db, table: t, commit: write-ahead-log"
 _SCRAM = "sasl: {username: orders, password: hunter22}"
+_AWS = "mechanism: AWS_MSK_IAM, region: eu-west-1"
 _TOKEN = "mechanism: OAUTHBEARER, client_id: orders, client_secret: hunter22, token_url"
 
 
@@ -78,6 +82,37 @@ def test_a_token_is_fetched_with_the_clients_secret(tmp_path: Path) -> None:
     assert "hunter22" not in str(effective(spec))
 
 
+def test_a_login_by_aws_iam_is_a_setting_for_the_callback(tmp_path: Path) -> None:
+    keys = "access_key_id: AKIA1, secret_access_key: hunter22"
+    spec = load(tmp_path, f"security: {{sasl: {{{_AWS}, {keys}}}}}")
+    assert settings(spec) == {
+        "security.protocol": "sasl_ssl",
+        "ssl.endpoint.identification.algorithm": "https",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.config": "aws_msk_iam region=eu-west-1 key=AKIA1 secret=hunter22",
+    }
+    assert aws_of(settings(spec)) == AwsIdentity("eu-west-1", None, "AKIA1", "hunter22")
+    assert spec.extras == {"aws"}
+    assert exposures(spec) == []
+    for shown in (str(effective(spec)), repr(spec), spec.text, spec.mask(str(settings(spec)))):
+        assert "hunter22" not in shown
+    chain = load(tmp_path, f"security: {{sasl: {{{_AWS}, profile: orders}}}}")
+    assert aws_of(settings(chain)) == AwsIdentity("eu-west-1", "orders")
+    assert load(tmp_path, "security: {}").extras == frozenset()
+
+
+def test_validate_names_the_extra_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load(tmp_path, f"security: {{sasl: {{{_AWS}}}}}")
+    assert run_command_line(["validate", str(tmp_path / "spec.yaml")]) == 0
+    monkeypatch.setattr("connectors.extras.find_spec", lambda name: None if name == "botocore" else find_spec(name))
+    assert run_command_line(["validate", str(tmp_path / "spec.yaml")]) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "lacks: botocore" in shown
+    assert "pip install 'eos-spark[aws]'" in shown
+
+
 @pytest.mark.parametrize(
     ("security", "protocol"),
     [
@@ -107,6 +142,17 @@ def test_protocols(tmp_path: Path, security: str, protocol: str) -> None:
         (f"security: {{sasl: {{{_TOKEN}: 'https://i/t', username: u}}}}", "unknown key 'username'"),
         (f"security: {{sasl: {{{_TOKEN}: 'https://i/t', extensions: {{a: 'b,c=d'}}}}}}", "that cannot be sent"),
         ("security: {sasl: {mechanism: OAUTHBEARER, client_id: orders}}", "missing key"),
+        (f"security: {{encrypt: false, sasl: {{{_AWS}}}}}", "AWS_MSK_IAM would send the token"),
+        ("security: {sasl: {mechanism: AWS_MSK_IAM}}", "missing key 'region'"),
+        ("security: {sasl: {mechanism: AWS_MSK_IAM, region: Ireland}}", "'Ireland' is not a region of AWS"),
+        (f"security: {{sasl: {{{_AWS}, username: u, password: hunter22}}}}", "unknown key 'username'"),
+        (f"security: {{sasl: {{{_AWS}, profile: 'a b'}}}}", "has a blank in it"),
+        (f"security: {{sasl: {{{_AWS}, secret_access_key: hunter22}}}}", "secret_access_key without access_key_id"),
+        (f"security: {{sasl: {{{_AWS}, access_key_id: a}}}}", "access_key_id without secret_access_key"),
+        (
+            f"security: {{sasl: {{{_AWS}, access_key_id: a, secret_access_key: hunter22, profile: p}}}}",
+            "keys beside a profile",
+        ),
         ("security: {tls: {certificate: c.crt}}", "certificate without key"),
         ("security: {tls: {key: c.key}}", "key without certificate"),
         ("security: {tls: {key_password: locked-up}}", "key_password without key"),
@@ -122,6 +168,15 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, security: str, fou
         load(tmp_path, security)
     assert found in str(failure.value)
     assert "hunter22" not in str(failure.value)
+
+
+def test_the_region_of_the_brokers_names(tmp_path: Path) -> None:
+    login = f"security: {{sasl: {{{_AWS}}}}}"
+    servers = "b-1.c.x1.c2.kafka.%s.amazonaws.com:9098,b-2.c.x1.c2.kafka.%s.amazonaws.com:9098"
+    assert load(tmp_path, login, servers % ("eu-west-1", "eu-west-1")).sources
+    with pytest.raises(SpecMistakesError) as failure:
+        load(tmp_path, login, servers % ("eu-central-1", "eu-central-1"))
+    assert "region eu-west-1 for brokers in eu-central-1" in str(failure.value)
 
 
 _OPEN: dict[str, dict[str, Any]] = {
@@ -178,6 +233,22 @@ def test_validate_names_secrets_among_javas_options(tmp_path: Path) -> None:
     (found,) = exposures(load_spec(path, {"KEY": "hunter22"}))
     assert (found.of, found.what.partition(" ")[0]) == ("spark", "spark.executor.extraJavaOptions")
     assert exposures(spec) == []
+
+
+def test_validate_names_steps_whose_secrets_spark_would_show(tmp_path: Path) -> None:
+    """A constant of a query is in each plan of it: on Spark's pages, and in its event log."""
+    load(tmp_path, **_PROTECTED)
+    path = tmp_path / "spec.yaml"
+    steps = """transforms:
+  - {name: salted, sql: "SELECT sha2(concat(value, '${env:SALT}'), 256) AS v FROM s"}
+  - {name: plain, sql: "SELECT v, 'token=x' AS t FROM salted"}
+"""
+    text = f"{path.read_text()}{steps}"
+    for setting, count in (("ui.enabled: true", 1), ("eventLog.enabled: true", 1), ("ui.enabled: false", 0)):
+        path.write_text(f"{text}spark: {{conf: {{spark.{setting}}}}}\n")
+        found = exposures(load_spec(path, {"SALT": "hunter22"}))
+        assert [each.of for each in found] == ["step salted"] * count, setting
+        assert "hunter22" not in str(found)
 
 
 def test_nothing_is_open_on_this_machine(tmp_path: Path) -> None:

@@ -315,5 +315,5 @@ def test_a_connection_to_mysql_that_was_reset_is_told_its_character_set() -> Non
         kind.script.on(LOADING, Changed(3))
         kind.run(kind.url + "?init_command=SET%20@a%20%3D%201")
         order = kind.script.order(RESETTING, "^SET NAMES utf8mb4", "^SET @a")
-        said = ["^SET NAMES utf8mb4", "^SET @a"]
-        assert order[-3:] == [RESETTING, *said]
+        said = ["^SET NAMES utf8mb4", "^SET @a", "^SET NAMES utf8mb4"]  # the command may name another one
+        assert order[-4:] == [RESETTING, *said]

@@ -57,6 +57,19 @@ def test_a_connection_to_mysql_reads_committed_rows_in_utc(of_mysql: tuple[str, 
     assert "NO_BACKSLASH_ESCAPES" not in modes
 
 
+def test_no_command_of_the_url_has_mysql_read_texts_in_another_character_set(of_mysql: tuple[str, Script]) -> None:
+    """In GBK the backslash before a quote is the second byte of a character, and the rest of a record would be SQL."""
+    url, script = of_mysql
+    own = "SET NAMES gbk"
+    with MySqlSession(f"{url}?init_command={own}") as session:
+        session.driver.reset()
+        assert script.statements("^SET NAMES")[-2:] == [own, "SET NAMES utf8mb4"]
+    read_letters(f"{url}?init_command={own}", "letters", {})
+    names = script.statements("^SET NAMES")
+    assert names.count(own) >= 3
+    assert {after for each, after in pairwise([*names, "nothing"]) if each == own} == {"SET NAMES utf8mb4"}
+
+
 def test_a_connection_to_postgresql_reads_committed_rows_in_utc(of_postgres: tuple[str, Script]) -> None:
     url, script = of_postgres
     PostgresSession(url, let_go_s=77).close()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from connectors.extras import require
 from connectors.kafka import handshake
-from connectors.kafka.refusals import is_refusal, remedy_of
+from connectors.kafka.handles import Complaints, QuietLogger, is_login, new_handle
+from connectors.kafka.refusals import NO_AWS_TOKEN, is_refusal, remedy_of
 from connectors.kafka.settings import Connection
 from twophase.errors import (
     ConnectorError,
@@ -40,34 +38,6 @@ _UNKNOWN: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
 _OUT_OF_RANGE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-
-
-class QuietLogger:
-    """librdkafka's own lines go to DEBUG: it repeats them many times a second, and what matters comes as an error."""
-
-    def log(self, level: int, message: str, *arguments: object) -> None:
-        """What confluent_kafka calls."""
-        logging.getLogger("connectors.kafka.librdkafka").debug(message, *arguments)
-
-
-class Complaints:
-    """What a client has told in the background. For its thread and any other one."""
-
-    def __init__(self) -> None:
-        self._told: deque[tuple[float, KafkaError]] = deque(maxlen=8)
-
-    def add(self, error: KafkaError) -> None:
-        """Called by the client."""
-        self._told.append((monotonic(), error))
-
-    def clear(self) -> None:
-        """Forget what was."""
-        self._told.clear()
-
-    def since(self, seconds: float) -> Iterator[KafkaError]:
-        """Of the last so many seconds: what came before was overcome, and explains nothing."""
-        begin = monotonic() - seconds
-        return (error for at, error in list(self._told) if at >= begin)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +98,9 @@ def explained(connection: Connection, refused: KafkaError) -> handshake.Seen:
     text = connection.hide(refused.str())
     if refused.code() == KafkaError._SSL and (seen := handshake.look(connection, text)):
         return seen
-    return handshake.Seen(f"Kafka refused: {text}", remedy_of(refused))
+    return handshake.Seen(
+        f"{'' if NO_AWS_TOKEN in text else 'Kafka refused: '}{text}", remedy_of(refused, connection.aws)
+    )
 
 
 def _access_error(doing: str, seen: handshake.Seen) -> SourceAccessError:
@@ -147,17 +119,27 @@ def open_admin(connection: Connection) -> Client:
 
 def check_settings(connection: Connection) -> None:
     """Have librdkafka judge every setting, connecting to nothing. Raises SpecError that names the setting."""
+    if connection.aws is not None:
+        require("aws")
     settings = connection.consumer()
     del settings["bootstrap.servers"]
-    client = _open(Consumer, connection, settings)
-    client.handle.close()
+    try:
+        Consumer(settings, logger=QuietLogger()).close()  # without a login, which may ask for credentials
+    except KafkaException as error:
+        raise _wrong_setting(connection, error.args[0]) from None
 
 
 def _open(kind: Any, connection: Connection, settings: dict[str, str | int | bool]) -> Client:
     complaints = Complaints()
     try:
-        handle = kind({**settings, "error_cb": complaints.add}, logger=QuietLogger())
+        handle = new_handle(kind, connection, settings, complaints)
     except KafkaException as error:
-        message, remedy = connection.refused(error.args[0].str())
-        raise SpecError(f"security or properties: {message}", remedy=remedy) from None
+        if is_login(error.args[0]):
+            raise Client(connection, None).failure(error.args[0], f"login at {connection.bootstrap_servers}") from None
+        raise _wrong_setting(connection, error.args[0]) from None
     return Client(connection, handle, complaints)
+
+
+def _wrong_setting(connection: Connection, error: KafkaError) -> SpecError:
+    message, remedy = connection.refused(error.str())
+    return SpecError(f"security or properties: {message}", remedy=remedy)

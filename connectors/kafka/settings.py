@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors import tls_options
+from connectors.aws import AwsIdentity
 from twophase.errors import SpecError
 
 _POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
@@ -32,7 +33,11 @@ _CALLBACK: Final = re.compile(
     r"|\.cmd$"  # sasl.kerberos.kinit.cmd: the client has a shell run it
 )
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_TOKEN_CONFIG: Final = "sasl.oauthbearer.config"
 _SECRET: Final = re.compile(r"password|secret|token|jaas|\.pem$|oauthbearer\.config", re.IGNORECASE)
+
+_SIGNATURES: Final = re.compile(r" \(server's \S* != ours \S*\)")
+"""Ours is made of the password, and what it is made with the server has chosen."""
 
 SILENCE_MS: Final = 20_000
 """A connection on which nothing is answered for so long is made anew: within the time for which a reader is patient."""
@@ -81,12 +86,19 @@ class Connection:
         """Settings of a client that asks and reads nothing."""
         return {**dict(self.properties), "bootstrap.servers": self.bootstrap_servers}
 
+    @property
+    def aws(self) -> AwsIdentity | None:
+        """Who logs in by AWS IAM; None: the client logs in as its settings say."""
+        return aws_of(dict(self.properties))
+
     def hide(self, text: str) -> str:
-        """Take the values of secret properties out of a message of the client."""
+        """Take the values of secret properties, and what a password can be guessed by, out of a client's message."""
+        if (aws := self.aws) is not None and aws.secret_access_key:
+            text = text.replace(aws.secret_access_key, "***")
         for name, value in self.properties:
             if value and _SECRET.search(name):
                 text = text.replace(value, "***")
-        return text
+        return _SIGNATURES.sub("", text)
 
     def refused(self, told: str) -> tuple[str, str]:
         """What is wrong with the settings, and what to do, where the client refuses them with these words."""
@@ -108,6 +120,11 @@ def _why_unreadable(path: str) -> str:
     return ""
 
 
+def aws_of(properties: Mapping[str, object]) -> AwsIdentity | None:
+    """Return who logs in by AWS IAM, as `security` or the user writes it. Raises SpecError for half a login."""
+    return AwsIdentity.of_text(str(properties.get(_TOKEN_CONFIG, "")))
+
+
 def check_properties(properties: Mapping[str, object], refused: Mapping[str, str] = REFUSED) -> None:
     """Refuse, as SpecError by its name, a property that would override what correctness rests on, or that is unsafe."""
     for name in properties:
@@ -119,3 +136,6 @@ def check_properties(properties: Mapping[str, object], refused: Mapping[str, str
         raise SpecError(
             f"properties: {_TOKEN_URL}: {why}", remedy="give an https:// URL; security.sasl takes it as token_url"
         )
+    if aws_of(properties) is not None and not tls_options.is_encrypted({k: str(v) for k, v in properties.items()}):
+        message = f"properties: {_TOKEN_CONFIG}: the token of a login by AWS IAM would be sent in plain text"
+        raise SpecError(message, remedy="set security.protocol to SASL_SSL, or write it as `security`")

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
-from connectors.spec.secrets import Url
+from connectors.spec.secrets import Url, mask
 from connectors.spec.security import Secured
 from connectors.spec.sinks import MySqlEntry, PostgresEntry
 from connectors.spec.spec import Spec
+from connectors.spec.steps import SqlStep
 from connectors.tls_options import Protection, is_local, of_mysql, of_postgres
 from wal.address import ObjectAddress
 
@@ -25,14 +26,30 @@ class Exposure:
 def exposures(spec: Spec) -> list[Exposure]:
     """What anybody on the way could read or pose as, in the order of the spec. On this machine nobody is on the way.
 
-    Also what any user of the machine can read in its list of processes.
+    Also what any user of the machine can read in its list of processes, and what Spark's pages and event log show.
     """
     found = [Exposure(of, protection.value) for of, protection in _connections(spec) if protection.is_open]
+    found += [
+        Exposure(f"step {step.name}", "a reference brings a value into its SQL: Spark's pages and event log show it")
+        for step in spec.transforms
+        if isinstance(step, SqlStep) and _shows_plans(spec) and _has_secret(step.sql, spec)
+    ]
     return found + [
         Exposure("spark", f"{name} has a secret in it: Java options are arguments of a process, which `ps` shows")
         for name, value in spec.spark.conf.items()
         if name.endswith("JavaOptions") and spec.mask(value) != value
     ]
+
+
+def _shows_plans(spec: Spec) -> bool:
+    """Whether Spark shows its plans, with the constants in them, to others than the spec's user."""
+    conf = spec.spark.conf
+    return any(conf.get(f"spark.{name}.enabled", "false").lower() == "true" for name in ("ui", "eventLog"))
+
+
+def _has_secret(text: str, spec: Spec) -> bool:
+    """Whether a value that a reference brings is in the text: not what only looks like one, such as `token=x`."""
+    return mask(text, spec.secrets) != mask(text, frozenset())
 
 
 def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
+from connectors.login_options import LoginOptionsError, token_login
 from connectors.spec.document import Section
 from connectors.spec.model import refuse, shown, wrong
 from connectors.spec.secrets import Url
@@ -210,6 +211,10 @@ def database_url(example: str, accepts: Callable[[str], bool] = bool) -> PlainVa
             raise wrong("more than one @ in the URL: write %40 for an @ inside user name or password", example)
         if not accepts(url.scheme):
             raise wrong(f"'{url.scheme}' is not a driver for this", example)
+        try:
+            token_login(value)
+        except LoginOptionsError as error:
+            raise wrong(error.message, error.remedy) from None
         return url
 
     return PlainValidator(check, json_schema_input_type=str)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from connectors.aws import AwsIdentity
 from connectors.spec.fields import BootstrapServers, NonEmpty
 from connectors.spec.model import Strict, wrong
 from connectors.spec.settings import LocalPath
@@ -18,8 +20,12 @@ _OURS: Final = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "https.")
 _TELLING: Final = {
     "PLAIN": "PLAIN would send the password",
     "OAUTHBEARER": "OAUTHBEARER would send the token",
+    "AWS_MSK_IAM": "AWS_MSK_IAM would send the token",
 }
 """Mechanisms that need encryption: what they would tell whoever listens."""
+
+_MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
+"""A broker of Amazon MSK, with its region."""
 
 
 class Tls(Strict):
@@ -122,13 +128,69 @@ class Oidc(Strict):
         return {"sasl.mechanism": self.mechanism, "sasl.oauthbearer.method": "oidc", **found}
 
 
+def _region(value: str) -> str:
+    if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d", value):
+        raise wrong(f"'{value}' is not a region of AWS", "eu-west-1")
+    return value
+
+
+def _one_word(value: str) -> str:
+    if not value or len(value.split()) != 1:
+        raise wrong("it is empty, or has a blank in it", "without blanks")
+    return value
+
+
+OneWord = Annotated[str, AfterValidator(_one_word)]
+
+
+class AwsIam(Strict):
+    """`security: {sasl: {mechanism: AWS_MSK_IAM, …}}`: the client is an identity of AWS, as Amazon MSK knows it.
+
+    Whatever logs in signs a token with the credentials of its own machine (AWS's default chain), and the next one in
+    time. Needs the extra `aws`.
+    """
+
+    mechanism: Literal["AWS_MSK_IAM"]
+    region: Annotated[str, AfterValidator(_region)]
+    """The cluster's, such as `eu-west-1`."""
+    profile: OneWord | None = None
+    """Of the files in `~/.aws` wherever tasks run; it may name a role to assume. Without it and without keys: the role
+    of the machine or container, variables, or the default profile."""
+    access_key_id: OneWord | None = None
+    """With `secret_access_key`: an IAM user's own keys."""
+    secret_access_key: OneWord | None = None
+    """Best as `${env:NAME}` or `${file:/run/secrets/name}`."""
+
+    @model_validator(mode="after")
+    def _credentials_of_one_kind(self) -> Self:
+        keys = {"access_key_id": self.access_key_id, "secret_access_key": self.secret_access_key}
+        given = [name for name, value in keys.items() if value is not None]
+        if len(given) == 1:
+            (missing,) = keys.keys() - given
+            raise wrong(f"{given[0]} without {missing}", "both, or neither", at=given[0])
+        if given and self.profile is not None:
+            raise wrong("keys beside a profile, which names credentials too", "one of the two", at="profile")
+        return self
+
+    def settings(self) -> dict[str, str]:
+        """librdkafka's; the callback for tokens reads the second. Contains the secret."""
+        identity = AwsIdentity(self.region, self.profile, self.access_key_id, self.secret_access_key)
+        return {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.config": identity.text}
+
+
+_TOKENS: Final = {"OAUTHBEARER": "token", "AWS_MSK_IAM": "aws"}
+
+
 def _login_of(given: object) -> str:
-    """Which of the two a login is, before it is read."""
+    """Which of the three a login is, before it is read."""
     mechanism = given.get("mechanism") if isinstance(given, dict) else getattr(given, "mechanism", None)
-    return "token" if mechanism == "OAUTHBEARER" else "password"
+    return _TOKENS.get(str(mechanism), "password")
 
 
-Login = Annotated[Annotated[Sasl, Tag("password")] | Annotated[Oidc, Tag("token")], Discriminator(_login_of)]
+Login = Annotated[
+    Annotated[Sasl, Tag("password")] | Annotated[Oidc, Tag("token")] | Annotated[AwsIam, Tag("aws")],
+    Discriminator(_login_of),
+]
 
 
 class KafkaSecurity(Strict):
@@ -176,6 +238,20 @@ class Secured(Strict):
         if self.security is not None and twice is not None:
             raise wrong(f"'{twice}' beside `security`, which says the same", "one of the two", at="security")
         return self
+
+    @model_validator(mode="after")
+    def _region_of_the_cluster(self) -> Self:
+        login = self.security.sasl if self.security is not None else None
+        found = _MSK_HOST.search(self.bootstrap_servers)
+        if isinstance(login, AwsIam) and found and found[1] != login.region:
+            raise wrong(f"region {login.region} for brokers in {found[1]}", f"region: {found[1]}", at="security")
+        return self
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """Of `eos-spark`, which the client needs wherever it runs."""
+        login = self.security.sasl if self.security is not None else None
+        return frozenset({"aws"} if isinstance(login, AwsIam) else ())
 
     @property
     def client_properties(self) -> dict[str, str]:

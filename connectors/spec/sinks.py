@@ -138,7 +138,8 @@ class MySqlEntry(ServerEntry):
 
     connector: Literal["mysql"]
     url: Annotated[Url, database_url(_MYSQL_URL, _MYSQL_DRIVERS.__contains__)]
-    """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`."""
+    """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`. With `?login=aws-iam&aws_region=…` a
+    token of AWS takes the password's place."""
 
     @property
     def target(self) -> tuple[object, ...]:
@@ -153,7 +154,8 @@ class PostgresEntry(ServerEntry):
 
     connector: Literal["postgresql"]
     url: Annotated[Url, database_url(_POSTGRES_URL, _POSTGRES_DRIVERS.__contains__)]
-    """`postgresql+psycopg://user:password@host:5432/database`; best as `${env:NAME}`."""
+    """`postgresql+psycopg://user:password@host:5432/database`; best as `${env:NAME}`. With
+    `?login=aws-iam&aws_region=…` a token of AWS takes the password's place."""
 
     @property
     def target(self) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from connectors.login_options import extras_of
 from connectors.spec.dead_letter import DeadLetterEntry
 from connectors.spec.document import Document
 from connectors.spec.fields import Title
@@ -14,8 +15,9 @@ from connectors.spec.flow import behind, trunk_of
 from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.model import Strict
 from connectors.spec.secrets import mask
+from connectors.spec.security import Secured
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
-from connectors.spec.sinks import SinkEntry
+from connectors.spec.sinks import MySqlEntry, PostgresEntry, SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import PythonStep, TransformStep
 from connectors.spec.table_names import names_in
@@ -74,6 +76,15 @@ class Spec(Strict):
     def outputs(self) -> list[SinkEntry]:
         """All sinks of a checkpoint: `sinks`, and `dead_letter` behind them."""
         return [*self.sinks, *([self.dead_letter] if self.dead_letter is not None else [])]
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """Of `eos-spark`: whose packages it needs, here and wherever tasks run."""
+        entries = [*self.sources, *self.outputs]
+        urls = [each.url for each in entries if isinstance(each, (MySqlEntry, PostgresEntry))]
+        urls += [self.checkpoint.head] if self.checkpoint.head is not None else []
+        clients = [each.extras for each in entries if isinstance(each, Secured)]
+        return frozenset().union(*clients, *(extras_of(url.reveal()) for url in urls))
 
     @property
     def has_python_steps(self) -> bool:

@@ -15,6 +15,7 @@ from sqlalchemy import URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from connectors.login_options import OPTIONS
 from connectors.tls_options import MYSQL_FILES, Protection, of_mysql
 from twophase.errors import SpecError
 
@@ -23,7 +24,7 @@ _NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a
 _TLS: Final = (*MYSQL_FILES, "ssl_key_password")
 _TLS_SWITCHES: Final = ("ssl", "ssl_verify_cert", "ssl_verify_identity", "ssl_check_hostname", "ssl_disabled")
 _PUBLIC_KEY: Final = "server_public_key"
-_KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITCHES})
+_KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITCHES, *OPTIONS})
 
 
 def masked(url: str) -> str:
@@ -66,7 +67,7 @@ def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
     if parsed.password is not None:
         # As bytes: the driver encodes text as Latin-1 and would show the password in the error for other characters.
         arguments["password"] = str(parsed.password).encode()
-    return parsed.difference_update_query([*_TLS, *_TLS_SWITCHES, _PUBLIC_KEY]), arguments
+    return parsed.difference_update_query([*_TLS, *_TLS_SWITCHES, _PUBLIC_KEY, *OPTIONS]), arguments
 
 
 def protection(url: str) -> Protection:

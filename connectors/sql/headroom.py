@@ -78,8 +78,12 @@ def _finding(limit: Limit, uses: Sequence[Use], one: Use, tasks: int | None) -> 
     if tasks is None:
         detail += "; how many tasks run at once is not known here (spark.cores.max)"
     missing = needed - free
-    remedy = f"{missing} are missing: raise {limit.name} to {limit.most + missing} at least, or let fewer tasks run "
-    remedy += "at once (spark.master, spark.cores.max)"
+    remedy = ""
+    if missing > 0:
+        remedy = (
+            f"{missing} are missing: raise {limit.name} to {limit.most + missing} at least, or let fewer tasks run "
+        )
+        remedy += "at once (spark.master, spark.cores.max)"
     return Finding(f"{limit.name} of {_name(limit, one)}", missing <= 0, detail, remedy, fatal=False)
 
 

@@ -58,6 +58,12 @@ def grant(bootstrap: str, principal: str, prefix: str) -> None:
         _acls([*shared, *names, "--resource-pattern-type", "prefixed"])
 
 
+def grant_settings(bootstrap: str, principal: str) -> None:
+    """Allow to see the brokers' settings, as a sink does."""
+    shared = ["--bootstrap-server", bootstrap, "--add", "--allow-principal", principal]
+    _acls([*shared, "--operation", "DescribeConfigs", "--cluster"])
+
+
 def _bindings(given: argparse.Namespace) -> Iterator[AclBinding]:
     pattern = ResourcePatternType[given.resource_pattern_type.upper()]
     named = [

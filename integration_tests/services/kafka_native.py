@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from integration_tests.services.java_classes import compiled
 from integration_tests.services.kafka_jars import KAFKA_VERSION, classpath
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.state import State, tail
@@ -72,6 +73,7 @@ class Own:
     voters: str | None = None  # of all nodes, as controller.quorum.voters takes them; None: it is alone
     heap: str = "768m"
     java: tuple[str, ...] = ()  # further options of Java
+    classes: Mapping[str, Path] = field(default_factory=dict)  # of `java/`: by name, the folder to compile each into
 
 
 class KafkaNative:
@@ -94,6 +96,8 @@ class KafkaNative:
         """Start the broker, on an empty folder after formatting it."""
         java = _java()
         libraries = classpath(self._state)
+        own = [str(compiled(java, name, libraries, folder)) for name, folder in self._own.classes.items()]
+        libraries = ":".join([libraries, *own])
         self._properties.write_text(self._settings())
         self._logging.write_text(_LOGGING)
         if not (self._data / "meta.properties").exists():

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from integration_tests.services.aws_identities import REGION, Identities
 from integration_tests.services.certificates import Authority
 from integration_tests.services.kafka_native import KafkaNative, Listener, Own
 from integration_tests.services.processes import ServerProcess
@@ -24,6 +25,7 @@ _PROTOCOLS: Final = {
     "MUTUAL": "SSL",
     "EXPIRED": "SASL_SSL",
     "TOKEN": "SASL_SSL",  # by OAUTHBEARER alone
+    "AWS": "SASL_SSL",  # by tokens of AWS IAM alone, as Amazon MSK
     "IPV6": "PLAINTEXT",
 }
 _HOSTS: Final = {"IPV6": "[::1]"}  # not 127.0.0.1
@@ -53,6 +55,12 @@ listener.name.token.sasl.enabled.mechanisms=OAUTHBEARER
 listener.name.token.oauthbearer.connections.max.reauth.ms=600000
 listener.name.token.oauthbearer.sasl.jaas.config={modules}oauthbearer.OAuthBearerLoginModule required;
 listener.name.token.oauthbearer.sasl.server.callback.handler.class={modules}oauthbearer.OAuthBearerValidatorCallbackHandler
+"""
+_AWS: Final = """\
+listener.name.aws.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.aws.oauthbearer.connections.max.reauth.ms=600000
+listener.name.aws.oauthbearer.sasl.jaas.config={modules}oauthbearer.OAuthBearerLoginModule required;
+listener.name.aws.oauthbearer.sasl.server.callback.handler.class=eos.tests.AwsIamHandler
 """
 _PLAIN: Final = "listener.name.{listener}.plain.sasl.jaas.config={module} required {users};\n"
 _SCRAM: Final = "listener.name.{listener}.{mechanism}.sasl.jaas.config={module} required;\n"
@@ -92,8 +100,14 @@ class SecuredKafka(SingleServer):
         """Of the tokens that it takes at TOKEN."""
         return Signer(self._folder)
 
+    @property
+    def identities(self) -> Identities:
+        """Of AWS, that it takes tokens of at AWS."""
+        return Identities(self._folder / "identities.properties")
+
     def _start(self) -> ServerProcess:
         self._make_certificates()
+        self.identities.clear()
         return self._broker().start()
 
     def _await(self) -> None:
@@ -133,7 +147,14 @@ class SecuredKafka(SingleServer):
                 settings += _SCRAM.format(listener=name, mechanism=mechanism, module=module)
         jwks = self.signer.jwks.as_uri()
         settings += _TOKENS.format(jwks=jwks, audience=AUDIENCE, issuer=ISSUER, modules=_MODULES)
-        own = Own(listeners, settings, java=(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks}",))
+        settings += _AWS.format(modules=_MODULES)
+        classes = {"AwsIamHandler": self._data / "classes"}
+        java = (
+            f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks}",
+            f"-Deos.identities={self.identities.path}",
+            f"-Deos.region={REGION}",
+        )
+        own = Own(listeners, settings, java=java, classes=classes)
         return KafkaNative(self._state, self._data, ports["PLAINTEXT"], ports["CONTROLLER"], own)
 
     def _ports(self) -> dict[str, int]:

@@ -83,9 +83,12 @@ class Output:
         if self.as_json:
             self.facts({"ok": False, "error": _facts_of(error)})
         else:
-            self.say(f"error: {error.message}" if "\n" not in error.message else f"error:\n{error.message}", _ERROR)
+            if isinstance(error, SpecMistakesError):  # a line for each, as editors read them: `spec.yaml:12: …`
+                self.say(f"error:\n{error.message}" if "\n" in error.message else f"error: {error.message}", _ERROR)
+            else:
+                self.say(f"error: {_set_in(error.message)}", _ERROR)
             if error.remedy:
-                self.say(f"  remedy: {error.remedy}", _ERROR)
+                self.say(f"  remedy: {_set_in(error.remedy)}", _ERROR)
 
     def say(self, line: str, level: int = logging.INFO) -> None:
         """One line to stderr, masked and unwrapped; of this level where the log is JSON."""
@@ -99,11 +102,11 @@ class Output:
         if self.debug:
             self._trace(kind, error, trace)
             return
-        self.say(f"error: unexpected {kind.__name__}: {bounded(str(error))}", _ERROR)
+        self.say(f"error: unexpected {kind.__name__}: {_set_in(bounded(str(error)))}", _ERROR)
         self.say("  remedy: run it again with --debug, and report what it prints", _ERROR)
 
     def _trace(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        self.say("".join(traceback.format_exception(kind, error, trace)).rstrip(), _ERROR)
+        self.say(_set_in("".join(traceback.format_exception(kind, error, trace)).rstrip()), _ERROR)
 
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -115,6 +118,11 @@ class Output:
         if isinstance(value, Iterable):
             return [self._masked(entry) for entry in value]
         return value
+
+
+def _set_in(text: str) -> str:
+    """The text with its further lines set in: an error may quote a record, and no line of a record looks like ours."""
+    return text.replace("\n", "\n    ")
 
 
 def _facts_of(error: ConnectorError) -> dict[str, object]:

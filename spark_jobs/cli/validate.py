@@ -8,6 +8,7 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.tree import Tree
 
+from connectors.extras import require
 from connectors.spec import (
     Exposure,
     Guarantee,
@@ -44,6 +45,8 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
         eos validate orders.yaml --json
     """
     loaded = out.load(spec)
+    for extra in sorted(loaded.extras):
+        require(extra)
     promises = guarantees(loaded)
     if as_json:
         facts = {**_facts(loaded), "guarantees": [asdict(promise) for promise in promises]}

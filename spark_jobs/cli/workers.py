@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from connectors.contracts import Finding
+from connectors.extras import EXTRAS
 from connectors.registry import build_sink, build_source
 from connectors.spec import MySqlEntry, PostgresEntry, PythonStep, Spec
 from connectors.spec.security import Secured
@@ -119,7 +120,8 @@ def _modules(spec: Spec) -> list[str]:
     connectors = [*map(build_source, spec.sources), *(build_sink(spec, entry) for entry in spec.outputs)]
     steps = [step.python.partition(":")[0] for step in spec.transforms if isinstance(step, PythonStep)]
     stores = ["wal.object"] if _log_store(spec) else []
-    return [*_ALWAYS, *(type(each).__module__ for each in connectors), *steps, *stores]
+    extras = [module for extra in spec.extras for module in EXTRAS[extra]]
+    return [*_ALWAYS, *(type(each).__module__ for each in connectors), *steps, *stores, *extras]
 
 
 def _addresses(spec: Spec) -> list[tuple[str, int]]:

@@ -35,8 +35,9 @@ def test_there_are_enough_to_show_something() -> None:
 def test_a_mutant_breaks_a_promise_and_names_tests_that_exist(mutant: Mutant) -> None:
     source = (PROJECT / mutant.path).read_text()
     wrong = mutant.applied(source)
-    compile(wrong, mutant.path, "exec")
-    assert ast.dump(ast.parse(wrong)) != _program(mutant.path), "it changes nothing but comments or spaces"
+    if mutant.path.endswith(".py"):  # else a script of the page
+        compile(wrong, mutant.path, "exec")
+        assert ast.dump(ast.parse(wrong)) != _program(mutant.path), "it changes nothing but comments or spaces"
     rule = _RULE.fullmatch(mutant.rule)
     assert rule is not None, mutant.rule
     if rule["page"]:

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from connectors.kafka.client import AWAY, Complaints, QuietLogger, explained
+from connectors.kafka.client import AWAY, explained
+from connectors.kafka.handles import Complaints, is_login, new_handle
 from connectors.kafka.handshake import look
 from connectors.kafka.refusals import is_refusal
 from connectors.kafka.sink.markers import encode
@@ -50,8 +51,8 @@ class _AnyProducer:
         self._who = who
         self._complaints = Complaints()
         self._refusal: KafkaError | None = None  # of a message that was not delivered, the newest one
-        callbacks: dict[str, Any] = {"error_cb": self._complaints.add, "on_delivery": self._refuse}
-        self._handle = self._made(lambda: Producer({**settings, **callbacks}, logger=QuietLogger()))
+        self._handle: Any = None
+        self._handle = self._made(settings)
 
     def produce(self, send: Callable[[Producer], None], count: int, count_bytes: int) -> None:
         """Have `send` hand over so many messages, and wait until there is room for as many more.
@@ -69,10 +70,12 @@ class _AnyProducer:
         self._refusal = error
         self._complaints.add(error)
 
-    def _made(self, make: Callable[[], Any]) -> Any:
+    def _made(self, settings: Mapping[str, str | int | bool]) -> Any:
         try:
-            return make()
+            return new_handle(Producer, self._place.connection, settings, self._complaints, on_delivery=self._refuse)
         except KafkaException as error:
+            if is_login(error.args[0]):
+                raise self._failure(error.args[0], "login") from None
             message, remedy = self._place.connection.refused(error.args[0].str())
             raise TargetError(f"security or properties: {message}", remedy=remedy) from None
 
@@ -87,7 +90,8 @@ class _AnyProducer:
     def _failure(self, error: KafkaError, doing: str) -> Exception:
         connection = self._place.connection
         with suppress(KafkaException):  # a fatal one, which `error` is already
-            self._handle.poll(0)  # serves the callback that gathers the complaints
+            if self._handle is not None:
+                self._handle.poll(0)  # serves the callback that gathers the complaints
         lately_s = max(connection.connect_timeout_s, self._place.transaction_timeout_s)
         reasons = [error, *self._complaints.since(lately_s)]
         worst = next((each for each in reasons if _is_final(each)), error)
@@ -146,11 +150,11 @@ class TransactionalProducer(_AnyProducer):
 
         Raises ConnectorError, FencedProducerError.
         """
+        self._id = transactional_id
+        self._is_broken = False
         super().__init__(
             place, f"a transaction of {transactional_id}", place.transactional(transactional_id, batch_bytes)
         )
-        self._id = transactional_id
-        self._is_broken = False
         self._call("opening", lambda: self._handle.init_transactions(place.connection.connect_timeout_s))
 
     def begin(self) -> None:

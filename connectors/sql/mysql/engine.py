@@ -13,17 +13,21 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import pymysql
+from pymysql.constants import CR
 from sqlalchemy import Dialect as SqlDialect
 from sqlalchemy import Engine, NullPool, create_engine, event
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 
+from connectors.aws import AwsLoginError
+from connectors.login_options import TokenLogin
 from connectors.sql.address import connect_arguments
 from connectors.sql.kind import pooling
 from connectors.sql.mysql.dialect import Dialect
-from connectors.sql.mysql.errors import ServerError, of_driver
+from connectors.sql.mysql.errors import NO_TOKEN, ServerError, of_driver
 from connectors.sql.mysql.local_infile import LoadingConnection
 from connectors.sql.statements import LET_GO_S
+from connectors.sql.token_password import fresh_password, login_of
 
 _SESSION: Final = {
     "lock_wait_timeout": 20,  # seconds, for metadata locks; the server's default is a year (H17)
@@ -167,14 +171,26 @@ def open_engine(url: str, kept: int) -> Engine:
 def _create(url: str, more: Mapping[str, object], **options: Any) -> Engine:
     """Return an engine of connections that only this package opens. Raises SpecError."""
     plain, arguments = connect_arguments(url)
+    login = login_of(url)
     arguments.update(more)
     engine = create_engine(plain, connect_args=arguments, hide_parameters=True, **options)
+
+    def _connect(_dialect: object, _record: object, positional: list[Any], named: dict[str, Any]) -> LoadingConnection:
+        if login is not None:
+            named = {**named, "password": _token(login)}
+        return LoadingConnection(*positional, **named)
+
     event.listen(engine, "do_connect", _connect)
     return engine
 
 
-def _connect(_dialect: object, _record: object, positional: list[Any], named: dict[str, Any]) -> LoadingConnection:
-    return LoadingConnection(*positional, **named)
+def _token(login: TokenLogin) -> bytes:
+    """Return the password of one connection. Raises OperationalError, as where the server does not take it."""
+    try:
+        return fresh_password(login).encode()
+    except AwsLoginError as error:
+        number = CR.CR_CONN_HOST_ERROR if error.is_outage else NO_TOKEN
+        raise pymysql.err.OperationalError(number, error.message) from None
 
 
 _PREPARER: Final = create_engine("mysql+pymysql://", poolclass=NullPool).dialect.identifier_preparer

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from connectors.aws import FIND
 from connectors.sql.statements import StatementError
 from twophase.errors import (
     BadRowError,
@@ -36,6 +37,7 @@ WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
 # The connection is gone, or never came about; the session's open transaction was or will be rolled back by the server.
 _CONNECTION: Final = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 3169, 4031})
 _TLS: Final = 2026
+NO_TOKEN: Final = 2998  # our own, of no server and no driver: a token that is the password cannot be made
 _ASKS_PASSWORD: Final = 2061  # see connectors.sql.mysql.login
 _LOCKED: Final = frozenset({LOCK_WAIT_TIMEOUT, 1213})  # a deadlock is one, too
 _BUSY: Final = frozenset(
@@ -207,6 +209,8 @@ def is_row_fault(number: int) -> bool:
 
 def connector_error(doing: str, error: ServerError) -> ConnectorError:
     """The error that the rest of the framework understands; `doing` names the sink and what was tried."""
+    if error.number == NO_TOKEN:
+        return TargetError(f"{doing}: {error.text}", remedy=FIND)
     message = f"{doing}: {error.text} (error {error.number})"
     if (error.number in _NO_SESSION or error.number < _OF_SERVERS) and (remedy := _remedy_of_tls(error.text)):
         return TargetError(message, remedy=remedy)

@@ -76,9 +76,18 @@ class LoadingConnection(GuardedConnection):
         self._payload = None
         self._execute_command(_RESET_CONNECTION, b"")
         self._read_packet()
-        self.set_character_set(self.charset, self.collation)
+        self._read_in_utf8()
         if self.init_command is not None:
             self.query(self.init_command)
+            self._read_in_utf8()
+
+    def _read_in_utf8(self) -> None:
+        """Have the server read what is sent as UTF-8, whatever the URL's command says: texts are escaped for it.
+
+        In GBK the backslash before a quote can be the second byte of a character: then the text ends at the quote.
+        Behind a login SQLAlchemy does the same.
+        """
+        self.set_character_set(self.charset, self.collation)
 
     def drop(self) -> None:
         """Close the socket without a word to the server."""

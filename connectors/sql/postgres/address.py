@@ -11,6 +11,7 @@ from sqlalchemy import URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from connectors.login_options import OPTIONS
 from connectors.sql import silence
 from connectors.tls_options import Protection, of_postgres
 from twophase.errors import SpecError
@@ -80,7 +81,7 @@ def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
         **_tls(url),
         **_authentication(url),
     }
-    return parse(url), arguments
+    return parse(url).difference_update_query(OPTIONS), arguments
 
 
 def _tls(url: str) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import Final
 
 import psycopg
 
+from connectors.aws import FIND
 from connectors.dead_letters import printable
 from connectors.sql.statements import StatementError
 from twophase.errors import (
@@ -32,6 +33,9 @@ _DENIED: Final = "42501"
 _BAD_CHARACTER: Final = "22021"
 _FAILED_TRANSACTION: Final = "25P02"
 _REFUSED: Final = "28000"
+NO_TOKEN: Final = "28EOS"
+"""Our own, of no server: a token that is the password cannot be made."""
+
 _OF_THE_CLIENT: Final = "XX000"
 _FOR_GOOD: Final = ("authentication failed", "does not exist", "pg_hba.conf", "permission denied", "not permitted")
 """In the words with which a server refuses a connection whenever it is asked. Any other refusal is waited for."""
@@ -120,6 +124,8 @@ class ServerError(StatementError):
             return TargetError(message, remedy=_remedy_of_tls(self.text))
         if self.code == _REFUSED and _ASKS_PASSWORD in self.text:
             return TargetError(message, remedy=_REMEDY_OF_PASSWORDS)
+        if self.code == NO_TOKEN:
+            return TargetError(f"{doing}: {self.text}", remedy=FIND)
         if self.code.startswith("28"):
             return TargetError(message, remedy="correct user name and password in the url; see what pg_hba.conf asks")
         if self.code == _WRONG_STATE and _SWITCHED_OFF in self.text:
@@ -175,6 +181,8 @@ def server_error(error: BaseException, *, closed: bool) -> ServerError:
 def not_connected(error: BaseException | None) -> ServerError:
     """Why there is no connection. libpq gives no SQLSTATE here; a refusal begins with FATAL where a server gives it."""
     text = str(error)
+    if getattr(error, "sqlstate", None) == NO_TOKEN:
+        return ServerError(NO_TOKEN, text)
     refused = "FATAL:" in text and any(words in text for words in _FOR_GOOD)
     refused = refused or any(words in text for words in (*_TLS, _ASKS_PASSWORD))
     return ServerError(_REFUSED if refused else "", text.strip())

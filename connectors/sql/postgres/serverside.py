@@ -12,9 +12,13 @@ import psycopg
 from sqlalchemy import URL, Dialect, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
+from connectors.aws import AwsLoginError
+from connectors.login_options import TokenLogin
 from connectors.sql.kind import pooling
 from connectors.sql.postgres.address import connect_arguments
+from connectors.sql.postgres.errors import NO_TOKEN
 from connectors.sql.postgres.patience import Backend, PatientConnection
+from connectors.sql.token_password import fresh_password, login_of
 
 WHO: Final = "pg_backend_pid(), pg_postmaster_start_time()"
 """What a connection selects for ServerSide: a pooler tells libpq another process id than the server's."""
@@ -81,7 +85,7 @@ def engine_of(url: str) -> Engine:
     """One for each URL and process, since its first connection asks the server half a dozen questions. It keeps none;
     they are patient once they know who they are."""
     parsed, arguments = connect_arguments(url)
-    return _create(parsed, arguments, pool_reset_on_return=None, **pooling(0))
+    return _create(parsed, arguments, login_of(url), pool_reset_on_return=None, **pooling(0))
 
 
 def open_engine(url: str, kept: int) -> Engine:
@@ -89,7 +93,7 @@ def open_engine(url: str, kept: int) -> Engine:
     their process is stopped in a transaction."""
     parsed, arguments = connect_arguments(url)
     del arguments["autocommit"]  # that is the engine's to say
-    engine = _create(parsed, arguments, **pooling(kept))
+    engine = _create(parsed, arguments, login_of(url), **pooling(kept))
 
     def known(connection: PatientConnection, record: object) -> None:
         del record
@@ -104,14 +108,26 @@ def open_engine(url: str, kept: int) -> Engine:
     return engine
 
 
-def _create(url: URL, arguments: Mapping[str, object], **options: Any) -> Engine:
+def _create(url: URL, arguments: Mapping[str, object], login: TokenLogin | None, **options: Any) -> Engine:
     """Return an engine of connections that only this package opens."""
     engine = create_engine(url, connect_args=dict(arguments), hide_parameters=True, **options)
+
+    def _connect(_dialect: Dialect, _record: object, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        if login is not None:
+            options = {**options, "password": _token(login)}
+        return PatientConnection.connect(*arguments, **options)
+
     event.listen(engine, "do_connect", _connect)
     return engine
 
 
-def _connect(dialect: Dialect, record: object, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Called by SQLAlchemy for each connection."""
-    del dialect, record
-    return PatientConnection.connect(*arguments, **options)
+class _NoTokenError(psycopg.OperationalError):
+    sqlstate = NO_TOKEN
+
+
+def _token(login: TokenLogin) -> str:
+    """Return the password of one connection. Raises OperationalError, as where the server does not take it."""
+    try:
+        return fresh_password(login)
+    except AwsLoginError as error:
+        raise (psycopg.OperationalError if error.is_outage else _NoTokenError)(error.message) from None

@@ -1,0 +1,23 @@
+"""Python packages that only some specs need, by the extra of `eos-spark` that brings them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Final
+
+from twophase.errors import SpecError
+
+EXTRAS: Final[Mapping[str, Sequence[str]]] = {"aws": ("botocore", "aws_msk_iam_sasl_signer")}
+"""Modules by extra."""
+
+_FOR: Final = {"aws": "a login by AWS IAM"}
+
+
+def require(extra: str) -> None:
+    """Raise SpecError, which names the remedy, if this Python lacks packages of the extra. Imports none of them."""
+    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    if missing:
+        message = f"{_FOR[extra]} needs Python packages that {socket.gethostname()} lacks: {', '.join(missing)}"
+        raise SpecError(message, remedy=f"pip install 'eos-spark[{extra}]', here and wherever tasks run")

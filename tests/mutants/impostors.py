@@ -1,0 +1,73 @@
+"""Wrong lines where others may be at the other end, or have written what is shown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_KAFKA: Final = "tests/test_kafka_impostor.py"
+_LOG: Final = "tests/test_masked_log.py"
+_PRINTED: Final = "SECURITY.md, What is promised"
+
+MUTANTS: Final = (
+    Mutant(
+        name="a refusal shows what a password can be guessed by",
+        rule="docs/security.md, TLS and SASL to Kafka",
+        path="connectors/kafka/settings.py",
+        before='        return _SIGNATURES.sub("", text)\n',
+        after="        return text\n",
+        caught_by=(f"{_KAFKA}::test_one_that_lets_everybody_in_does_not_prove_that_it_knows_the_password",),
+    ),
+    Mutant(
+        name="any host of the authority may pose as a broker",
+        rule="docs/security.md, TLS and SASL to Kafka",
+        path="connectors/spec/security.py",
+        before="    verify_host_name: bool = True\n",
+        after="    verify_host_name: bool = False\n",
+        caught_by=(f"{_KAFKA}::test_one_without_the_certificate_hears_nothing",),
+    ),
+    Mutant(
+        name="a record that an error quotes writes a line of the log",
+        rule=_PRINTED,
+        path="spark_jobs/cli/output.py",
+        before='    return text.replace("\\n", "\\n    ")\n',
+        after="    return text\n",
+        caught_by=(f"{_LOG}::test_no_line_of_an_error_that_a_command_prints_looks_like_one_of_the_log",),
+    ),
+    Mutant(
+        name="the SQL of a step reads the driver's environment",
+        rule="docs/security.md, A spec is data",
+        path="spark_jobs/settings.py",
+        before='    "spark.sql.variable.substitute": "false",',
+        after='    "spark.sql.variable.substitute": "true",',
+        caught_by=("tests/test_one_query.py::test_a_variable_of_spark_is_the_text_that_it_is",),
+    ),
+    Mutant(
+        name="the page takes texts for HTML",
+        rule=_PRINTED,
+        path="spark_jobs/page/assets/dom.js",
+        before="document.createTextNode(String(child))",
+        after="document.createRange().createContextualFragment(String(child))",
+        caught_by=("integration_tests/test_page.py::test_what_errors_quote_of_records_is_shown_and_not_run",),
+    ),
+    Mutant(
+        name="nobody is told that Spark shows the secret of a step",
+        rule="docs/security.md, Secrets",
+        path="connectors/spec/exposure.py",
+        before='for name in ("ui", "eventLog"))',
+        after='for name in ("ui",))',
+        caught_by=("tests/test_spec_security.py::test_validate_names_steps_whose_secrets_spark_would_show",),
+    ),
+    Mutant(
+        name="a record is SQL where the URL has the server read another character set",
+        rule=_PRINTED,
+        path="connectors/sql/mysql/local_infile.py",
+        before="            self._read_in_utf8()\n",
+        after="",
+        caught_by=(
+            "tests/test_sql_sessions_played.py::"
+            "test_no_command_of_the_url_has_mysql_read_texts_in_another_character_set",
+        ),
+    ),
+)
