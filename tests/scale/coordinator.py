@@ -84,11 +84,14 @@ class _Stored:
 
     checkpoints: int
 
-    def apply(self, head: HeadValue) -> HeadValue:
+    def refs(self) -> tuple[RecordRef, ...]:
+        """How head points at their records."""
         scopes = (Scope(INCARNATION, 1, number) for number in range(self.checkpoints))
-        refs = tuple(RecordRef(each.checkpoint_id, f"{each}-{'0' * 16}.json", "0" * 64) for each in scopes)
+        return tuple(RecordRef(each.checkpoint_id, f"{each}-{'0' * 16}.json", "0" * 64) for each in scopes)
+
+    def apply(self, head: HeadValue) -> HeadValue:
         last = self.checkpoints - 1
-        return replace(head, completed=last, committed=last, records=refs)
+        return replace(head, completed=last, committed=last, records=self.refs())
 
 
 class _Writing(Filing):
@@ -132,7 +135,10 @@ class Coordinator:
         driver.start()
         driver.store_positions(SOURCE, StartingPoint(dict(self._ends), {"orders": "id"}))
         (self.log.folder(INCARNATION) / "metadata").write_text(json.dumps({"id": "query"}))
-        driver._carry_out(driver._ownership.swap(_Stored(size.stored), "stored"))
+        stored = _Stored(size.stored)
+        for ref in stored.refs():  # nobody reads one
+            (folder / "records" / ref.name).touch()
+        driver._carry_out(driver._ownership.swap(stored, "stored"))
         self.driver = driver
         listeners = Listeners([LogListener(PIPELINE), recorder])
         self._checkpoints = Checkpoints(driver, self.log, listeners, self._plan, lag=self._lag)
