@@ -15,7 +15,7 @@ from spark_jobs.history.model import Acknowledgement, Event, SplitLag
 from spark_jobs.page.metrics import Metrics, PipelineMetrics
 from spark_jobs.report import CheckpointReport
 from spark_jobs.withheld import Poll, WithheldSplit
-from tests.page_history import INCARNATION, RUN, spec_of
+from tests.page_history import INCARNATION, RUN, Names, spec_of
 from twophase.errors import PrepareError, SinkUnavailableError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
@@ -241,3 +241,17 @@ def test_told_by_several_threads_while_it_is_scraped(metrics: Metrics, told: Pip
     found = figures(metrics)
     assert found["eos_checkpoints_completed_total"] == found["eos_checkpoint_duration_seconds_count"] == 400
     assert found["eos_records_total{orders}"] == 40_000
+
+
+def test_no_name_becomes_a_line_or_a_label_of_its_own(metrics: Metrics, tmp_path: Path) -> None:
+    pipeline, sink, split = 'o"} 1 \\', 's",x="y\\"', 't"} 1\nforged_total 7\n# HELP \\n/0'
+    hostile = spec_of(tmp_path, Names(pipeline, sink))
+    told = metrics.listener(hostile, run_id=RUN, version="9")
+    told.checkpoint(replace(report(0), splits=(SplitLag(1001.0, "orders", split, 507, 500),)))
+    families = list(text_string_to_metric_families(metrics.exposed()[0].decode()))
+    samples = [sample for family in families for sample in family.samples]
+    assert all(sample.name.startswith("eos_") for sample in samples)
+    assert {sample.labels["pipeline"] for sample in samples} == {pipeline}
+    assert {sample.labels.get("sink") for sample in samples} - {None} == {sink, "archive", "dead_letter"}
+    assert {sample.labels.get("split") for sample in samples} - {None} == {split}
+    assert {len(sample.labels) for sample in samples} <= {1, 2, 3, 4}

@@ -179,6 +179,72 @@ def test_nothing_outside_of_the_page_is_served(client: Client) -> None:
         assert client.get(f"{requests}{request_id}").status in {404, 422}, request_id
 
 
+DETOURS = (
+    *("/%6detrics", "/metrics/", "//metrics", "/./metrics", "/x/../metrics", "/metrics?x=/", "/metrics#", "/metrics;x"),
+    *("/%61pi/v1/pipelines", "/api%2fv1/pipelines", "/API/v1/pipelines", "//api/v1/pipelines", "/api/v1/pipelines/"),
+    *(
+        "/%2561pi/v1/pipelines",
+        "/api\\v1\\pipelines",
+        "\\api/v1/pipelines",
+        "/api/v1/../v1/pipelines",
+        "/openapi%2ejson",
+    ),
+    *("http://127.0.0.1/api/v1/pipelines", "http://evil.example/metrics", "http:/metrics", "*", "?/metrics", "metrics"),
+    *("/api/v1/pipelines%00", "/metrics%0d%0aX: y", "/\xc0\xae/metrics", "/metrics\x0bx"),
+)
+"""Ways to write the path of what takes the token. Invariant: whatever resolves one asks for the token first."""
+
+FRAMES = (
+    "Content-Length: 0\r\nContent-Length: 5",
+    "Content-Length: 5\r\nTransfer-Encoding: chunked",
+    "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+    "Transfer-Encoding: xchunked",
+    "Content-Length: +0",
+    "Content-Length: 0x0",
+    "Content-Length: -1",
+    f"Content-Length: {'9' * 5000}",
+    "Host: localhost\r\nContent-Length : 0",
+    "X: y\n\nGET /metrics HTTP/1.1",
+)
+"""Headers by which two servers may find two ends of one request."""
+
+
+def raw(client: Client, request: str) -> bytes:
+    """All that the server answers to these bytes before it closes the connection, or is silent."""
+    host, port = urlsplit(client.url).netloc.split(":")
+    answer = b""
+    with socket.create_connection((host, int(port)), timeout=10) as made:
+        made.sendall(request.encode("latin-1"))
+        made.settimeout(1)
+        with suppress(TimeoutError, ConnectionResetError):
+            while part := made.recv(65536):
+                answer += part
+    return answer
+
+
+def test_no_detour_leads_past_the_token(spec: Spec) -> None:
+    metrics = Metrics()
+    metrics.listener(spec, run_id=RUN, version="0")
+    with opened([spec], PageOptions(port=0, token=TOKEN), no_sinks, lives=[Live()], metrics=metrics.exposed) as page:
+        client = Client(page.url)
+        end = "Host: localhost\r\nConnection: close\r\n"
+        known = raw(client, f"GET /metrics HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n{end}\r\n")
+        assert b"eos_pipeline_info" in known
+        for method in ("GET", "HEAD"):
+            for path in DETOURS:
+                answer = raw(client, f"{method} {path} HTTP/1.1\r\n{end}\r\n")
+                assert b"eos_" not in answer, path
+                assert b"orders" not in answer, path
+        steered = asked(spec)
+        for frame in FRAMES:
+            behind = f"POST {STOP} HTTP/1.1\r\nAuthorization: Bearer {TOKEN[:-1]}\r\n{end}\r\n"
+            answer = raw(client, f"POST {STOP} HTTP/1.1\r\nHost: localhost\r\n{frame}\r\n\r\n{behind}")
+            assert b" 200 " not in answer, frame
+            assert b" 202 " not in answer, frame
+        assert asked(spec) == steered
+        assert client.get("/healthz").status == 200
+
+
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 

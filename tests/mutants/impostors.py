@@ -78,4 +78,12 @@ MUTANTS: Final = (
         after="            raise RuntimeError(message)\n",
         caught_by=("tests/test_sql_sessions_played.py::test_a_server_that_asks_for_a_file_gets_none_at_any_door",),
     ),
+    Mutant(
+        name="the page takes no token where a path is written in another way",
+        rule=_PRINTED,
+        path="spark_jobs/page/guard.py",
+        before='self._refusal(scope["method"], scope["path"], ',
+        after='self._refusal(scope["method"], scope["raw_path"].decode("latin-1"), ',
+        caught_by=("tests/test_page_security.py::test_no_detour_leads_past_the_token",),
+    ),
 )
