@@ -72,6 +72,10 @@ def test_random_mixtures_are_decoded_as_by_halving(seed: int, size: int, share: 
 @example(
     [b'{"zz":9e308}', b'{"zz":[10e308]}', b'{"zz":-1.5e309}', b'{"zz":1e321}', b'{"zz":0.5e309,"i":1}', b'{"i":"x"}']
 )
+@example(
+    [b'{"f":9e308}', b'{"x":-9e308}', b'{"m":9e308,"i":"x"}', b'{"i":9e308}', b'{"s":9e308}', b'{"o":{"i":9e308}}']
+)
+@example([b'{"x":9e308,"zz":1e309}', b'{"x":1e309}', b'{"x":7,"f":-1e309}', b'{"zz":1e309,"s":7}', b'{"l":[9e308]}'])
 @example([b'{"zz":"\\udc00","i":"x"}', b'{"zz":"\\uD800","i":"x"}', b'{"zz":"\\\\ud800","i":"x"}'])
 @example([b'{"zz":Inf}', b'{"zz":-Inf,}', b'{"zz":NaN,"i":"x"}', b'{"s":"Inf"'])
 @example([b'{"o":null}', b'{"o":{}}', b'{"o":{"i":null}}', b'{"o":{"i":1,"i":1}}', b'{"o":[]}'])
@@ -108,7 +112,7 @@ _RECORDS: Final = 20_000
 """As many as a batch has."""
 
 _MOST_RATIO: Final = 20.0
-_TRIES: Final = 5
+_TRIES: Final = 10
 
 _SMALL: Final = JsonFormat(parse_ddl("id BIGINT, user STRING, amount DOUBLE, ts TIMESTAMP"))
 
@@ -127,6 +131,7 @@ _BAD: Final[dict[str, Callable[[int], bytes]]] = {
     "no UTF-8": lambda number: b'{"id": %d, "user": "\xff"}' % number,
     "given twice": lambda number: b'{"id": 1, "id": %d}' % number,
     "no bytes": lambda number: b"",
+    "too large": lambda number: b'{"id": %d, "amount": 9e308}' % number,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -326,8 +326,7 @@ def test_a_segment_that_is_put_back_is_applied_whole(world: World, tmp_path: Pat
 def test_the_same_pipeline_from_another_location_is_refused(world: World, tmp_path: Path) -> None:
     driver = world.driver()
     driver.start()
-    copy = world.driver()
-    copy.head = LocalHead(tmp_path / "copy")
+    copy = replace(world.driver(), head=LocalHead(tmp_path / "copy"))
     with pytest.raises(IdentityError, match="another life of pipeline"):
         copy.start()
 

@@ -60,31 +60,14 @@ class _TooBigError(Exception):
     """A number with an exponent that the parser refuses wherever the number stands."""
 
 
-def _float(text: str) -> float:
-    value = float(text)
-    if value in (math.inf, -math.inf):
-        exponent = text.lower().partition("e")[2]
-        if exponent and int(exponent) > _LARGEST_EXPONENT + len(text):
-            raise _TooBigError
-        raise ValueError  # where no column is given such a number, the parser takes some, 9e308 for one
-    return value
-
-
-def _decimal(text: str) -> Decimal:
-    _float(text)
-    try:
-        return Decimal(text)
-    except InvalidOperation:  # an exponent that Python does not take: nearly zero, which `_decimals` is unsure of
-        return Decimal()
-
-
 class Judge:
     """Of records of one schema. Cheap to make; not shared between threads."""
 
     def __init__(self, schema: pa.Schema) -> None:
         exact = any(map(_has_decimals, schema.types))
-        decoder: Any = json.JSONDecoder(object_pairs_hook=tuple, parse_float=_decimal if exact else _float)
+        decoder: Any = json.JSONDecoder(object_pairs_hook=tuple, parse_float=self._decimal if exact else self._float)
         self._scan = decoder.scan_once
+        self._infinite = 0  # numbers of the newest record that are larger than any double
         self._checks = [(field.name, field.nullable, check_of(field.type)) for field in schema]
         self._unfit = {
             (field.name, kind): Unfit(field.name, kind)
@@ -101,6 +84,7 @@ class Judge:
         return NUL if "\0" in text else self._of_object(text)
 
     def _of_object(self, text: str) -> Fault | None:
+        self._infinite = 0
         try:
             pairs, end = self._scan(text, 0)
         except (json.JSONDecodeError, StopIteration):
@@ -117,6 +101,22 @@ class Judge:
         if ("\\ud" in text or "\\uD" in text) and _has_half_pairs(pairs):
             return BROKEN
         return self._column(pairs, is_plain=not _has_constant(text) and not _has_long_number(text))
+
+    def _float(self, text: str) -> float:
+        value = float(text)
+        if value in (math.inf, -math.inf):
+            exponent = text.lower().partition("e")[2]
+            if exponent and int(exponent) > _LARGEST_EXPONENT + len(text):
+                raise _TooBigError
+            self._infinite += 1  # no column takes it; where none is given it the parser takes some, 9e308 for one
+        return value
+
+    def _decimal(self, text: str) -> Decimal:
+        self._float(text)
+        try:
+            return Decimal(text)
+        except InvalidOperation:  # an exponent that Python does not take: nearly zero, which `_decimals` is unsure of
+            return Decimal()
 
     def _column(self, pairs: Sequence[tuple[str, Any]], *, is_plain: bool) -> Fault | None:
         values = dict(pairs)
@@ -135,7 +135,7 @@ class Judge:
                 continue
             if found is UNSURE:
                 is_sure = False
-            elif not is_sure:
+            elif not is_sure or self._infinite > (value in (math.inf, -math.inf)):
                 return BAD
             else:
                 return Unfit(name) if found is OTHER else self._unfit[name, found]
