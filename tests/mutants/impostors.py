@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _KAFKA: Final = "tests/test_kafka_impostor.py"
 _LOG: Final = "tests/test_masked_log.py"
+_VALUES: Final = "integration_tests/test_hostile_values.py"
 _PRINTED: Final = "SECURITY.md, What is promised"
 
 MUTANTS: Final = (
@@ -85,5 +86,21 @@ MUTANTS: Final = (
         before='self._refusal(scope["method"], scope["path"], ',
         after='self._refusal(scope["method"], scope["raw_path"].decode("latin-1"), ',
         caught_by=("tests/test_page_security.py::test_no_detour_leads_past_the_token",),
+    ),
+    Mutant(
+        name="a session of MySQL reads a backslash as it is",
+        rule="docs/sinks.md, Values",
+        path="connectors/sql/mysql/engine.py",
+        before='    "sql_mode": "STRICT_ALL_TABLES,',
+        after='    "sql_mode": "NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,',
+        caught_by=(f"{_VALUES}::test_mysql_takes_a_text_as_it_is_or_not_at_all_in_any_character_set",),
+    ),
+    Mutant(
+        name="a session of PostgreSQL reads rows in the role's encoding",
+        rule="docs/sinks.md, Values",
+        path="connectors/sql/postgres/engine.py",
+        before='    "client_encoding": "UTF8",\n',
+        after="",
+        caught_by=(f"{_VALUES}::test_postgresql_takes_a_text_as_it_is_or_not_at_all",),
     ),
 )
