@@ -68,6 +68,7 @@ def test_a_run_logs_in_to_postgresql_as_often_whatever_the_number_of_checkpoints
     assert run_and_count(prepared, on_postgres(postgres, postgres_database)) <= _MOST_LOGINS
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_a_run_logs_in_to_mysql_as_often_whatever_the_number_of_checkpoints_at_least_once(
     pipeline: Pipeline, services: Services, database: str
