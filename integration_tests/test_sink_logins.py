@@ -95,6 +95,7 @@ class Case:
     direct: bool
 
     def __post_init__(self) -> None:
+        forget_all()  # of tests that ran before in this process
         self.life = Life(self.target)
         self.life.start()
         self.number = 0
