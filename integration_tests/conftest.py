@@ -24,6 +24,7 @@ from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.rotation import seed_of_run
+from integration_tests.harness.tenant import Tenant
 from integration_tests.harness.turns import BUDGET_S, commits_since, read_passed, turn
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
@@ -309,6 +310,23 @@ def pipeline(
     with Pipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), database) as made:
         made.table.create()
         yield made
+
+
+@pytest.fixture(params=["mysql", pytest.param("postgresql", marks=pytest.mark.any_server)])
+def tenant(request: pytest.FixtureRequest, services: Services) -> Iterator[Tenant]:
+    """A user of a database of each kind, who has no rights yet."""
+    if request.param == "mysql":
+        database = request.getfixturevalue("database")
+        made = Tenant("mysql", database, services.admin_database_url, services.database.name, "compliance")
+        yield made
+        made.execute(f"DROP USER IF EXISTS {made.name}")
+    else:
+        postgres: Postgres = request.getfixturevalue("postgres")
+        database = request.getfixturevalue("postgres_database")
+        made = Tenant("postgresql", database, postgres.admin_url, "PostgreSQL", "compliance")
+        made.execute(f"REVOKE ALL ON DATABASE {made.database} FROM PUBLIC", "REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        yield made
+        made.execute(f"DROP OWNED BY {made.name}", f"DROP ROLE {made.name}")
 
 
 @pytest.fixture

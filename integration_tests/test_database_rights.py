@@ -25,7 +25,6 @@ from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.harness.pipeline import PARTITIONS, TABLE, Pipeline
 from integration_tests.harness.tenant import Right, Tenant, rights
 from integration_tests.services import Services
-from integration_tests.services.postgres_native import Postgres
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from integration_tests.test_postgres_pipeline import PostgresPipeline
 from twophase.errors import ConnectorError, HeadAccessError, HeadError, TargetError
@@ -33,24 +32,7 @@ from twophase.errors import ConnectorError, HeadAccessError, HeadError, TargetEr
 _FIRST = {"mysql": ["every sink", "a table that is there"], "postgresql": ["the administrator", "every sink"]}
 _VARIANTS = {"two-phase": [], "write-ahead-log": [], "upsert": ["upsert"]}
 _MAKING = "create: if-missing, evolve: add-columns"
-_KINDS = [pytest.param("mysql"), pytest.param("postgresql", marks=pytest.mark.any_server)]
 _RECORDS = 700
-
-
-@pytest.fixture(params=_KINDS)
-def tenant(request: pytest.FixtureRequest, services: Services) -> Iterator[Tenant]:
-    if request.param == "mysql":
-        database = request.getfixturevalue("database")
-        made = Tenant("mysql", database, services.admin_database_url, services.database.name, "compliance")
-        yield made
-        made.execute(f"DROP USER IF EXISTS {made.name}")
-    else:
-        postgres: Postgres = request.getfixturevalue("postgres")
-        database = request.getfixturevalue("postgres_database")
-        made = Tenant("postgresql", database, postgres.admin_url, "PostgreSQL", "compliance")
-        made.execute(f"REVOKE ALL ON DATABASE {made.database} FROM PUBLIC", "REVOKE ALL ON SCHEMA public FROM PUBLIC")
-        yield made
-        made.execute(f"DROP OWNED BY {made.name}", f"DROP ROLE {made.name}")
 
 
 def target_of(tenant: Tenant, commit: str, folder: Path, *, keyed: bool) -> DatabaseTarget:

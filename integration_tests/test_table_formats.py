@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -24,12 +23,9 @@ from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from connectors.testing.target import schema_for
 from integration_tests.harness.tenant import Tenant
-from integration_tests.services import Services
-from integration_tests.services.postgres_native import Postgres
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from twophase.errors import HeadFormatError
 
-_KINDS: Final = [pytest.param("mysql"), pytest.param("postgresql", marks=pytest.mark.any_server)]
 _GOLDEN: Final = Path(__file__).parents[1] / "tests" / "golden"
 _RIGHTS: Final = {
     "mysql": ["every sink", "a table that is there", "checkpoint.head"],
@@ -37,22 +33,6 @@ _RIGHTS: Final = {
 }
 _TABLES: Final = (*permits.TABLES, *head.TABLES)
 _NEXT: Final = "eos_format 2, least_reader 1"
-
-
-@pytest.fixture(params=_KINDS)
-def tenant(request: pytest.FixtureRequest, services: Services) -> Iterator[Tenant]:
-    if request.param == "mysql":
-        database = request.getfixturevalue("database")
-        made = Tenant("mysql", database, services.admin_database_url, services.database.name, "compliance")
-        yield made
-        made.execute(f"DROP USER IF EXISTS {made.name}")
-    else:
-        postgres: Postgres = request.getfixturevalue("postgres")
-        database = request.getfixturevalue("postgres_database")
-        made = Tenant("postgresql", database, postgres.admin_url, "PostgreSQL", "compliance")
-        made.execute(f"REVOKE ALL ON DATABASE {made.database} FROM PUBLIC", "REVOKE ALL ON SCHEMA public FROM PUBLIC")
-        yield made
-        made.execute(f"DROP OWNED BY {made.name}", f"DROP ROLE {made.name}")
 
 
 def golden(tenant: Tenant, folder: str) -> list[str]:

@@ -254,8 +254,7 @@ class Driver:
         batch: Batch | None,
     ) -> T:
         effects = Effects(
-            head=self.head,
-            parted=self._parted,
+            head=self._parted,
             committers=committers,
             spark=self.spark,
             patience=patience,

@@ -30,7 +30,6 @@ from twophase.errors import (
     TargetError,
 )
 from twophase.gather import Gather
-from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten
@@ -91,8 +90,7 @@ class StateRewriter(Protocol):
 class Effects:
     """Everything outside the process that the protocol touches."""
 
-    head: HeadStore
-    parted: PartedHead  # the same
+    head: PartedHead
     committers: Mapping[str, Committer]
     spark: SparkLog
     patience: Patience
@@ -110,7 +108,7 @@ class Effects:
         """Carry out one action and give its answer (`messages` has the table)."""
         match action:
             case messages.ReadHead():
-                seen = self.parted.read()
+                seen = self.head.read()
                 if seen is not None:
                     check_writable(seen.head)
                 return seen
@@ -149,7 +147,7 @@ class Effects:
                     "list what is prepared", lambda sink: sink.prepared(incarnation, number), action.sinks
                 )
             case messages.PutRecord():
-                self.parted.put_record(action.ref.name, action.content)
+                self.head.put_record(action.ref.name, action.content)
             case messages.Claim():
                 self._at_each("claim", partial(_claim, action), action.sinks)
             case messages.Permit():
@@ -178,9 +176,9 @@ class Effects:
                 self._commit_back(action.positions)
             case messages.Prune():
                 for ref in action.records:
-                    self.head.delete_record(ref.name)
-                if self.parted.has_parts:
-                    self.parted.prune()
+                    self.head.store.delete_record(ref.name)
+                if self.head.has_parts:
+                    self.head.prune()
                 self._at_each("prune", lambda sink: sink.prune(action.incarnation, action.below))
             case messages.Sweep():
                 self._sweep(action.head)
@@ -240,7 +238,7 @@ class Effects:
     def _load_record(self, action: messages.LoadRecord) -> CheckpointRecord | HeadFormatError:
         ref = action.ref
         try:
-            return decode_record(self.head.get_record(ref.name), ref.sha256)
+            return decode_record(self.head.store.get_record(ref.name), ref.sha256)
         except HeadFormatError as error:  # damage, or a newer driver's pruning: that is for the protocol to say
             message = f"the record of checkpoint {ref.checkpoint_id} ({ref.name}) cannot be read: {error.message}"
             return HeadFormatError(message, remedy=error.remedy)
@@ -251,7 +249,7 @@ class Effects:
         if before is not None:
             faults.point(before, number)
         try:
-            landed = self.parted.swap(action.expected, action.value)
+            landed = self.head.swap(action.expected, action.value)
         except HeadUnknownError:
             return None
         if after is not None:
@@ -321,12 +319,12 @@ class Effects:
 
     def _sweep(self, head: HeadValue) -> None:
         kept = {ref.name for ref in head.records}
-        for name in self.head.list_records():
+        for name in self.head.store.list_records():
             scope = Scope.parse(name.rsplit("-", 1)[0])
             # Of any life: epochs grow over resets, so that nobody can make head point at an older one any more.
             if scope is not None and scope.epoch < head.epoch and name not in kept:
-                self.head.delete_record(name)
-        self.parted.prune()
+                self.head.store.delete_record(name)
+        self.head.prune()
 
 
 def _claim(action: messages.Claim, sink: Committer) -> None:

@@ -16,6 +16,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from connectors.login_options import OPTIONS
+from connectors.sql.kind import place_of
 from connectors.tls_options import MYSQL_FILES, Protection, of_mysql
 from twophase.errors import SpecError
 
@@ -30,8 +31,7 @@ _KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITC
 def masked(url: str) -> str:
     """The URL for messages: user and password left out, and the options too, which may hold a key's password."""
     parsed = parse(url)
-    place = URL.create("at", host=parsed.host or "localhost", port=parsed.port or 3306, database=parsed.database)
-    return place.render_as_string().removeprefix("at://")
+    return place_of(parsed.host or "localhost", parsed.port or 3306, parsed.database)
 
 
 def parse(url: str) -> URL:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import (
-    URL,
     BigInteger,
     Column,
     Connection,
@@ -23,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from connectors.sql.kind import kind_of
+from connectors.sql.kind import kind_of, place_of
 from connectors.sql.shelf import BYTES, METADATA, NAME, OPTIONS, SHELVES, ExistsError, SqlShelf
 from connectors.sql.table_format import COMMENT, check_formats, creating, reading
 from twophase.errors import (
@@ -64,8 +63,7 @@ class SqlHead:
         self._engine = self._kind.open_engine(url, _KEPT)
         parsed = self._engine.url
         self._pipeline = pipeline
-        place = URL.create("at", host=parsed.host, port=parsed.port, database=parsed.database)
-        self._place = place.render_as_string().removeprefix("at:///" if parsed.host is None else "at://")
+        self._place = place_of(parsed.host, parsed.port, parsed.database)
         self._created = False
         self._records = self.shelf("records")
 

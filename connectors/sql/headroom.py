@@ -10,7 +10,7 @@ from typing import Final
 from sqlalchemy.engine import make_url
 
 from connectors.contracts import Finding
-from connectors.sql.kind import Limit, kind_of
+from connectors.sql.kind import Limit, kind_of, place_of
 from connectors.sql.statements import StatementError
 
 _DRIVER: Final = 3
@@ -89,7 +89,7 @@ def _finding(limit: Limit, uses: Sequence[Use], one: Use, tasks: int | None) -> 
 
 def _name(limit: Limit, one: Use) -> str:
     url, port = make_url(one.url), kind_of(one.url).port
-    server = f"{url.host or 'localhost'}:{url.port or port}"
+    server = place_of(url.host or "localhost", url.port or port, None)
     own = {"server": "", "user": url.username, "database": url.database}[limit.of]
     return f"{own} at {server}" if own else server
 

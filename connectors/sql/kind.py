@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from sqlalchemy import Engine, NullPool, QueuePool
+from sqlalchemy import URL, Engine, NullPool, QueuePool
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -65,6 +65,12 @@ class DatabaseKind:
     later ones (connectors.sql.pool). Raises StatementError, SpecError."""
     head_requirements: Callable[[str], Sequence[Finding]]
     """Return the requirements of a database that keeps head (R6). Raises StatementError."""
+
+
+def place_of(host: str | None, port: int | None, database: str | None) -> str:
+    """Return server and database for messages, an address of IPv6 in brackets. Without a host: the database alone."""
+    place = URL.create("at", host=host, port=port, database=database)
+    return place.render_as_string().removeprefix("at:///" if host is None else "at://")
 
 
 def pooling(kept: int) -> dict[str, Any]:

@@ -342,7 +342,7 @@ MUTANTS: Final = (
         name="splits that are not pruned pile up",
         rule="docs/scale.md, Many partitions",
         path="twophase/effects.py",
-        before="if self.parted.has_parts:",
+        before="if self.head.has_parts:",
         after="if False:",
         caught_by=(f"{_PARTED}test_a_pipeline_of_many_splits_goes_on_and_keeps_no_more_than_its_records",),
     ),

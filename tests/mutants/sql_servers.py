@@ -238,8 +238,8 @@ MUTANTS: Final = (
         name="a password in a URL of MySQL is shown",
         rule="docs/security.md",
         path="connectors/sql/address.py",
-        before='    place = URL.create("at", host=',
-        after='    place = URL.create("at", username="u", password=parsed.password, host=',
+        before='return place_of(parsed.host or "localhost", ',
+        after='return place_of(f"{parsed.password}.{parsed.host}", ',
         caught_by=(f"{_PARTS}test_a_url_is_shown_without_what_it_hides",),
     ),
 )

@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from connectors.login_options import OPTIONS
 from connectors.sql import silence
+from connectors.sql.kind import place_of
 from connectors.tls_options import Protection, of_postgres
 from twophase.errors import SpecError
 
@@ -46,8 +47,7 @@ def parse(url: str) -> URL:
 def masked(url: str) -> str:
     """The URL for messages: user, password and options left out."""
     parsed = parse(url)
-    place = URL.create("at", host=parsed.host or "localhost", port=parsed.port or 5432, database=parsed.database)
-    return place.render_as_string().removeprefix("at://")
+    return place_of(parsed.host or "localhost", parsed.port or 5432, parsed.database)
 
 
 def protection(url: str) -> Protection:
