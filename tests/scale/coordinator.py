@@ -13,18 +13,18 @@ from typing import Any, Self
 import pyarrow as pa
 
 from connectors.log.segments import committable
-from spark_jobs.acknowledging import acknowledgement, by_sink, committables, measured
-from spark_jobs.checkpoints import Checkpoints
-from spark_jobs.history.entries import Entry
-from spark_jobs.history.filing import Filing
-from spark_jobs.history.model import Acknowledgement, SplitLag
-from spark_jobs.history.recorder import Recorder
-from spark_jobs.history.retention import Retention
-from spark_jobs.history.writer import HistoryWriter
-from spark_jobs.report import CheckpointReport, Listeners, LogListener
-from spark_jobs.source_offset import SourceOffset
-from spark_jobs.spark_log import LocalSparkLog, planned
-from spark_jobs.stopwatch import Stopwatch
+from spark_jobs.batch.acks import acknowledgement, by_sink, committables, measured
+from spark_jobs.batch.stopwatch import Stopwatch
+from spark_jobs.observe.history.entries import Entry
+from spark_jobs.observe.history.filing import Filing
+from spark_jobs.observe.history.model import Acknowledgement, SplitLag
+from spark_jobs.observe.history.recorder import Recorder
+from spark_jobs.observe.history.retention import Retention
+from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.report import CheckpointReport, Listeners, LogListener
+from spark_jobs.query.source_offset import SourceOffset
+from spark_jobs.query.spark_log import LocalSparkLog, planned
+from spark_jobs.run.checkpoints import Checkpoints
 from tests.scale.free_sink import FreeSink
 from tests.scale.heads import CountedHead
 from twophase.driver import Driver
@@ -70,7 +70,7 @@ class ReportedBatch:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged:
-        """As spark_jobs.batch does once Spark's job has ended."""
+        """As spark_jobs.batch.batch does once Spark's job has ended."""
         written = committables(self.acknowledged)
         self.acknowledgements = measured(self.names, self.acknowledged, written)
         return Acknowledged(by_sink(self.names, written), time.time())
