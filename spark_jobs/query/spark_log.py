@@ -122,7 +122,7 @@ class LocalSparkLog:
         self.forget_plan(incarnation, checkpoint_id)
 
     def forget_plan(self, incarnation: str, checkpoint_id: int) -> None:
-        """Delete a plan that is not decided: only a rescale's, and what a power cut has left (`mending`)."""
+        """Delete a plan that is not decided: only a rescale's, and what a power cut has left (`spark_log_repair`)."""
         folder = self.folder(incarnation)
         described = folder.glob("state/*/_metadata/v2")  # of what may have other partitions in this plan
         for place in (*described, folder / "offsets"):  # the plan last: while it is there, this has not ended
