@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_jobs.batch.acks import by_sink
+from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.model import Acknowledgement
 from twophase.codec import decode_committable
 from twophase.errors import PrepareError
@@ -14,7 +15,7 @@ from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DoneBatch:
     """Implements twophase.effects.Batch, without state."""
 
@@ -23,6 +24,7 @@ class DoneBatch:
     sinks: Sequence[str]  # their names
     skipped: Mapping[str, int] = field(default_factory=dict)  # nothing is known of the sources
     acknowledgements: tuple[Acknowledgement, ...] = ()  # its tasks bring nothing but what they have prepared
+    ranges: Ranges = field(default_factory=dict)  # the sources are Spark's own
     ends_held: Sequence[int] | None = None  # Spark's writers are told nothing of the batch that they end
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:

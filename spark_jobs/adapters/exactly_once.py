@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from connectors.registry import build_sink, require_head
+from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.adapters.job_protection import session_gaps
 from spark_jobs.adapters.sink_spec import load_sink_spec, masked
@@ -23,8 +23,8 @@ from spark_jobs.observe.report import Listeners, LogListener
 from spark_jobs.query.running_query import EndsHeld, Query, asked_to_stop, query_of, run_of
 from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
-from spark_jobs.run.known_sinks import KnownSinks, openings
-from spark_jobs.run.open_driver import driver_of, limits_of, tell_found
+from spark_jobs.run.open_driver import limits_of
+from spark_jobs.run.recovery import recover
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.session.protection import require
 from spark_jobs.session.shipping import ship
@@ -97,33 +97,26 @@ class _Run:
             log = JobSparkLog(self.query.checkpoint)
             run_id = secrets.token_hex(8)
             session = f"{run_id}.0"
-            limits, stopping = limits_of(spec), self._is_stopping
             self._recorder = stack.enter_context(recorded(spec, run_id, self._ending))
             listener = Listeners([LogListener(spec.pipeline), self._recorder])
-            known = KnownSinks(spec.checkpoint.location).incarnations(sinks)
-            require_head(spec)
-            driver = stack.enter_context(
-                driver_of(
+            recovered = stack.enter_context(
+                recover(
                     spec,
                     sinks,
                     log,
+                    listener,
                     session=session,
-                    limits=limits,
-                    is_stopping=stopping,
-                    watcher=listener.news,
-                    known=known,
+                    limits=limits_of(spec),
+                    is_stopping=self._is_stopping,
                 )
             )
-            self._driver = driver
-            tell_found(driver, listener)
-            driver.start()  # before a sink is opened, which may change its table: nothing older is prepared then (R3)
-            opening = openings(driver, sinks, spec.checkpoint.location)
-            self._flow = Flow(spec, tuple(branches_of("", frame, opening)))
+            self._driver = recovered.driver
+            self._flow = Flow(spec, tuple(branches_of("", frame, recovered.sinks)))
             if self.query.stateful:
                 check_state_is_shared(frame.sparkSession, self.query.checkpoint)
                 for branch in self._flow.branches:
                     check_hashable(branch.of(frame))
-            self._checkpoints = Checkpoints(driver, log, listener)
+            self._checkpoints = Checkpoints(recovered.driver, log, listener)
             self._close = stack.pop_all()
 
     def complete(self, frame: DataFrame, checkpoint_id: int) -> None:

@@ -33,8 +33,8 @@ from spark_jobs.observe.head_reader import read_seen
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
-from spark_jobs.run.known_sinks import openings
-from spark_jobs.run.open_driver import driver_of
+from spark_jobs.run.open_driver import open_driver
+from spark_jobs.run.recovery import recover
 from twophase.codec import encode_committable
 from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
 from twophase.ids import Scope
@@ -157,11 +157,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if query_id is None:  # Spark writes it before the first batch
                 message = f"Spark keeps this query's checkpoint elsewhere than in {self._folder}"
                 raise SpecError(message, remedy="write checkpointLocation as file:///…, on a disk of the driver's")
-            with driver_of(spec, sinks, log, session=self._session()) as driver:
-                driver.start()
+            with recover(spec, sinks, log, None, session=self._session()) as recovered:
+                driver = recovered.driver
                 driver.set_query(query_id)
-                opening = openings(driver, sinks, spec.checkpoint.location)
-                sinks = [sink.open(schema) for sink in opening]  # may change a table: nothing older is prepared (R3)
+                sinks = [sink.open(schema) for sink in recovered.sinks]
                 self._check(sinks)
                 number = log.state(driver.owned.incarnation).newest_planned
                 scope = driver.permit(number)
@@ -178,14 +177,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if not run or run != self._run or log.state("").newest_planned != number:
                 return  # whoever came after has rolled it back
             session = f"{secrets.token_hex(8)}.0"  # of no run: a claim since then fences, of this session's, too
-            with driver_of(spec, _sinks(spec), log, session=session, follows=seen) as driver, suppress(FencedError):
+            with open_driver(spec, _sinks(spec), log, session=session, follows=seen) as driver, suppress(FencedError):
                 driver.start()
 
     def _end(self, held: Held, number: int, outcome: Sequence[bytes] | PrepareError) -> None:
         spec = self._spec
         batch = DoneBatch(number, outcome, [entry.name for entry in spec.sinks])
         log = JobSparkLog(self._folder)
-        with masked(spec), driver_of(spec, _sinks(spec), log, session=self._session()) as driver:
+        with masked(spec), open_driver(spec, _sinks(spec), log, session=self._session()) as driver:
             driver.take_up(held)
             Checkpoints(driver, log, Listener(), permitted=True).complete(batch)
 

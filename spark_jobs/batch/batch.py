@@ -49,7 +49,7 @@ class SparkBatch:
     stateful: bool
     timeout_s: float
     letters: DeadLetters | None = None
-    ranges: Callable[[], Ranges] = dict  # what the batch reads, for `letters` and `chain`
+    ranges: Ranges = field(default_factory=dict)  # what the batch reads, for `letters` and `chain`
     tolerance: Tolerance = field(default_factory=Tolerance)
     chain: Chain | None = None  # then the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
@@ -149,7 +149,7 @@ class SparkBatch:
                         return Failed(put_aside)
                     written += committables(put_aside)
                 elif letters is not None:
-                    now = letters.count(self.frame, self.ranges(), refused(found), self.checkpoint_id)
+                    now = letters.count(self.frame, self.ranges, refused(found), self.checkpoint_id)
                     counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
@@ -187,13 +187,13 @@ class SparkBatch:
     def _run_chained(self, chain: Chain, task: Callable[[Branch], ArrowTask]) -> pa.Table:
         """The same as `_run`, but for the way that rows take."""
         (branch,) = self.flow.branches
-        return chain.job(self.frame.sparkSession, self.ranges()[chain.source.name], task(branch)).toArrow()
+        return chain.job(self.frame.sparkSession, self.ranges[chain.source.name], task(branch)).toArrow()
 
     def _left_out(self, acknowledged: pa.Table) -> ConnectorError | None:
         """Count what sources have left out; why that is too much, else None."""
         if self.skipping is None:
             return None
-        ranges = self.ranges()
+        ranges = self.ranges
         if self.chain is not None:
             count = skipped(acknowledged)
             self.skipped = {self.chain.source.name: count} if count else {}
@@ -205,7 +205,7 @@ class SparkBatch:
         self, scope: Scope, first: int, letters: pa.Table, *, direct: bool = False, writer_of: WriterOf = first_writer
     ) -> pa.Table | ConnectorError:
         """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
-        found = self.letters.found(self.frame, self.ranges(), letters) if self.letters is not None else None
+        found = self.letters.found(self.frame, self.ranges, letters) if self.letters is not None else None
         if found is None:
             return nothing()
         faults.point("dead-letters", self.checkpoint_id)

@@ -22,7 +22,7 @@ from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.run.open_driver import driver_of
+from spark_jobs.run.open_driver import open_driver
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.participants import Committer
@@ -177,7 +177,7 @@ def _repair(spec: Spec, history: Status, losses: Sequence[Loss]) -> Repaired:
             rerun.check(each)
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
         log = LocalSparkLog(spec.checkpoint.location)
-        with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+        with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
             return driver.repair(rerun)
     finally:
         spark.stop()

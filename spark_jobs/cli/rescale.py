@@ -16,7 +16,7 @@ from spark_jobs.cli.output import out
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.run_lock import alone, check_stopped
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
-from spark_jobs.run.open_driver import driver_of
+from spark_jobs.run.open_driver import open_driver
 from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.rescale import Rescaled, is_at_rest
@@ -154,7 +154,7 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
             out.say("running the batch that is half done to its end")
             bring_to_rest(spec, spark, ConsoleListener(spec.pipeline, out.console()))
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
-        with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+        with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
             head, known = _head(spec), KnownSinks(spec.checkpoint.location)
             for name, committer in driver.committers.items():
                 known.foresee(head, name, committer.slots)

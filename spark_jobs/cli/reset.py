@@ -22,7 +22,7 @@ from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell
 from spark_jobs.operations.new_start import parse, resolve
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.run.open_driver import driver_of
+from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import add_given_up
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
@@ -108,7 +108,7 @@ def _reset(
 ) -> Begun:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
-    with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
+    with open_driver(spec, sinks, log, session=secrets.token_hex(8)) as driver:
         return driver.reset(expected=head, abandon_lost=abandon_lost, begins=begins)
 
 

@@ -14,7 +14,7 @@ from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.run.open_driver import driver_of
+from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import Abandoned
 from twophase.errors import ConnectorError
 from twophase.local_shelf import naming
@@ -71,7 +71,7 @@ def delete(spec: Spec) -> Deleted | None:
         raise UncommittedError(message, remedy=remedy)
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
-    with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
+    with open_driver(spec, sinks, log, session=secrets.token_hex(8)) as driver:
         reset = driver.reset(expected=head)
     with naming(spec.checkpoint.location):
         for path in _left(spec.checkpoint.location, reset):

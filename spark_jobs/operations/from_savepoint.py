@@ -23,7 +23,7 @@ from spark_jobs.operations import spark_rewriting
 from spark_jobs.operations.readable_sources import check_readable
 from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.run.open_driver import driver_of
+from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.pipeline import trunk_rows
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
@@ -85,7 +85,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
-    with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+    with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
         head = status.head if status is not None else None
         states = driver.inspect(head.incarnation if head is not None else at.incarnation)
         beginning = Beginning(

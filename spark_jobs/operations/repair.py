@@ -117,9 +117,9 @@ class Rerun:
                 if number != record.checkpoint_id:
                     message = f"Spark planned batch {number} and not {record.checkpoint_id}"
                     raise ReplayMismatchError(message, remedy="Spark's checkpoint was changed; restore it")
-                timeout_s, read = self.spec.checkpoint.timeout_s, record.ranges
+                timeout_s = self.spec.checkpoint.timeout_s
                 flow, stateful = pipeline.flow, pipeline.stateful
-                batch = SparkBatch(frame, number, flow, stateful, timeout_s, pipeline.letters, lambda: read)
+                batch = SparkBatch(frame, number, flow, stateful, timeout_s, pipeline.letters, record.ranges)
                 answers.append(batch.write_again(scope, record, lost))
                 raise _DoneError
             except BaseException as error:  # kept as it is: Spark passes on nothing but its text

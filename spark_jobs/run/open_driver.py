@@ -34,7 +34,7 @@ _FOUND: Final = 100  # records: a start reads them one by one
 
 
 @contextmanager
-def driver_of(
+def open_driver(
     spec: Spec,
     sinks: Sequence[Sink],
     log: SparkLog,
@@ -81,7 +81,7 @@ def driver_of(
         yield driver
 
 
-def tell_found(driver: Driver, listener: Listener) -> None:
+def report_last_checkpoint(driver: Driver, listener: Listener) -> None:
     """What head holds before the driver starts: one that was killed told nobody of its last checkpoint."""
     with suppress(HeadError):  # the start will say so, if it is in its way
         if (status := read_status(driver.head, _FOUND)) is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import copy_context
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -16,22 +16,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 from connectors.contracts import Source
 from connectors.spec import Spec
 from spark_jobs.batch.batch import SparkBatch
-from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.skipping import Skipping
 from spark_jobs.batch.tolerance import Tolerance
-from spark_jobs.observe.history.model import SplitLag
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import Withheld
 from spark_jobs.query.pacing.pacing import Pacing
 from spark_jobs.query.running_query import EndsHeld
-from spark_jobs.query.source_offset import SourceOffset
-from spark_jobs.query.spark_log import LocalSparkLog, planned
+from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.checkpoint_requests import OnDemand
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.pipeline import Pipeline
-from spark_jobs.run.progress import Progress, newest
+from spark_jobs.run.progress import QueryProgress
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Plan
 from spark_jobs.session import left_sockets
@@ -41,7 +38,6 @@ from twophase.driver import Driver
 _log = logging.getLogger("eos.runner")
 
 _POLL_S = 0.2
-_IDLE_S = 1.0
 _WITHHELD_S = 1.0
 _DONE_S = 10.0  # for Spark to write a small file after a batch
 _DONE_POLL_S = 0.01
@@ -71,23 +67,22 @@ class Epoch:
     hit: int | None = None  # the checkpoint that the failure ended
     _checkpoints: Checkpoints = field(init=False)
     _skipping: Skipping | None = field(default=None, init=False)
-    _unplanned: int | None = None  # the newest checkpoint, until it is told what its plan took
-    _decided_at_s: float = 0.0
     _looked_at_s: float = 0.0
     _is_kept: bool = False  # `plan`, beside the checkpoint
     _ends: EndsHeld = field(default_factory=EndsHeld)
-    _planned: Mapping[str, SourceOffset] = field(default_factory=dict)  # of the batch under way, as head decides it
+    _progress: QueryProgress = field(init=False)
 
     def __post_init__(self) -> None:
         """One object for all batches."""
-        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self._plan, self._tell_lost, self._lag)
+        self._progress = QueryProgress(self.listener)
+        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self._progress)
         if any(source.leaves_out for source in self.sources):
             settings = self.spec.checkpoint
             self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
 
     def run(self, *, until_caught_up: bool) -> None:
         """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
-        self.query = self._start(until_caught_up=until_caught_up)
+        self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
         try:
             self._wait(self.query)
         except _SPARK_ERRORS as error:
@@ -104,8 +99,7 @@ class Epoch:
         try:
             while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
                 self.driver.check()
-                if self._unplanned is not None and time.monotonic() - self._decided_at_s > _IDLE_S:
-                    self._tell_plan(query)
+                self._progress.report_idle()
                 self.on_demand.look()
                 self._look_at_polls(_WITHHELD_S)
                 if self.control.is_stopping():
@@ -113,7 +107,7 @@ class Epoch:
                     self.control.wait_until_idle()
                     self._await_done(query)
                     break
-            self._tell_plan(query)
+            self._progress.report_plan()
             self._look_at_polls(0.0)
         finally:
             self.pacing.stop()
@@ -167,12 +161,11 @@ class Epoch:
             pipeline.stateful,
             self.spec.checkpoint.timeout_s,
             pipeline.letters,
-            self._ranges,
-            self.tolerance,
-            pipeline.chain,
-            self._ends,
-            self.period,
-            self._skipping,
+            tolerance=self.tolerance,
+            chain=pipeline.chain,
+            ends=self._ends,
+            period=self.period,
+            skipping=self._skipping,
         )
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():
@@ -191,39 +184,10 @@ class Epoch:
                 self.tolerance.aborted(self.failure)
             raise
         if not report.replayed:
-            self._unplanned, self._decided_at_s = checkpoint_id, time.monotonic()
+            self._progress.decided(checkpoint_id)
 
     def _keep_plan(self) -> None:
         """With the first batch: before it, the state that there is was made by another query, if not by none."""
         if not self._is_kept:
             plans.keep(self.log.location, self.driver.owned.incarnation, self.plan)
             self._is_kept = True
-
-    def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:
-        self._planned = planned(offsets_log, [source.name for source in self.spec.sources])
-        return self._planned
-
-    def _ranges(self) -> Ranges:
-        """What a checkpoint that is not yet decided reads. Spark's file is not read again: it may be another's now."""
-        positions = self.driver.owned.positions
-        return {name: each.ranges(positions.get(name, {})) for name, each in self._planned.items()}
-
-    def _tell_lost(self, plan: Mapping[str, SourceOffset]) -> None:
-        for source in self.sources:
-            if source.name in plan:
-                positions = self.driver.owned.positions.get(source.name, {})
-                for each in source.lost(plan[source.name].ranges(positions)):
-                    _log.warning("left out, retention has deleted it: %s, offsets [%d, %d)", *astuple(each))
-
-    def _lag(self) -> tuple[SplitLag, ...] | None:
-        """What was there when the last batch was planned and is not completed."""
-        found = self._tell_plan(self.query) if self.query is not None else None
-        return found.lag(self.driver.owned, time.time()) if found is not None else None
-
-    def _tell_plan(self, query: StreamingQuery) -> Progress | None:
-        """Spark's progress, which is read once a batch; it has what the plan of the batch before took."""
-        found = newest(query)
-        if found is not None and found.batch_id == self._unplanned and found.plan_s is not None:
-            self._unplanned = None
-            self.listener.planned(found.batch_id, found.plan_s)
-        return found

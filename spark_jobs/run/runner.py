@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from connectors.contracts import Sink, Source
-from connectors.registry import build_sink, build_source, open_requests, require_head
+from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.tolerance import Tolerance
@@ -26,23 +26,20 @@ from spark_jobs.query.pacing.admission import Admission
 from spark_jobs.query.pacing.pacing import Pacing, paced
 from spark_jobs.query.pacing.remembered import admission_of
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.query.spark_log_repair import mend
 from spark_jobs.run.checkpoint_requests import OnDemand
 from spark_jobs.run.control import StopControl, pause
 from spark_jobs.run.kept_partitions import tell_kept_partitions
-from spark_jobs.run.known_sinks import KnownSinks, openings
-from spark_jobs.run.open_driver import driver_of, limits_of, tell_found
+from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.pipeline import Pipeline, build
 from spark_jobs.run.query_run import Epoch
+from spark_jobs.run.recovery import Recovered, recover
 from spark_jobs.run.request_handlers import Asked
 from spark_jobs.run.shared_state import check_state_is_shared
-from spark_jobs.run.starting_points import commit_back, starting_points
 from spark_jobs.run.until_readable import UntilReadable
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
-from twophase.driver import Driver
 from twophase.errors import ConnectorError, PrepareError
 from twophase.messages import Seen
 from twophase.requests import Answer
@@ -169,28 +166,23 @@ class Runner:
         spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
         self._epochs += 1
-        require_head(spec)
         with (
-            driver_of(
+            recover(
                 spec,
                 lasting.sinks,
                 log,
+                self.listener,
                 session=session,
+                sources=lasting.sources,
                 follows=self._held,
-                commit_back=lambda positions: commit_back(lasting.sources, positions),
                 limits=limits_of(spec),
                 is_stopping=self.control.is_stopping,
-                watcher=self.listener.news,
-                known=KnownSinks(spec.checkpoint.location).incarnations(lasting.sinks),
-            ) as driver,
+            ) as recovered,
             paced(spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
         ):
-            tell_found(driver, self.listener)
-            driver.start()
+            driver = recovered.driver
             self._held = driver.seen
-            self.listener.behind(driver.owned.waiting)
-            mend(driver, log, self.listener)
-            pipeline = self._build(lasting, driver, log, pacing)
+            pipeline = self._build(lasting, recovered, log, pacing)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
@@ -219,18 +211,17 @@ class Runner:
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.behind(driver.owned.waiting)
 
-    def _build(self, lasting: Lasting, driver: Driver, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
-        """Spark's query, not yet started. Raises SparkUnavailableError, SpecError, SourceError."""
-        began = starting_points(driver, lasting.sources, log)
-        sinks = openings(driver, lasting.sinks, self.spec.checkpoint.location)
+    def _build(self, lasting: Lasting, recovered: Recovered, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
+        """Build Spark's query; the caller starts it. Raises SparkUnavailableError, SpecError, SourceError."""
+        sinks = recovered.sinks
         own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
         turns = pacing.turns(len(lasting.sources))
         try:
-            pipeline = build(self.spark, self.spec, lasting.sources, own, began, *letters, turns=turns)
+            pipeline = build(self.spark, self.spec, lasting.sources, own, recovered.began, *letters, turns=turns)
             if pipeline.stateful:
                 check_state_is_shared(self.spark, self.spec.checkpoint.location)
         except (Py4JError, ConnectionError) as error:
             raise translate(error, "building the query") from error
         if pipeline.stateful:
-            tell_kept_partitions(self.spec, log, driver.owned.incarnation)
+            tell_kept_partitions(self.spec, log, recovered.driver.owned.incarnation)
         return pipeline

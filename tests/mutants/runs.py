@@ -46,10 +46,10 @@ MUTANTS: Final = (
     Mutant(
         name="a run does not repair what a power cut has left",
         rule="docs/protocol.md",
-        path="spark_jobs/run/runner.py",
-        before="""            mend(driver, log, self.listener)
+        path="spark_jobs/run/recovery.py",
+        before="""            mend(driver, log, told)
 """,
-        after="",
+        after="            pass\n",
         caught_by=("tests/spark_jobs/run/test_run.py::test_what_a_power_cut_has_left_is_gone_before_spark_begins",),
     ),
     Mutant(

@@ -138,7 +138,7 @@ MUTANTS: Final = (
     Mutant(
         name="a source ends what it reads without a mark",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/batch/dead_letters.py",
+        path="spark_jobs/query/marks.py",
         before="""    yield pa.record_batch([*nothing, pa.array([aside], pa.int64())], schema=schema)
 """,
         after="""    assert nothing is not None
@@ -148,7 +148,7 @@ MUTANTS: Final = (
     Mutant(
         name="a mark counts the records of its last piece alone",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/batch/dead_letters.py",
+        path="spark_jobs/query/marks.py",
         before="""        aside += count
 """,
         after="""        aside = count

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
 from spark_jobs.observe.report import Listener
 from spark_jobs.operations import spark_rewriting
-from spark_jobs.query.source_offset import SourceOffset
-from spark_jobs.query.spark_log import LocalSparkLog, planned
+from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.truncated_files import commit_is_cut
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.savepoints import manifest as manifests
@@ -29,7 +29,6 @@ from twophase.driver import Driver
 from twophase.head import Versioned
 from twophase.local_head import LocalHead
 from twophase.status import read_status
-from twophase.values import StartingPoint
 from wal.durable import sync, sync_folder
 from wal.local import LocalStorage
 from wal.private import make_private
@@ -108,6 +107,9 @@ def test_a_segment_of_the_log(root: Path, location: Path, prepared: bool) -> Non
     assert survives(root, write, check) == set()
 
 
+_ORDERS: Final[Any] = SimpleNamespace(name="orders", lost=lambda _ranges: [])
+
+
 class _Run:
     """A pipeline whose Spark plans batches and syncs nothing, as Spark does."""
 
@@ -124,7 +126,7 @@ class _Run:
         return driver
 
     def complete(self, *numbers: int) -> None:
-        checkpoints = Checkpoints(self.driver, self.log, Listener(), _planned)
+        checkpoints = Checkpoints(self.driver, self.log, Listener(), [_ORDERS])
         self._write(self.folder / "metadata", '{"id":"q-1"}')
         for number in numbers:
             self._write(self.folder / "offsets" / str(number), _plan(number))
@@ -140,12 +142,9 @@ class _Run:
 
 
 def _plan(number: int) -> str:
-    return f'v1\n{{"batchWatermarkMs":0,"conf":{{}}}}\n{{"source":"orders","ends":{{"orders/0":{10 * number + 10}}}}}'
-
-
-def _planned(offsets_log: str) -> Mapping[str, SourceOffset]:
-    read = planned(offsets_log, ["orders"])["orders"]
-    return {"orders": replace(read, began=StartingPoint({"orders/0": 0}))}
+    began = {"positions": {"orders/0": 0}, "identities": {}}
+    offset = {"source": "orders", "ends": {"orders/0": 10 * number + 10}, "began": began}
+    return f'v1\n{{"batchWatermarkMs":0,"conf":{{}}}}\n{json.dumps(offset)}'
 
 
 class _Completed:

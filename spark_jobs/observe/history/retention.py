@@ -9,7 +9,7 @@ from typing import Final
 _DETAILS: Final = 1_000
 _EVENTS: Final = 10_000
 _NEWEST: Final = 100
-"""So many checkpoints stay at any age: as many as a start tells again (driving.tell_found), which must count once."""
+"""Checkpoints that stay at any age: a start reports as many once more, and each must count once."""
 _RUNS: Final = 1_000
 _DETAIL_BYTES: Final = 32 * 1024 * 1024  # ranges and acknowledgements, of pipelines with very many of them
 

@@ -216,7 +216,7 @@ def test_a_batch_that_leaves_out_too_many_records_is_not_decided(jobs: _Jobs, *,
         jobs.ends = [lambda table=table: table]  # type: ignore[misc]  # mypy knows no type of a default
         batch = _batch(jobs, [_branch("warehouse")])
         batch.skipping = cast(Any, _Skipping(skipped))
-        batch.ranges = lambda: {"orders": ()}
+        batch.ranges = {"orders": ()}
         if chained:
             source = SimpleNamespace(name="orders")
             job = SimpleNamespace(toArrow=jobs.ends.pop(0))

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from connectors.spec import load_spec
+from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.filing import Filing
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
 from spark_jobs.observe.history.recorder import Recorder, recorded
 from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.report import CheckpointReport, LogListener
-from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.run.checkpoints import Checkpoints
 from tests.spark_jobs.cli.test_status import SPEC
 from tests.twophase.test_backlog import SlowSink
@@ -30,7 +32,7 @@ from twophase.errors import FencedError, PrepareError, SinkUnavailableError
 from twophase.ids import Scope
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import read_status
-from twophase.values import SparkState, StartingPoint
+from twophase.values import SparkState
 
 _LAG = (SplitLag(5.0, "orders", "orders/0", 17, 10),)
 
@@ -43,6 +45,7 @@ class Numbered(Batch):
     acknowledgements: tuple[Acknowledgement, ...] = ()
     ends_held: Sequence[int] | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=dict)
 
 
 class SparkFiles:
@@ -52,7 +55,7 @@ class SparkFiles:
         return "query"
 
     def offsets_log(self, _incarnation: str, number: int) -> str:
-        return f"v1 {number}"
+        return _plan(number)
 
     def sync_offsets(self, _incarnation: str, _number: int) -> None:
         pass
@@ -65,7 +68,13 @@ class SparkKnown(SparkFolder):
     """With the query's id."""
 
     def state(self, incarnation: str) -> SparkState:
-        return replace(super().state(incarnation), query_id="query")
+        state = super().state(incarnation)
+        return replace(state, query_id="query", offsets_log={number: _plan(number) for number in state.offsets_log})
+
+
+def _plan(number: int) -> str:
+    began = {"positions": {"orders/0": 0}, "identities": {}}
+    return f"v1\n{{}}\n{json.dumps({'source': 'orders', 'ends': {'orders/0': 10 * number + 10}, 'began': began})}"
 
 
 @dataclass
@@ -92,13 +101,10 @@ class Watched:
             recorder.found(status)
         driver.start()
 
-        def plan(offsets_log: str) -> dict[str, SourceOffset]:
-            end = 10 * int(offsets_log.split()[1]) + 10
-            return {"orders": SourceOffset("orders", {"orders/0": end}, StartingPoint({"orders/0": 0}))}
-
+        orders: Any = SimpleNamespace(name="orders", lost=lambda _ranges: [])
         spark: Any = SparkFiles()
         try:
-            yield recorder, Checkpoints(driver, spark, recorder, plan, lag=lambda: _LAG)
+            yield recorder, Checkpoints(driver, spark, recorder, [orders], SimpleNamespace(lag=lambda _head: _LAG))
             driver.drain()
         finally:
             driver.close()
@@ -135,7 +141,8 @@ def test_a_checkpoint_that_is_committed_at_once(watched: Watched) -> None:
 def test_the_newest_lag_is_that_of_the_newest_checkpoint_however_fast_they_follow(watched: Watched) -> None:
     with watched.driver() as (_, checkpoints):
         for number in range(3):
-            checkpoints.lag = lambda: (SplitLag(5.0, "orders", "orders/0", 30, 10 * number + 10),)  # noqa: B023
+            lag = (SplitLag(5.0, "orders", "orders/0", 30, 10 * number + 10),)
+            checkpoints.progress = SimpleNamespace(lag=lambda _head: lag)  # noqa: B023
             watched.complete(checkpoints, number)
     assert [each.lag for each in watched.history.checkpoints()] == [0, 10, 20]
     assert [each.records for each in watched.history.lag()] == [0]

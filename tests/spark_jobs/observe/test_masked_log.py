@@ -73,7 +73,8 @@ def test_of_a_job_of_ones_own_with_its_own_logging(spec: Path) -> None:
 
 def test_of_a_job_without_any_logging_it_is_said_as_python_says_it(spec: Path) -> None:
     """pytest has handlers of its own: a process without."""
-    lines = "from tests import test_masked_log as it; it.ExactlyOnce('sink.yaml'); it._tell_in_a_thread()"
+    module = "from tests.spark_jobs.observe import test_masked_log as it"
+    lines = f"{module}; it.ExactlyOnce('sink.yaml'); it._tell_in_a_thread()"
     project = str(Path(__file__).parents[3])
     environment = {"PASSWORD": PASSWORD, "PYTHONPATH": project}
     command = [sys.executable, "-c", lines]

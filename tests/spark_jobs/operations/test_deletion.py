@@ -15,7 +15,7 @@ from spark_jobs.cli import run_command_line
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.operations.deletion import UncommittedError, delete
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.run.open_driver import driver_of
+from spark_jobs.run.open_driver import open_driver
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, CrashError, Job, World, crashing
 from twophase.driver import Driver
 from twophase.errors import HeadError
@@ -49,7 +49,7 @@ def _born(folder: Path, more: str = "") -> tuple[Spec, str]:
     (folder / "orders.yaml").write_text(_SPEC % more)
     spec = load_spec(folder / "orders.yaml", {})
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
-    with driver_of(spec, sinks, LocalSparkLog(spec.checkpoint.location), session=secrets.token_hex(8)) as driver:
+    with open_driver(spec, sinks, LocalSparkLog(spec.checkpoint.location), session=secrets.token_hex(8)) as driver:
         life = driver.reset(expected=None).head.incarnation
     of_life = (f"spark/{life}/offsets/0", f"plans/{life}.json", f"log/{life}-1.segment")
     for name in (*of_life, "admission.json", "submit/environment/bin/python"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
 from spark_jobs.observe.report import Listener
-from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
 from tests.spark_jobs.observe.test_history_recorder import Numbered
@@ -16,7 +17,8 @@ from tests.twophase.test_effects import Setting
 from tests.twophase_values import INCARNATION
 from twophase.driver import Driver
 from twophase.errors import FencedError, IdentityError
-from twophase.values import StartingPoint
+
+_ORDERS: Final[Any] = SimpleNamespace(name="orders", lost=lambda _ranges: [])
 
 
 class _Pipeline:
@@ -42,21 +44,18 @@ class _Pipeline:
     def plan(self, number: int) -> None:
         """Write `offsets/N` as Spark does: missing folders are created."""
         (self.folder / "offsets").mkdir(parents=True, exist_ok=True)
-        (self.folder / "offsets" / str(number)).write_text(str(number))
+        began = {"positions": {"orders/0": 0}, "identities": {}} if number == 0 else {"positions": {}, "identities": {}}
+        offset = {"source": "orders", "ends": {"orders/0": 10 * number + 10}, "began": began}
+        (self.folder / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps(offset)}")
 
     def run(self, number: int) -> None:
-        checkpoints = Checkpoints(self.driver, self.log, Listener(), _planned)
+        checkpoints = Checkpoints(self.driver, self.log, Listener(), [_ORDERS])
         checkpoints.complete(Numbered(self.setting.sink, checkpoint_id=number))
 
     def reset(self) -> None:
         begun = self._driver("b" * 20).reset(expected=self.driver.owned)
         assert begun.ended == INCARNATION
         assert self.log.forget(INCARNATION)
-
-
-def _planned(offsets_log: str) -> Mapping[str, SourceOffset]:
-    ends = {"orders/0": 10 * int(offsets_log) + 10}
-    return {"orders": SourceOffset("orders", ends, StartingPoint({"orders/0": 0}))}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run import runner
-from spark_jobs.run.open_driver import driver_of
+from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.runner import Runner
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
@@ -92,7 +92,7 @@ def _away() -> None:
 def test_r1_a_restart_does_not_take_over_from_a_run_that_has_claimed_meanwhile(run: _Run) -> None:
     def superseded() -> None:
         sinks = [build_sink(run.spec, entry) for entry in run.spec.outputs]
-        with driver_of(run.spec, sinks, run.log, session="other.0") as other:
+        with open_driver(run.spec, sinks, run.log, session="other.0") as other:
             other.start()
         raise SinkUnavailableError("away")
 
