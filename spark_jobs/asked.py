@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from connectors.contracts import Source
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.control import StopControl
 from spark_jobs.history.model import answered
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.report import Listener
 from spark_jobs.savepoint.asked import Savepoints
 from spark_jobs.steering import Steering
-from twophase.errors import ConnectorError
 from twophase.requests import Answer, Channel, Request
 
 

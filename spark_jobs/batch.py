@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from eos.errors import ConnectorError, PrepareError
 from spark_jobs import branch_jobs
 from spark_jobs.acknowledging import by_sink, committables, measured, nothing, refused, skipped
 from spark_jobs.again import Lost, WritersAgain, kept
@@ -29,7 +30,6 @@ from spark_jobs.tolerance import Tolerance
 from spark_jobs.tries import Tries
 from spark_jobs.writing import WriterOf, WriteTask, first_writer
 from twophase import faults
-from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable

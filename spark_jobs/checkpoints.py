@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from eos.errors import IdentityError
 from spark_jobs.history.model import Acknowledgement, SplitLag
 from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.source_offset import SourceOffset
@@ -14,7 +15,6 @@ from spark_jobs.spark_log import LocalSparkLog, check_ends
 from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
-from twophase.errors import IdentityError
 from twophase.messages import Begin
 from twophase.verify import WITHOUT_SPARK
 

@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.contracts import Sink, Source
 from connectors.dead_letters import RECORD, SCHEMA, dated
+from eos.errors import BadRecordError, ConnectorError, PrepareError
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.numbers import numbers, numbers_in
@@ -29,7 +30,6 @@ from spark_jobs.originals import Originals
 from spark_jobs.query import observed
 from spark_jobs.ranges import shares
 from spark_jobs.writing import Share
-from twophase.errors import BadRecordError, ConnectorError, PrepareError
 from twophase.values import OffsetRange
 
 _ASIDE: Final = "_eos_aside"

@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 
 from connectors.spec import Spec
 from connectors.spec.mistakes import nearest
+from eos.errors import SpecError
 from spark_jobs.driving import limits_of
 from spark_jobs.protection import Gap, require
 from spark_jobs.sink_spec import load_sink_spec
 from spark_jobs.spark_log import local_folder
 from spark_jobs.stream_writer import StreamWriter
-from twophase.errors import SpecError
 
 _OPTIONS: Final = ("spec", "checkpointlocation", "repartitioned_by")
 

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from connectors.contracts import Source, Unopened
 from connectors.dead_letters import SCHEMA
 from connectors.spec import PythonStep, Spec
+from eos.errors import SpecError
 from spark_jobs.branches import Branch, Flow, branches_of
 from spark_jobs.chaining import Chain, chain_of
 from spark_jobs.columns import check_hashable, quoted
@@ -20,7 +21,6 @@ from spark_jobs.pacing.turns import ALL_THERE, Turns
 from spark_jobs.plan import is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.source import data_source, format_name
 from spark_jobs.steps import apply_steps
-from twophase.errors import SpecError
 from twophase.values import StartingPoint
 
 

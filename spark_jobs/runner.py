@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests, require_head
 from connectors.spec import Spec
+from eos.errors import ConnectorError, PrepareError
 from spark_jobs.asked import Asked
 from spark_jobs.control import StopControl, pause
 from spark_jobs.driving import driver_of, limits_of, tell_found
@@ -43,7 +44,6 @@ from spark_jobs.tolerance import Tolerance
 from spark_jobs.until_readable import UntilReadable
 from spark_jobs.withheld import Withheld
 from twophase.driver import Driver
-from twophase.errors import ConnectorError, PrepareError
 from twophase.messages import Seen
 from twophase.requests import Answer
 

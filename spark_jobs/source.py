@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from connectors.admission import admit
 from connectors.contracts import Horizon, Source
+from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.dead_letters import read_and_mark
 from spark_jobs.failures import TOKEN, carried
 from spark_jobs.pacing.turns import Turns
@@ -19,7 +20,6 @@ from spark_jobs.ranges import shares
 from spark_jobs.source_offset import SourceOffset, topic_of
 from spark_jobs.withheld import Poll
 from spark_jobs.worker import settle
-from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, Positions, StartingPoint
 
 if TYPE_CHECKING:

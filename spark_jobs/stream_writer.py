@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from connectors.contracts import Sink
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import ConnectorError, FencedError, PrepareError, SpecError
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.done_batch import DoneBatch
 from spark_jobs.driving import driver_of
@@ -36,7 +37,6 @@ from spark_jobs.stopwatch import Stopwatch
 from spark_jobs.stored_head import read_seen
 from spark_jobs.writing import Share, write_and_prepare
 from twophase.codec import encode_committable
-from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
 from twophase.ids import Scope
 from twophase.ownership import Held
 

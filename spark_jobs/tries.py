@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from eos.errors import BadRowError, ConnectorError, RowLockedError
 from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.tolerance import Tolerance
-from twophase.errors import BadRowError, ConnectorError, RowLockedError
 from twophase.messages import Failed
 
 _log = logging.getLogger("eos.runner")

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from connectors.spec import load_spec
+from eos.errors import IdentityError
 from spark_jobs.cli import run_command_line
 from spark_jobs.known_sinks import KnownSink, KnownSinks
 from spark_jobs.presence import alone, present
 from spark_jobs.spark_log import LocalSparkLog
 from tests.test_golden_location import LOCATION, SPEC
 from tests.twophase_values import head
-from twophase.errors import IdentityError
 
 
 @pytest.fixture

@@ -33,13 +33,7 @@ from connectors.registry import build_sink, build_source
 from connectors.sifting import Sieve, decoded
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.spec.mistakes import SpecMistakesError
-from spark_jobs.cli import run_command_line
-from spark_jobs.dead_letters import DeadLetters, Found, Read, _ReadAgain, read_and_mark, with_mark
-from spark_jobs.failures import TOKEN, CarriedError, translate
-from spark_jobs.kafka_format import source_of
-from tests.test_twophase_verify import HEAD, NEWEST, SINK, SPARK
-from tests.twophase_values import committable, scope
-from twophase.errors import (
+from eos.errors import (
     BadRecordError,
     BadRowError,
     IdentityError,
@@ -48,6 +42,12 @@ from twophase.errors import (
     SpecError,
     TooManyBadRowsError,
 )
+from spark_jobs.cli import run_command_line
+from spark_jobs.dead_letters import DeadLetters, Found, Read, _ReadAgain, read_and_mark, with_mark
+from spark_jobs.failures import TOKEN, CarriedError, translate
+from spark_jobs.kafka_format import source_of
+from tests.test_twophase_verify import HEAD, NEWEST, SINK, SPARK
+from tests.twophase_values import committable, scope
 from twophase.values import OffsetRange, SinkState
 from twophase.verify import verify
 

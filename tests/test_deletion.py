@@ -11,6 +11,7 @@ import pytest
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
 from connectors.testing.files import files_in
+from eos.errors import HeadError
 from spark_jobs.cli import run_command_line
 from spark_jobs.deletion import UncommittedError, delete
 from spark_jobs.driving import driver_of
@@ -18,7 +19,6 @@ from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
 from tests.test_sqlite_sink_protocol import ROWS, CrashError, Job, World, crashing
 from twophase.driver import Driver
-from twophase.errors import HeadError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 

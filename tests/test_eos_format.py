@@ -18,11 +18,11 @@ from pyspark import cloudpickle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from connectors.spec import Spec
+from eos.errors import FencedError, PrepareError, SpecError
 from spark_jobs import stream_writer, writing
 from spark_jobs.eos_format import EosSink, eos_sink
 from spark_jobs.stored_head import read_seen
 from spark_jobs.stream_writer import PlanningError, StreamWriter, Written
-from twophase.errors import FencedError, PrepareError, SpecError
 from twophase.messages import Seen
 
 _SCHEMA = StructType([StructField("text", StringType()), StructField("id", LongType())])

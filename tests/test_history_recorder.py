@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from connectors.spec import load_spec
+from eos.errors import FencedError, PrepareError, SinkUnavailableError
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.history.filing import Filing
 from spark_jobs.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
@@ -26,7 +27,6 @@ from tests.test_twophase_backlog import SlowSink
 from tests.test_twophase_effects import Batch, MemorySink, Setting, SparkFolder
 from tests.twophase_values import INCARNATION, record
 from twophase.backlog import Limit
-from twophase.errors import FencedError, PrepareError, SinkUnavailableError
 from twophase.ids import Scope
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import read_status

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.spec import Spec, SqlStep
+from eos.errors import SpecError
 from spark_jobs.one_query import FILES, check_query
 from spark_jobs.settings import DEFAULTS, LOOPBACK
 from spark_jobs.steps import apply_steps
-from twophase.errors import SpecError
 
 SECRET: Final = "what the query must not see"
 HIT: Final = "eos.step.has.run.java"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import PlanOverwrittenError
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.report import CheckpointReport, Listener
 from spark_jobs.source_offset import SourceOffset
@@ -15,7 +16,6 @@ from tests.test_history_recorder import Numbered
 from tests.test_twophase_effects import Setting
 from tests.twophase_values import INCARNATION
 from twophase.driver import Driver
-from twophase.errors import PlanOverwrittenError
 from twophase.values import StartingPoint
 
 OURS, ANOTHERS = '{"ends": 10}', '{"ends": 20}'

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import FencedError, IdentityError
 from spark_jobs.checkpoints import Checkpoints
 from spark_jobs.report import Listener
 from spark_jobs.source_offset import SourceOffset
@@ -15,7 +16,6 @@ from tests.test_history_recorder import Numbered
 from tests.test_twophase_effects import Setting
 from tests.twophase_values import INCARNATION
 from twophase.driver import Driver
-from twophase.errors import FencedError, IdentityError
 from twophase.values import StartingPoint
 
 

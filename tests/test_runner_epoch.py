@@ -13,6 +13,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from eos.errors import LostCommittableError, PrepareError, SparkUnavailableError
 from spark_jobs.control import StopControl, StopRequestedError
 from spark_jobs.epoch import Epoch
 from spark_jobs.report import Listener
@@ -20,7 +21,6 @@ from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.plan import Operator, Plan
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.tolerance import Tolerance
-from twophase.errors import LostCommittableError, PrepareError, SparkUnavailableError
 
 
 @dataclass

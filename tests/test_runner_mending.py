@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
+from eos.errors import FencedError, IdentityError
 from spark_jobs import mending
 from spark_jobs.history.model import Event
 from spark_jobs.mending import mend
 from spark_jobs.report import Listener
 from spark_jobs.spark_log import LocalSparkLog
-from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
 
 _PLAN = 'v1\n{"conf":{}}\n{"source": "orders", "ends": {"t/0": 7}}'

@@ -13,6 +13,7 @@ import pytest
 
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
+from eos.errors import ConnectorError, FencedError, IdentityError, SinkUnavailableError
 from spark_jobs import runner
 from spark_jobs.driving import driver_of
 from spark_jobs.history.model import Event
@@ -22,7 +23,6 @@ from spark_jobs.savepoint import plan as plans
 from spark_jobs.savepoint.plan import Operator, Plan
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_head
-from twophase.errors import ConnectorError, FencedError, IdentityError, SinkUnavailableError
 from twophase.values import StartingPoint
 
 _SPEC = """

@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 
 from connectors.contracts import Horizon
+from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.pacing.turns import ALL_THERE, AlwaysDue, Turn
 from spark_jobs.source import SourceReader
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.withheld import Poll
-from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from eos.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
 from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.tolerance import Tolerance
 from spark_jobs.tries import Tries
-from twophase.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
 
 BAD, LOCKED, LOST = BadRowError("too long"), RowLockedError("another task waits"), PrepareError("a worker is gone")
 

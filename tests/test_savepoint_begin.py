@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
+from eos.errors import ConnectorError, IdentityError, SavepointError
 from spark_jobs.presence import present
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint.changes import Changes
@@ -17,7 +18,6 @@ from spark_jobs.savepoint.start import Allowed, Beginning, _check, _goes_on, beg
 from spark_jobs.savepoint.take import take
 from tests import savepoint_files as files
 from twophase.codec import decode_head
-from twophase.errors import ConnectorError, IdentityError, SavepointError
 from twophase.values import SinkState, SparkState
 
 NO_SPARK = cast(SparkSession, None)

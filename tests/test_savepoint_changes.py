@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import IdentityError
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint import rewriting
 from spark_jobs.savepoint.changes import check_in_place, compare
@@ -14,7 +15,6 @@ from spark_jobs.savepoint.plan import Operator, Plan
 from spark_jobs.savepoint.repeated import repeated
 from spark_jobs.savepoint.take import take
 from tests import savepoint_files as files
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin
 from twophase.status import Status
 from twophase.values import CheckpointRecord, SinkState

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
+from eos.errors import SpecError
 from spark_jobs.probe import Probe, Seen
 from spark_jobs.shared_state import check_state_is_shared
-from twophase.errors import SpecError
 
 
 class Tasks:

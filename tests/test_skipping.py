@@ -13,13 +13,13 @@ import pytest
 
 from connectors.spec import SpecMistakesError, load_spec
 from connectors.spec.settings import CheckpointSettings
+from eos.errors import BadRecordError
 from spark_jobs import dead_letters
 from spark_jobs.acknowledging import acknowledgement, committables, measured, refused, skipped
 from spark_jobs.chaining import Chain, _ChainedTask
 from spark_jobs.dead_letters import counts_bad
 from spark_jobs.skipping import Skipping
 from spark_jobs.stopwatch import Stopwatch
-from twophase.errors import BadRecordError
 from twophase.values import OffsetRange
 
 SPEC = """\

@@ -12,12 +12,12 @@ import pytest
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.markers import Markers
 from connectors.kafka.witness import check_witnesses
+from eos.errors import ConnectorError, HeadFormatError, IdentityError
 from spark_jobs.kafka_begun import _decoded
 from spark_jobs.savepoint.manifest import decode
 from spark_jobs.savepoint.plan import kept
 from spark_jobs.spark_log import planned
 from twophase.codec import decode_committable, decode_head, decode_record
-from twophase.errors import ConnectorError, HeadFormatError, IdentityError
 from twophase.local_head import LocalHead
 from twophase.requests import Channel
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import IdentityError, SpecError
 from spark_jobs.cli.asking import asker
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
@@ -23,7 +24,6 @@ from spark_jobs.history.model import Event
 from spark_jobs.history.recorder import tell
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_history
-from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.participants import Committer
 from twophase.repair import Loss, Repaired

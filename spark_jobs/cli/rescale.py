@@ -10,6 +10,7 @@ import typer
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import SpecError
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
@@ -17,7 +18,6 @@ from spark_jobs.driving import driver_of
 from spark_jobs.presence import alone, check_stopped
 from spark_jobs.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.stored_head import read_head
-from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.rescale import Rescaled, is_at_rest
 

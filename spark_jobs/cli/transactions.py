@@ -11,13 +11,13 @@ import typer
 from rich.table import Table
 
 from connectors.registry import build_sink
+from eos.errors import IdentityError, SpecError
 from spark_jobs.cli.in_doubt import chosen_of, in_doubt, in_order
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.driving import driver_of
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_history
-from twophase.errors import IdentityError, SpecError
 from twophase.in_doubt import Doubt, Fate
 from twophase.values import CommitOutcome
 

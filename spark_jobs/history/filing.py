@@ -14,11 +14,11 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from connectors.registry import refuse_network_location
+from eos.errors import ConnectorError, HistoryError
 from spark_jobs.history.entries import Completed, Entry
 from spark_jobs.history.model import Event
 from spark_jobs.history.retention import Retention
 from spark_jobs.history.writer import HistoryWriter
-from twophase.errors import ConnectorError, HistoryError
 from wal.private import make_private
 
 _log = logging.getLogger("eos.history")

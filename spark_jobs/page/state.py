@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from eos.errors import HistoryError
 from spark_jobs.history.model import Run
 from spark_jobs.page import answers
 from spark_jobs.page.watched import Watched
 from spark_jobs.presence import Presence
-from twophase.errors import HistoryError
 
 _OF_RUN: Final[dict[str, answers.State]] = {"starting": "starting", "restarting": "restarting", "stopping": "stopping"}
 """By the first word that a run says of itself; with any other one it runs."""

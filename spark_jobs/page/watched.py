@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.history.store import History
 from spark_jobs.page.live import Live
 from spark_jobs.presence import Presence, running
 from spark_jobs.stored_head import read_head
-from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
 

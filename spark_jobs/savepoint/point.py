@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.spec import Spec
+from eos.errors import SavepointError
 from spark_jobs.presence import running
 from spark_jobs.savepoint import plan as plans
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_history
-from twophase.errors import SavepointError
 from twophase.head_value import HeadValue
 from twophase.status import Status
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.contracts import Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
+from eos.errors import IdentityError, SavepointError
 from spark_jobs.driving import driver_of
 from spark_jobs.held_folders import LOCK, locked, sweep
 from spark_jobs.history import recorder
@@ -34,7 +35,6 @@ from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.stored_head import read_history
 from twophase.abandoned import add_given_up
 from twophase.codec import decode_head
-from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_life

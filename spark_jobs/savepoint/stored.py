@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from eos.errors import SavepointError
 from spark_jobs.held_folders import is_abandoned
 from spark_jobs.savepoint import manifest as manifests
 from spark_jobs.savepoint.manifest import Manifest
 from spark_jobs.savepoint.take import PARTIAL
-from twophase.errors import SavepointError
 
 
 @dataclass(frozen=True, slots=True)

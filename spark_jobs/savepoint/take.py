@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
+from eos.errors import SavepointError
 from spark_jobs.held_folders import LOCK, locked, sweep, temporary
 from spark_jobs.presence import running
 from spark_jobs.savepoint import manifest as manifests
@@ -30,7 +31,6 @@ from spark_jobs.savepoint.point import Point, newest
 from spark_jobs.savepoint.spark_files import needed
 from twophase import faults
 from twophase.codec import encode_head, encode_record
-from twophase.errors import SavepointError
 from wal.durable import sync, sync_folders
 from wal.private import make_durable
 
