@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from connectors.dead_letters import printable
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 
 def first_bad(convert: Callable[[pa.Array], object], values: pa.Array, reason: str) -> tuple[int, str]:

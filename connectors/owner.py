@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from twophase.errors import FencedError, IdentityError, SetBackError
+from eos.errors import FencedError, IdentityError, SetBackError
 
 
 class Owner(NamedTuple):

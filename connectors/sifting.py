@@ -10,7 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from connectors.dead_letters import PLACE, RECORD, refused
-from twophase.errors import BadRowError, TooManyBadRowsError
+from eos.errors import BadRowError, TooManyBadRowsError
 from twophase.values import Committable
 
 

@@ -29,11 +29,11 @@ from connectors.sql.postgres import patience
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.serverside import ServerSide
+from eos.errors import HeadUnknownError, SourceError
 from integration_tests.chaos.brokers import Brokers
 from integration_tests.chaos.servers import link_to, through
 from integration_tests.harness.link import Link
 from integration_tests.services.postgres_native import Postgres
-from twophase.errors import HeadUnknownError, SourceError
 from twophase.values import OffsetRange
 
 _QUICK_S = 5.0

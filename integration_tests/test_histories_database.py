@@ -18,12 +18,12 @@ from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from eos.errors import ConnectorError, TargetError
 from integration_tests.harness import session
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, numbers
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
-from twophase.errors import ConnectorError, TargetError
 from twophase.ids import TransactionId, sink_key
 from twophase.values import CommitOutcome
 

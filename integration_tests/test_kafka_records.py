@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 from connectors.dead_letters import headers_of
 from connectors.formats import StringFormat, format_of
 from connectors.kafka import KafkaSource, bad_records
+from eos.errors import BadRecordError, SourceAccessError, SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
-from twophase.errors import BadRecordError, SourceAccessError, SourceError
 from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = pytest.mark.any_server

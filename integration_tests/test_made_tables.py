@@ -31,7 +31,7 @@ from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.slots import LOG_TABLES
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.life import new_incarnation
-from twophase.errors import SinkUnavailableError, TargetError
+from eos.errors import SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 

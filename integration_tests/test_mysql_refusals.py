@@ -23,10 +23,10 @@ from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.testing.rows import as_spark_has
+from eos.errors import BadRowError, SinkUnavailableError, TargetError
 from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
-from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 

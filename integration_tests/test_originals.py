@@ -15,12 +15,12 @@ from confluent_kafka.admin import AdminClient
 from connectors.dead_letters import RECORD, SCHEMA, headers_of, refused
 from connectors.formats import StringFormat, format_of
 from connectors.kafka import KafkaSource
+from eos.errors import SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
 from spark_jobs.batch.source_records import Originals
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
-from twophase.errors import SourceError
 from twophase.values import OffsetRange
 
 pytestmark = pytest.mark.any_server

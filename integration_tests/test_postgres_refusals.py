@@ -25,8 +25,8 @@ from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.statements import in_transaction
 from connectors.testing.life import new_incarnation
 from connectors.testing.rows import as_spark_has
+from eos.errors import BadRowError, SinkUnavailableError, TargetError
 from integration_tests.services.postgres_native import Postgres
-from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer
 from twophase.values import CommitOutcome

@@ -20,8 +20,8 @@ from connectors.sql.postgres.store import PostgresStore
 from connectors.testing.held import Gate, held_committer
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from eos.errors import ConnectorError, FencedError
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
-from twophase.errors import ConnectorError, FencedError
 from twophase.ids import sink_key
 
 _SLOTS = 2

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from connectors.sifting import Sieve, decoded
+from eos.errors import TargetError
 from integration_tests.test_made_tables import PLACES, Place
 from integration_tests.test_made_tables import place as place
-from twophase.errors import TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from eos.errors import ConnectorError, IdentityError, ReplayMismatchError, SetBackError
 from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.codec import encode_record, sha256_of
 from twophase.commits import commit_and_count
-from twophase.errors import ConnectorError, IdentityError, ReplayMismatchError, SetBackError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Begin, Failed, Steps

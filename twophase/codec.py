@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
-from twophase.errors import HeadFormatError
+from eos.errors import HeadFormatError
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope, TransactionId
 from twophase.values import CheckpointRecord, Committable, OffsetRange

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from eos.errors import ConnectorError, FencedError, LostCommittableError, SetBackError
 from twophase import messages
-from twophase.errors import ConnectorError, FencedError, LostCommittableError, SetBackError
 from twophase.messages import Seen, Steps
 from twophase.ownership import Ownership, check_owned, fenced
 from twophase.set_back import newest_counted

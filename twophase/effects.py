@@ -14,9 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from twophase import faults, messages
-from twophase.codec import check_writable, decode_record
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     FencedError,
@@ -29,6 +27,8 @@ from twophase.errors import (
     SourceError,
     TargetError,
 )
+from twophase import faults, messages
+from twophase.codec import check_writable, decode_record
 from twophase.gather import Gather
 from twophase.head_value import HeadValue
 from twophase.ids import Scope

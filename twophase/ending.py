@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from eos.errors import ConnectorError, HeadFormatError, LostCommittableError
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
 from twophase.commits import commit_and_count_what_can_be
-from twophase.errors import ConnectorError, HeadFormatError, LostCommittableError
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId
 from twophase.messages import Inspected, Steps

@@ -8,8 +8,8 @@ superseded meanwhile is fenced by head, or by the claim.
 
 from __future__ import annotations
 
+from eos.errors import SetBackError
 from twophase import messages
-from twophase.errors import SetBackError
 from twophase.messages import Inspected, Steps
 from twophase.news import SinkJoined
 from twophase.ownership import Ownership, check_owned

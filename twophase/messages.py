@@ -25,8 +25,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from eos.errors import ConnectorError
 from twophase.abandoned import Abandoned
-from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.news import News

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from eos.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase import messages
-from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Seen, Steps
 from twophase.transitions import Transition

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from eos.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.checkpoint import close, filed
 from twophase.commits import commit_and_count, commit_and_count_what_can_be, commit_what_can_be, count
-from twophase.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, Steps

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from eos.errors import IdentityError, SpecError
 from twophase import messages
 from twophase.checkpoint import filed, say, show, tell
-from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Failed, Inspected, Rewritten, Steps

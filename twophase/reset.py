@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
+from eos.errors import FencedError, IdentityError
 from twophase import messages
 from twophase.abandoned import Abandoned
 from twophase.ending import end_incarnation
-from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
 from twophase.ownership import Ownership

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from eos.errors import IdentityError
 from twophase import messages
 from twophase.checkpoint import filed
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Inspected, Steps

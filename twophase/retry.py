@@ -18,7 +18,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from twophase.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError
 
 _log = logging.getLogger("eos.retry")
 

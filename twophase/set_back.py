@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from eos.errors import HeadFormatError, IdentityError, SetBackError
 from twophase import messages
-from twophase.errors import HeadFormatError, IdentityError, SetBackError
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Steps
 from twophase.participants import Prepared

@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from twophase import messages
-from twophase.commits import commit_and_count
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     FencedError,
     HeadFormatError,
     HeadUnknownError,
     IdentityError,
 )
+from twophase import messages
+from twophase.commits import commit_and_count
 from twophase.head_value import HeadValue
 from twophase.messages import Inspected, Seen, Steps
 from twophase.news import CommittedUpTo, SinkAway

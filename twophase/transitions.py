@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from twophase.errors import IdentityError, PermitRevokedError
+from eos.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 

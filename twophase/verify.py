@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from twophase.errors import HeadFormatError, IdentityError
+from eos.errors import HeadFormatError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.values import DIGEST_METHODS, CheckpointRecord, SinkState, SparkState
 from twophase.version import installed_version

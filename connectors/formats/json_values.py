@@ -27,7 +27,7 @@ from connectors.formats import wire
 from connectors.formats.decode import Decoded, sieve
 from connectors.formats.json_judge import Broken, Judge, Unfit
 from connectors.formats.plain import NOT_UTF8, texts_of, utf8_reason
-from wal.bounded import bounded
+from eos.bounded import bounded
 
 _WHITESPACE = " \t\n\r"  # what JSON calls white space, and nothing else
 _NO_FIELDS = pa.schema([])

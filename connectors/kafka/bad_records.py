@@ -15,7 +15,7 @@ from connectors.formats.decode import Undecodable
 from connectors.kafka import columns
 from connectors.kafka.columns import Metadata
 from connectors.kafka.splits import offset_of
-from twophase.errors import BadRecordError
+from eos.errors import BadRecordError
 
 _log: Final = logging.getLogger("eos.source")
 _SHOWN_BYTES: Final = 100

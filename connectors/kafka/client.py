@@ -13,7 +13,7 @@ from connectors.kafka import handshake
 from connectors.kafka.handles import Complaints, QuietLogger, is_login, new_handle
 from connectors.kafka.refusals import NO_AWS_TOKEN, is_refusal, remedy_of
 from connectors.kafka.settings import Connection
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     OffsetOutOfRangeError,
     SourceAccessError,

@@ -19,7 +19,7 @@ from connectors.kafka.sink.producer import FencedProducerError, TransactionalPro
 from connectors.kafka.sink.target import Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.kafka.source import KafkaSource
 from connectors.letters import Letter
-from twophase.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError
 from twophase.values import OffsetRange, StartingPoint
 
 _NUMBERS: Final = frozenset({"partition", "offset", "checkpoint_id"})

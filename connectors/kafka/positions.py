@@ -12,7 +12,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from connectors.kafka.client import Client
 from connectors.kafka.splits import at, parse_split, split_name
 from connectors.kafka.topics import describe
-from twophase.errors import SourceError, UnknownTopicError
+from eos.errors import SourceError, UnknownTopicError
 
 _MOVING: Final = frozenset(
     {

@@ -22,8 +22,8 @@ from connectors.kafka.splits import parse_split
 from connectors.kafka.starting import StartingOffsets, check_named, resolve
 from connectors.kafka.topics import Topic, describe, matching_topics
 from connectors.kafka.witness import check_witnesses, witnesses_of
+from eos.errors import OffsetOutOfRangeError, SpecError
 from twophase import faults
-from twophase.errors import OffsetOutOfRangeError, SpecError
 from twophase.values import OffsetRange, Positions, StartingPoint
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from twophase.errors import FencedError, IdentityError
+from eos.errors import FencedError, IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.values import Committable
 

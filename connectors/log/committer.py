@@ -14,8 +14,8 @@ from connectors.log.ledger import Entries, Ledger, Share
 from connectors.log.listed import Log
 from connectors.log.segments import by_slot, committable, segment_of, slots_of, while_committing
 from connectors.owner import Owner, check_counted
+from eos.errors import IdentityError
 from twophase import faults
-from twophase.errors import IdentityError
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared

@@ -24,7 +24,11 @@ from connectors.spec.table_names import names_in
 
 
 class Spec(Strict):
-    """A valid spec. Made by `load_spec`; read by the registry, the runner and every command."""
+    """A valid spec with every default filled in. Immutable.
+
+    Created by: `load_spec`. Read by: `run`, `ExactlyOnce` and every command. Its fields are the sections of the YAML
+    file (docs/spec.md). `mask` removes its secrets from a text.
+    """
 
     version: Literal[1] = 1
     """Of the spec's format."""

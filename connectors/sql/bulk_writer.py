@@ -18,8 +18,8 @@ import pyarrow as pa
 from connectors.sql import pool
 from connectors.sql.sender import Sender
 from connectors.sql.statements import Connected, StatementError, savepoint, translated
+from eos.errors import BadRowError
 from twophase import faults
-from twophase.errors import BadRowError
 from twophase.ids import TransactionId
 
 

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from connectors.owner import Owner, check_counted, check_succession, fenced
 from connectors.sql import tables
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from twophase.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError
 from twophase.ids import sink_key
 
 FROZEN_S: Final = 20.0

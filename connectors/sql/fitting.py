@@ -15,7 +15,7 @@ from pyarrow import types
 
 from connectors.log.keyed import Upsert
 from connectors.sql.kinds import METADATA
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 
 @dataclass(frozen=True, slots=True)

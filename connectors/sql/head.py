@@ -25,7 +25,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from connectors.sql.kind import kind_of, place_of
 from connectors.sql.shelf import BYTES, METADATA, NAME, OPTIONS, SHELVES, ExistsError, SqlShelf
 from connectors.sql.table_format import COMMENT, check_formats, creating, reading
-from twophase.errors import (
+from eos.errors import (
     HeadAccessError,
     HeadError,
     HeadFormatError,

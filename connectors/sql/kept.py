@@ -35,7 +35,7 @@ class Kept(Generic[C]):
 
     @contextmanager
     def use(self, doing: str) -> Iterator[C]:
-        """The connection, for a block whose StatementErrors come out as one of twophase.errors."""
+        """The connection, for a block whose StatementErrors come out as one of eos.errors."""
         done = False
         try:
             with translated(f"{self._where}, {doing}"):

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from connectors.dead_letter_names import COLUMNS
 from connectors.letters import Letter
 from connectors.sql.kind import DatabaseKind, kind_of
-from twophase.errors import SinkUnavailableError, TargetError
+from eos.errors import SinkUnavailableError, TargetError
 
 _REMEDY = "the first start of the pipeline makes the table, where the spec says so; `eos doctor` checks the rest"
 

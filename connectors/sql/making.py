@@ -18,7 +18,7 @@ from pyarrow import types
 from connectors.contracts import Finding
 from connectors.sql.fitting import Fit, Plan, RowColumn
 from connectors.sql.statements import Connected, StatementError
-from twophase.errors import SinkUnavailableError, TargetError
+from eos.errors import SinkUnavailableError, TargetError
 
 _log: Final = logging.getLogger("eos.sink")
 

@@ -18,7 +18,7 @@ from connectors.sql.making import Types
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.statements import Connected
 from connectors.sql.two_phase.writer import TwoPhaseWriter
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 

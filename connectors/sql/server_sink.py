@@ -30,7 +30,7 @@ from connectors.sql.partitioning import Partitioning
 from connectors.sql.server import C, P, Server, T
 from connectors.sql.statements import LET_GO_S, translated
 from connectors.sql.wanted import ahead, maker_of, refusing_repeats, rows_of, with_order
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 from twophase.values import Committable

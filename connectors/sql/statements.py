@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from sqlalchemy import Dialect
 
-from twophase.errors import BadRowError, ConnectorError
+from eos.errors import BadRowError, ConnectorError
 
 LET_GO_S: Final = 600
 """So long a connection may do nothing: then the server ends it, and a stopped attempt keeps its locks no longer (H17).
@@ -124,7 +124,7 @@ def _roll_back(server: Connected) -> None:
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raise what the block raises as StatementError as one of twophase.errors instead."""
+    """Raise what the block raises as StatementError as one of eos.errors instead."""
     try:
         yield
     except StatementError as error:

@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 
 from connectors.spec import Spec
 from connectors.spec.mistakes import nearest
+from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import load_sink_spec
 from spark_jobs.adapters.stream_writer import StreamWriter
 from spark_jobs.query.spark_log import local_folder
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.session.protection import Gap, require
-from twophase.errors import SpecError
 
 _OPTIONS: Final = ("spec", "checkpointlocation", "repartitioned_by")
 

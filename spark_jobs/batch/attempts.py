@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from eos.errors import BadRowError, ConnectorError, RowLockedError
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.tolerance import Tolerance
-from twophase.errors import BadRowError, ConnectorError, RowLockedError
 from twophase.messages import Failed
 
 _log = logging.getLogger("eos.runner")

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch import branch_jobs
 from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, skipped
 from spark_jobs.batch.attempts import Tries
@@ -29,7 +30,6 @@ from spark_jobs.observe.history.model import Acknowledgement
 from spark_jobs.query.running_query import EndsHeld, job_group
 from spark_jobs.session.failures import TOKEN, translate
 from twophase import faults
-from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.spec.settings import CheckpointSettings
+from eos.errors import ConnectorError
 from spark_jobs.run.control import pause
-from twophase.errors import ConnectorError
 
 _log = logging.getLogger("eos.runner")
 

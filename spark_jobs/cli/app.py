@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from eos.errors import ConnectorError, SpecError
 from spark_jobs.cli.checkpoint import checkpoint
 from spark_jobs.cli.dead_letters import dead_letters
 from spark_jobs.cli.doctor import doctor
@@ -29,7 +30,6 @@ from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
 from spark_jobs.cli.ui_command import ui
 from spark_jobs.cli.validate import validate
-from twophase.errors import ConnectorError, SpecError
 from twophase.version import installed_version
 
 app = typer.Typer(

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from connectors.registry import open_requests
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.observe.run_lock import running
-from twophase.errors import ConnectorError
 from twophase.requests import Answer, Channel, Request
 
 _POLL_S: Final = 0.1

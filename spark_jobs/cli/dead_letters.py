@@ -13,9 +13,9 @@ from connectors.letters import Letter
 from connectors.spec import KafkaEntry, Spec
 from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.sinks import SqliteEntry
+from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from twophase.errors import SpecError
 
 _SHOWN: int = 60  # characters of a value
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from connectors.contracts import Finding, Source
 from connectors.registry import build_sink, build_source, check_connections, check_head
 from connectors.spec import Spec, exposures, promise
+from eos.errors import ConnectorError
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
@@ -21,7 +22,6 @@ from spark_jobs.observe.head_reader import read_head
 from spark_jobs.run.known_sinks import KnownSinks
 from spark_jobs.session.master import is_local
 from spark_jobs.session.protection import findings, gaps_of
-from twophase.errors import ConnectorError
 from twophase.values import StartingPoint
 
 _PROTECT: Final = "see docs/security.md: TLS that verifies certificates and host names"

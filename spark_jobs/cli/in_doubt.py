@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import IdentityError, SpecError
 from spark_jobs.observe.head_reader import read_history
-from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt, Fate, doubt_of
 from twophase.participants import Committer

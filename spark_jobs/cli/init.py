@@ -8,10 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
+from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug
 from spark_jobs.cli.output import out
 from spark_jobs.cli.template import VARIABLES, FormatKind, SinkKind, SourceKind, template
-from twophase.errors import SpecError
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from eos.errors import SpecError
 from spark_jobs.cli.cells import cell, plain, printable
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from twophase.errors import SpecError
 
 if TYPE_CHECKING:
     from spark_jobs.operations.preview import Preview

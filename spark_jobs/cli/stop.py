@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from eos.errors import SpecError
 from spark_jobs.cli import beginning
 from spark_jobs.cli.asking import NotRunningError, ask_and_wait
 from spark_jobs.cli.kept import facts_of, lines_of
@@ -17,7 +18,6 @@ from spark_jobs.cli.output import out
 from spark_jobs.observe.run_lock import running
 from spark_jobs.operations.deletion import Deleted, delete
 from spark_jobs.savepoints.take import take
-from twophase.errors import SpecError
 
 Now = Annotated[bool, typer.Option("--now", help="Abort the running checkpoint instead of finishing it.")]
 Delete = Annotated[

@@ -6,8 +6,8 @@ import logging
 from typing import Final
 
 from connectors.spec import mask
+from eos.bounded import bounded, bounded_at_both_ends
 from spark_jobs.observe.printable import printable
-from wal.bounded import bounded, bounded_at_both_ends
 
 
 class Masking(logging.Handler):

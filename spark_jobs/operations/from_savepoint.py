@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.contracts import Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
+from eos.errors import IdentityError, SavepointError
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history import recorder
 from spark_jobs.observe.history.model import Event
@@ -34,7 +35,6 @@ from spark_jobs.savepoints.spark_files import state_ids
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep
 from twophase.abandoned import add_given_up
 from twophase.codec import decode_head
-from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_life

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from eos.errors import IdentityError, PlanOverwrittenError, SpecError
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.truncated_files import drop, newest_whole, numbers
-from twophase.errors import IdentityError, PlanOverwrittenError, SpecError
 from twophase.values import SparkState
 from wal.durable import sync_all, sync_ancestors
 

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from eos.errors import IdentityError
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.truncated_files import commit_is_cut, drop, identity_is_cut, newest_whole, numbers, plan_is_cut
 from twophase.driver import Driver
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
 from twophase.verify import WITHOUT_SPARK
 

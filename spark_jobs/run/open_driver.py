@@ -12,11 +12,11 @@ from connectors.contracts import Sink
 from connectors.registry import open_head
 from connectors.spec import Spec
 from connectors.spec.settings import MaxBacklog
+from eos.errors import HeadError
 from spark_jobs.observe.report import Listener
 from twophase.backlog import NO_LIMITS, Limit
 from twophase.driver import Driver
 from twophase.effects import SparkLog
-from twophase.errors import HeadError
 from twophase.gather import at_once
 from twophase.ids import INCARNATION_LENGTH
 from twophase.messages import Seen

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
+from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.tolerance import Tolerance
 from spark_jobs.observe.history.model import Ending, Event, failure
@@ -40,7 +41,11 @@ from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
+<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
 from twophase.errors import ConnectorError, PrepareError
+=======
+from twophase.driver import Driver
+>>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 from twophase.messages import Seen
 from twophase.requests import Answer
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from connectors.contracts import Source
+from eos.errors import IdentityError
 from spark_jobs.query.spark_log import LocalSparkLog
 from twophase.driver import Driver
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
 from twophase.values import Positions, StartingPoint
 

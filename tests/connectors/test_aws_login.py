@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError
 from connectors.aws import AwsIdentity, AwsLoginError, forget_sessions, kafka_token
 from connectors.kafka.handles import AwsTokens, Complaints, as_kafka_error
 from connectors.kafka.refusals import is_refusal, remedy_of
+from eos.errors import SpecError
 from integration_tests.services.aws_identities import REGION, Identity, Program
-from twophase.errors import SpecError
 
 _HERE = AwsIdentity(REGION)
 

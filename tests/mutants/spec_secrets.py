@@ -98,7 +98,7 @@ MUTANTS: Final = (
     Mutant(
         name="an error is as long as the record that it quotes",
         rule=_MASKING,
-        path="wal/errors.py",
+        path="eos/errors.py",
         before="        self.message = bounded(message)\n",
         after="        self.message = message\n",
         caught_by=("tests/project/test_linear_masking.py::test_a_message_is_bounded_wherever_its_error_is_raised",),

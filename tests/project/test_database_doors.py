@@ -25,9 +25,9 @@ from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.engine import Session as PostgresSession
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.statements import StatementError
+from eos.errors import ConnectorError
 from spark_jobs.cli import run_command_line
 from tests.played.impostor import PASSWORD, Heard, impostor
-from twophase.errors import ConnectorError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 
 HOST: Final = "db.example.com"
@@ -83,7 +83,7 @@ DOORS: Final[dict[str, Callable[[str, str], object]]] = {
 }
 
 
-PRODUCT: Final = ("connectors", "spark_jobs", "twophase", "wal", "scripts")
+PRODUCT: Final = ("connectors", "eos", "spark_jobs", "twophase", "wal", "scripts")
 DRIVERS: Final = frozenset({"psycopg", "pymysql", "sqlite3", "MySQLdb", "asyncpg", "PatientConnection"})
 MAKERS: Final = frozenset({"create_engine", "create_async_engine", "engine_from_config", "create_pool"})
 CLASSES: Final = frozenset({"LoadingConnection", "PatientConnection"})

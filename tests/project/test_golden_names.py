@@ -29,11 +29,11 @@ from connectors.sql import head, slots, tables
 from connectors.sql.mysql import xa
 from connectors.sql.postgres import transactions
 from connectors.sql.two_phase import permits
+from eos.errors import HeadFormatError, IdentityError
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.savepoints import plan as plans
 from tests.twophase.test_codec import GOLDEN
 from tests.twophase_values import INCARNATION, scope
-from twophase.errors import HeadFormatError, IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.values import Committable, StartingPoint
 

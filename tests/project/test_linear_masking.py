@@ -23,10 +23,10 @@ from connectors.formats.json_loss import check_names
 from connectors.kafka import handshake
 from connectors.spec import mask
 from connectors.spec.secrets import MASK, passwords_in
+from eos.bounded import MOST_CHARS, bounded
+from eos.errors import PrepareError, SpecError
 from spark_jobs.observe.masked_log import Masking
 from spark_jobs.session.failures import translate
-from twophase.errors import PrepareError, SpecError
-from wal.bounded import MOST_CHARS, bounded
 
 _SHORT, _LONG = 64 * 1024, 512 * 1024
 _MOST_RATIO: Final = 24.0  # the lengths' is 8, the squares' 64

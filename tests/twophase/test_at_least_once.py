@@ -22,6 +22,7 @@ from connectors.sifting import Sieve
 from connectors.spec import SpecMistakesError, guarantees, load_spec, promise
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.files import files_in
+from eos.errors import BadRowError, FencedError, IdentityError, PrepareError, SpecError, TargetError
 from spark_jobs.cli import run_command_line
 from spark_jobs.session.master import check_sinks
 from tests.twophase_values import committable, drive, head, record, ref, scope
@@ -29,7 +30,6 @@ from twophase import messages
 from twophase.checkpoint import run_checkpoint
 from twophase.codec import decode_record, encode_record
 from twophase.driver import Driver
-from twophase.errors import BadRowError, FencedError, IdentityError, PrepareError, SpecError, TargetError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from eos.errors import IdentityError
 from spark_jobs.cli.in_doubt import chosen_of
 from tests.twophase_values import head, record, scope
-from twophase.errors import IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.in_doubt import Fate, doubt_of
 from twophase.participants import Prepared

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
-from twophase import messages
-from twophase.codec import decode_committable, decode_record, encode_committable, encode_record
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     HeadFormatError,
     IdentityError,
@@ -20,6 +17,9 @@ from twophase.errors import (
     ReplayMismatchError,
     TargetError,
 )
+from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
+from twophase import messages
+from twophase.codec import decode_committable, decode_record, encode_committable, encode_record
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, Inspected, Seen

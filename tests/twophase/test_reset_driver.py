@@ -9,8 +9,8 @@ import pytest
 
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
+from eos.errors import IdentityError
 from twophase.driver import Driver
-from twophase.errors import IdentityError
 from twophase.local_head import LocalHead
 from twophase.values import SparkState, StartingPoint
 

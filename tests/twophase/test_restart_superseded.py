@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from eos.errors import FencedError, IdentityError
 from twophase import messages
-from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Action, Seen
 from twophase.startup import start

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from eos.errors import HeadFormatError, IdentityError
 from tests.twophase_values import INCARNATION, committable, head, record, scope
-from twophase.errors import HeadFormatError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.values import DIGEST_METHODS, CheckpointRecord, SinkState, SparkState
 from twophase.verify import may_be_under_way, verify

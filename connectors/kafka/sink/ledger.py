@@ -26,8 +26,8 @@ from connectors.kafka.sink.target import BATCH, Topics, check_timeout, ensure_ma
 from connectors.log.ledger import Entries, Share, gap, missing_segments
 from connectors.log.segments import is_of_log, segment_of, slots_of
 from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase import faults
-from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable

@@ -23,8 +23,8 @@ from connectors.kafka.ranges import messages
 from connectors.kafka.settings import Connection
 from connectors.kafka.splits import split_name
 from connectors.owner import Owner
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase.codec import check_readable, own_fields
-from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.values import OffsetRange
 
 PARTITIONS: Final = 8

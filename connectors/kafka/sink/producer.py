@@ -15,7 +15,7 @@ from connectors.kafka.handshake import look
 from connectors.kafka.refusals import is_refusal
 from connectors.kafka.sink.markers import encode
 from connectors.kafka.sink.place import Place
-from twophase.errors import SinkUnavailableError, TargetError
+from eos.errors import SinkUnavailableError, TargetError
 
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _FOR_GOOD: Final = frozenset(

@@ -23,7 +23,7 @@ from connectors.known import decode_known, encode_known
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 

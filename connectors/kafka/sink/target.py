@@ -18,7 +18,7 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.markers import PARTITIONS
 from connectors.kafka.sink.place import Place
 from connectors.kafka.topics import describe, metadata
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     SinkUnavailableError,
     SourceAccessError,

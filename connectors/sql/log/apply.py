@@ -21,8 +21,8 @@ from connectors.sql.log.refusing import LettersTable, Put, Sifting, bad_rows
 from connectors.sql.log.store import Store
 from connectors.sql.slots import find_forgotten, hold_slot, move_slot
 from connectors.sql.statements import in_transaction
+from eos.errors import BadRowError
 from twophase import faults
-from twophase.errors import BadRowError
 from twophase.ids import sink_key
 from twophase.values import CommitOutcome
 from wal.segment import read_segment

@@ -17,7 +17,7 @@ from connectors.sql.log.refusing import LettersTable
 from connectors.sql.log.store import Store
 from connectors.sql.slots import LOG_TABLES, begin_slots, check_count, hold_slot, raise_slots, read_slots, share_out
 from connectors.sql.statements import in_transaction
-from twophase.errors import IdentityError
+from eos.errors import IdentityError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
 from wal.storage import Storage

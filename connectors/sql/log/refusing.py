@@ -17,7 +17,7 @@ from connectors.log.writer import Form
 from connectors.sifting import Sieve
 from connectors.sql.log.store import Store
 from connectors.sql.statements import StatementError, savepoint
-from twophase.errors import BadRowError, TargetError
+from eos.errors import BadRowError, TargetError
 
 Put = Callable[[Iterator[pa.RecordBatch]], None]
 """Puts the rows of a share into the table, inside the open transaction."""

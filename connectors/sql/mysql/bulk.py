@@ -21,7 +21,7 @@ from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.errors import ServerError, is_row_fault
 from connectors.sql.mysql.fit import ColumnPlan, Form
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _INSERT_BYTES: Final = 4 * 1024 * 1024  # of one INSERT; less if max_allowed_packet says so
 _LOAD_ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"))

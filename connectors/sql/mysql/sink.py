@@ -23,7 +23,7 @@ from connectors.sql.mysql.writer import MySqlDirectWriter, MySqlWriter
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.server import Kinds
 from connectors.sql.server_sink import ServerSink
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 

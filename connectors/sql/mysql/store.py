@@ -18,7 +18,7 @@ from connectors.sql.mysql.stored import plans_of
 from connectors.sql.mysql.target import Target, read_target
 from connectors.sql.sender import Sender
 from connectors.sql.statements import in_transaction
-from twophase.errors import BadRowError, TargetError
+from eos.errors import BadRowError, TargetError
 
 _MERGED_AT_ONCE: Final = 50_000  # rows: a statement must end before we take the server for silent
 

@@ -19,7 +19,7 @@ from connectors.sql.postgres.encode import texts
 from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.fit import ColumnPlan, Form
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _ESCAPED: Final = frozenset({Form.TEXT, Form.UUID, Form.JSON})

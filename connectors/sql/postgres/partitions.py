@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from connectors.sql.postgres.engine import Session, quote
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 TREE: Final = (
     "WITH RECURSIVE tree AS (SELECT %s::oid AS part UNION ALL SELECT h.inhrelid FROM pg_inherits h"

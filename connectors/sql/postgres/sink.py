@@ -26,7 +26,7 @@ from connectors.sql.postgres.types import TYPES
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
 from connectors.sql.server import Kinds
 from connectors.sql.server_sink import ServerSink
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 

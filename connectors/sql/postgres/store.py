@@ -18,7 +18,7 @@ from connectors.sql.postgres.stored import plans_of
 from connectors.sql.postgres.target import read_target
 from connectors.sql.sender import Sender
 from connectors.sql.statements import in_transaction
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _STAGE: Final = "pg_temp.eos_stage"
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.partitions import TREE, check_leaves
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 _KINDS: Final = {"r": "a table", "p": "a partitioned table"}
 

@@ -19,8 +19,8 @@ from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.store import SqliteStore
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import in_transaction, translated
+from eos.errors import PrepareError
 from twophase import faults
-from twophase.errors import PrepareError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 

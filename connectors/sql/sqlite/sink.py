@@ -37,7 +37,7 @@ from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translated
 from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 from wal.errors import WalError

@@ -12,7 +12,7 @@ from connectors.sql.fitting import Fit, RowColumn, fit
 from connectors.sql.log.merging import check_key
 from connectors.sql.sqlite.columns import Binding, Form, TargetColumn, form_of
 from connectors.sql.sqlite.types import TYPES, quote
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 _EXACT_TYPES = "INTEGER, or TEXT, DECIMAL or BLOB whose unique index has no COLLATE but BINARY"
 

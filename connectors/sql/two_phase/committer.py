@@ -13,8 +13,8 @@ from connectors.sql.slots import check_count, raise_slots, read_count
 from connectors.sql.statements import StatementError, in_transaction
 from connectors.sql.two_phase import counts, permits, undoing
 from connectors.sql.two_phase.server import Listed, Server, listed
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase import faults
-from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, SinkState

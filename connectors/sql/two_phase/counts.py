@@ -14,7 +14,7 @@ from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.slots import begin_slots, check_count, hold_slot, move_slot
 from connectors.sql.statements import Connected, in_transaction
-from twophase.errors import SetBackError
+from eos.errors import SetBackError
 from twophase.ids import sink_key
 from twophase.values import Committable
 

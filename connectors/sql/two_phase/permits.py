@@ -21,7 +21,7 @@ from connectors.sql.slots import SLOT
 from connectors.sql.statements import Connected, StatementError, in_transaction
 from connectors.sql.two_phase import undoing
 from connectors.sql.two_phase.server import Server, listed
-from twophase.errors import IdentityError, SetBackError, SinkUnavailableError
+from eos.errors import IdentityError, SetBackError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 
 _EVICTION_S: Final = 30.0

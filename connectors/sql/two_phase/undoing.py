@@ -9,7 +9,7 @@ from typing import Final
 from connectors.sql import tables
 from connectors.sql.statements import StatementError
 from connectors.sql.two_phase.server import Server, listed
-from twophase.errors import IdentityError, SinkUnavailableError
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase.ids import TransactionId
 
 _PATIENCE_S: Final = 30.0

@@ -9,8 +9,8 @@ from connectors.sql import tables
 from connectors.sql.bulk_writer import BulkWriter, S
 from connectors.sql.statements import StatementError, translated
 from connectors.sql.two_phase import permits
+from eos.errors import IdentityError, PermitRevokedError
 from twophase import faults
-from twophase.errors import IdentityError, PermitRevokedError
 from twophase.ids import TransactionId
 from twophase.values import Committable, origin
 

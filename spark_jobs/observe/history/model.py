@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal
 
-from twophase.errors import ConnectorError, FencedError
+from eos.bounded import bounded
+from eos.errors import ConnectorError, FencedError
 from twophase.news import SinkAway, SinkJoined
 from twophase.requests import Answer, Request
 from twophase.values import CheckpointRecord, OffsetRange
-from wal.bounded import bounded
 
 Ending = Literal["stopped", "caught up", "failed"]
 

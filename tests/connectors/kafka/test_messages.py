@@ -15,7 +15,7 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.messages import Messages, parts, sender
 from connectors.kafka.sink.target import Facts, Topics
-from twophase.errors import BadRowError, TargetError
+from eos.errors import BadRowError, TargetError
 
 FACTS = Facts(partitions=3, max_bytes=10_000, replication=1, before_ms=3_600_000, after_ms=3_600_000)
 NOW = datetime.now(UTC).replace(microsecond=123_000)

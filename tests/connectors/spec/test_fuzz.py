@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from connectors.spec import Spec, load_spec
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 SEED: dict[str, Any] = {
     "version": 1,

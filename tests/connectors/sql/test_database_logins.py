@@ -18,9 +18,9 @@ from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.postgres.address import connect_arguments
 from connectors.sql.postgres.engine import Session as PostgresSession
 from connectors.sql.statements import translated
+from eos.errors import HeadAccessError, SpecError, TargetError
 from integration_tests.services.certificates import Authority
 from tests.played.impostor import PASSWORD, Heard, impostor, public_key
-from twophase.errors import HeadAccessError, SpecError, TargetError
 
 SCHEME: Final = {"mysql": "mysql+pymysql", "postgresql": "postgresql+psycopg"}
 REMEDY: Final = {"mysql": "ssl_ca in the url", "postgresql": "sslrootcert in the url"}

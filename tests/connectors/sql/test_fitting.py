@@ -11,7 +11,7 @@ import pytest
 
 from connectors.log.keyed import Upsert
 from connectors.sql.fitting import Fit, RowColumn, fit, row_columns
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.string()), ("gone", pa.bool_()), ("_offset", pa.int64())])
 

@@ -28,11 +28,11 @@ from connectors.sql.mysql.stored import Stored as MySqlForm
 from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.stored import Stored as PostgresForm
+from eos.errors import BadRowError, ConnectorError, FencedError, IdentityError, SinkUnavailableError, TargetError
 from tests.played.mysql import MYSQL, mysql
 from tests.played.postgres import postgres
 from tests.played.script import Changed, Cut, Refused, Script
 from tests.played.two_phase import OURS, PIPELINE, SINK, THEIRS
-from twophase.errors import BadRowError, ConnectorError, FencedError, IdentityError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable

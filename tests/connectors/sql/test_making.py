@@ -21,7 +21,7 @@ from connectors.sql.postgres import target as postgres_target
 from connectors.sql.postgres.types import TYPES as POSTGRES
 from connectors.sql.sqlite.types import TYPES as SQLITE
 from connectors.sql.statements import StatementError
-from twophase.errors import ConnectorError, SinkUnavailableError, TargetError
+from eos.errors import ConnectorError, SinkUnavailableError, TargetError
 
 MARIADB, MYSQL = types_of(Dialect("5.5.5-10.11.2-MariaDB")), types_of(Dialect("9.7.0"))
 

@@ -19,7 +19,7 @@ from connectors.sql.postgres import encode as postgres
 from connectors.sql.postgres import fit as postgres_fit
 from connectors.sql.sqlite.columns import Binding, Form
 from connectors.sql.sqlite.values import Stored
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 NESTED = pa.struct(
     [

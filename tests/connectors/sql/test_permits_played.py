@@ -12,6 +12,7 @@ from connectors.sql import claims
 from connectors.sql.claims import appliers, control
 from connectors.sql.two_phase import permits, undoing
 from connectors.sql.two_phase.permits import holders
+from eos.errors import FencedError, IdentityError, SetBackError, SinkUnavailableError
 from tests.played.script import Answer, Refused
 from tests.played.two_phase import (
     CLAIM,
@@ -27,7 +28,6 @@ from tests.played.two_phase import (
     Played,
     transaction,
 )
-from twophase.errors import FencedError, IdentityError, SetBackError, SinkUnavailableError
 from twophase.ids import Scope, sink_key
 from twophase.participants import Prepared
 

@@ -21,11 +21,11 @@ from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
 from connectors.sql.two_phase import writer as two_phase
 from connectors.sql.two_phase.writer import TwoPhaseWriter
+from eos.errors import BadRowError, PermitRevokedError, SinkUnavailableError
 from tests.played.mysql import MARIADB, MYSQL, mysql
 from tests.played.postgres import _BEGAN, postgres
 from tests.played.script import Changed, Cut, Refused, Script
 from tests.played.two_phase import SINK, transaction
-from twophase.errors import BadRowError, PermitRevokedError, SinkUnavailableError
 
 RESETTING: Final = "^DISCARD ALL|^COM_RESET_CONNECTION"
 SETTING: Final = "'lock_timeout'|innodb_lock_wait_timeout"

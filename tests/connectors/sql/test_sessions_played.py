@@ -19,11 +19,11 @@ from connectors.sql.postgres.engine import Session as PostgresSession
 from connectors.sql.postgres.errors import ServerError as PostgresError
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.statements import StatementError, in_transaction
+from eos.errors import ConnectorError, HeadAccessError, HeadError, HeadUnknownError
 from tests.played.mysql import mysql
 from tests.played.postgres import postgres
 from tests.played.script import Asks, Changed, Cut, Named, Refused, Script
 from tests.played.two_phase import SERVERS, Played
-from twophase.errors import ConnectorError, HeadAccessError, HeadError, HeadUnknownError
 from twophase.head import Versioned
 
 

@@ -32,11 +32,11 @@ from connectors.sql.table_format import COMMENT, FORMAT, check_formats, creating
 from connectors.sql.two_phase import permits
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from eos.errors import HeadFormatError
 from tests.connectors.sql.sqlite.test_compliance import _SqliteTarget
 from tests.played.two_phase import SERVERS, transaction
 from tests.project.test_golden_names import _DIALECTS
 from tests.twophase.test_codec import GOLDEN
-from twophase.errors import HeadFormatError
 from twophase.head import Versioned
 
 _NEIGHBOURS: Final = {"tables-before": None, "tables": COMMENT, "tables-next": "eos_format 2, least_reader 1"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from eos.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
 from spark_jobs.batch.attempts import Tries
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.tolerance import Tolerance
-from twophase.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
 
 BAD, LOCKED, LOST = BadRowError("too long"), RowLockedError("another task waits"), PrepareError("a worker is gone")
 

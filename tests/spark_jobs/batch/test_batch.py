@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 
 from connectors.dead_letters import refused
 from connectors.sifting import Sieve
+from eos.errors import BadRecordError, ConnectorError, PrepareError, RowLockedError
 from spark_jobs.batch import batch as module
 from spark_jobs.batch.acks import acknowledgement, left_out
 from spark_jobs.batch.batch import SparkBatch
@@ -25,7 +26,6 @@ from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.batch.writing import COUNTED
 from spark_jobs.session.failures import TOKEN, CarriedError, carried
 from tests.twophase_values import committable, record, scope
-from twophase.errors import BadRecordError, ConnectorError, PrepareError, RowLockedError
 from twophase.ids import sink_key
 from twophase.messages import Acknowledged, Failed
 from twophase.values import CheckpointRecord, Committable

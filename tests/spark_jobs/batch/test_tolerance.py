@@ -12,12 +12,12 @@ import pytest
 
 from connectors.spec import load_spec
 from connectors.spec.settings import CheckpointSettings
+from eos import errors
+from eos.errors import BadRowError, ConnectorError, PrepareError, SinkUnavailableError
 from spark_jobs.batch.tolerance import Tolerance
 from spark_jobs.observe.report import Listener
 from spark_jobs.run import runner
 from spark_jobs.run.runner import Runner
-from twophase import errors
-from twophase.errors import BadRowError, ConnectorError, PrepareError, SinkUnavailableError
 
 _SPEC = """
 pipeline: orders
@@ -66,7 +66,6 @@ def _end(
 
 
 _CURABLE = {
-    "CommitOutcomeUnknownError",
     "HeadError",
     "HeadUnknownError",
     "PermitRevokedError",
@@ -82,7 +81,7 @@ spec, rights, a target or a topic that is missing, rows and records that are ref
 does not fit."""
 
 
-@pytest.mark.parametrize("name", sorted(set(errors.__all__) - {"ConnectorError", "SinkError"}))
+@pytest.mark.parametrize("name", sorted(set(errors.__all__) - {"ConnectorError", "EosError", "SinkError"}))
 def test_what_no_restart_can_cure_ends_the_run_at_once(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

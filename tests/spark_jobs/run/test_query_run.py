@@ -13,6 +13,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from eos.errors import LostCommittableError, PrepareError, SparkUnavailableError
 from spark_jobs.batch.tolerance import Tolerance
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
@@ -20,7 +21,6 @@ from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.query_run import Epoch
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
-from twophase.errors import LostCommittableError, PrepareError, SparkUnavailableError
 
 
 @dataclass

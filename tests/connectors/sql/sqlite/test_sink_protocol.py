@@ -19,8 +19,8 @@ from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
 from connectors.testing.files import files_in
+from eos.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.driver import Driver
-from twophase.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed

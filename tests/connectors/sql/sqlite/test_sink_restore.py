@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from eos.errors import FencedError, IdentityError
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, Job, World
 from twophase.codec import decode_head
-from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Rewritten
 from twophase.restore import Seed

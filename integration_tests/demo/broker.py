@@ -1,7 +1,7 @@
 """A Kafka broker for the demo, in a process of its own: librdkafka's mock cluster, which keeps everything in memory.
 
-Run as `python -m examples.demo.broker`: writes its address to standard output and lives until standard input ends,
-which it does when whoever started it ends, in whatever way.
+Run as `python -m integration_tests.demo.broker`: writes its address to standard output and lives until standard input
+ends, which it does when whoever started it ends, in whatever way.
 
 It makes topics by itself, with four partitions, and keeps about 5 MB of each. Good for a demo and no more.
 """
@@ -32,7 +32,7 @@ def running(log: Path) -> Iterator[str]:
     """Run a broker for this block; gives its address. An empty address: it did not start, and `log` says why."""
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "examples.demo.broker"],
+            [sys.executable, "-m", "integration_tests.demo.broker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

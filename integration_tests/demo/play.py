@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from examples.demo.errors import DemoError
-from examples.demo.feed import Feed
-from examples.demo.job import Job
-from examples.demo.place import Place
-from examples.demo.verdict import Verdict, judge
+from examples.eos.verdict import Verdict, judge
+from integration_tests.demo.errors import DemoError
+from integration_tests.demo.feed import Feed
+from integration_tests.demo.job import Job
+from integration_tests.demo.place import Place
 from integration_tests.harness.pipeline_process import PipelineProcess
 
 RECORDS = 20_000

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.demo import broker
-from examples.demo.errors import DemoError
-from examples.demo.table import Table
+from integration_tests.demo import broker
+from integration_tests.demo.errors import DemoError
+from integration_tests.demo.table import Table
 
 EMBEDDED = "embedded"
 KINDS = (EMBEDDED, "docker", "native", "auto")

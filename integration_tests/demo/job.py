@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from examples.demo.place import Place
+from integration_tests.demo.place import Place
 from integration_tests.harness.faults import Faults
 from integration_tests.harness.oracle import SinkTable
 from integration_tests.harness.pipeline_process import PipelineProcess
@@ -16,7 +16,7 @@ from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
 
-EXAMPLE = Path(__file__).parents[1] / "eos"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "eos"
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For Java: a driver that lives for half a minute gains nothing from thorough compilation, which halves its start."""

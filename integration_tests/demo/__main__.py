@@ -1,4 +1,4 @@
-"""Runs the demo: `python -m examples.demo [embedded|docker|native|auto]`; `scripts/demo` sets everything up before."""
+"""Runs the demo: `python -m integration_tests.demo [embedded|docker|native|auto]`; `scripts/demo` sets it up before."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from examples.demo.errors import DemoError
-from examples.demo.place import EMBEDDED, KINDS, place
-from examples.demo.play import KILLS, play
+from integration_tests.demo.errors import DemoError
+from integration_tests.demo.place import EMBEDDED, KINDS, place
+from integration_tests.demo.play import KILLS, play
 from integration_tests.services import ServiceError
 
 _RUNS = Path(__file__).parents[2] / ".demo"
