@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from integration_tests.bench.comparison import chart, goals, processes, report, results, tables
-from integration_tests.bench.comparison.plan import Plan
-from integration_tests.bench.comparison.results import COLD, LATENCY, WARM, Machine, Result
-from integration_tests.bench.comparison.statistics import medians, percentile, ratios
-from integration_tests.bench.comparison.systems import systems, without
+from benchmarks.bench.comparison import chart, goals, processes, report, results, tables
+from benchmarks.bench.comparison.plan import Plan
+from benchmarks.bench.comparison.results import COLD, LATENCY, WARM, Machine, Result
+from benchmarks.bench.comparison.statistics import medians, percentile, ratios
+from benchmarks.bench.comparison.systems import systems, without
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "benchmarks.md").read_text()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.scale.cost import cost
-from tests.scale.coordinator import Coordinator, Size
+from benchmarks.coordinator.coordinator import Coordinator, Size
+from benchmarks.scale.cost import cost
 
 _LINE = {
     "checkpoint_id": 3,

@@ -8,8 +8,8 @@ from dataclasses import fields
 
 import pytest
 
-from integration_tests.soak.growth import FEWEST_SAMPLES, LIMITS, Growth, TooFewSamplesError, flat_means, growths
-from integration_tests.soak.sampled import Sample
+from benchmarks.soak.growth import FEWEST_SAMPLES, LIMITS, Growth, TooFewSamplesError, flat_means, growths
+from benchmarks.soak.sampled import Sample
 
 EVERY = 50  # checkpoints between two samples
 SAMPLES = 100
