@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -18,21 +17,20 @@ from connectors.testing.files import files_in
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.oracle import compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
-from integration_tests.harness.rotation import rotated, seed_of_run
+from integration_tests.harness.rotation import seed_of_run
 from integration_tests.harness.targets import (
-    LOG_POINTS,
+    ALL,
+    EACH,
     STEPS,
     TARGETS,
     Target,
     await_all,
     expected,
     points_of,
+    points_of_run,
     stems,
 )
 from integration_tests.services import Services
-
-_EACH: Final = 1  # there are more sinks than points
-ALL: Final = "all sinks"
 
 
 class SinksPipeline(Pipeline):
@@ -81,13 +79,6 @@ class SinksPipeline(Pipeline):
                 target.clean_up(self.head.incarnation)
 
 
-def points_of_run(seed: int | None) -> dict[str, Sequence[str]]:
-    """Return the points of each case of a run. A case is a sink's name in TARGETS, or ALL. No seed: every point."""
-    own = {name: points_of(name) for name in TARGETS}
-    single: dict[str, Sequence[str]] = dict(own if seed is None else rotated(own, _EACH, seed))
-    return {**single, ALL: LOG_POINTS}
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each sink, with the points of this run, and one for all sinks, with all points."""
     if "case" in metafunc.fixturenames:
@@ -100,7 +91,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _marks(case: str) -> list[pytest.MarkDecorator]:
     """A second server of MySQL's kind tells something new of the log alone: test_kill_matrix has two-phase commit."""
     marks = [] if case in {"mysql write-ahead-log", "mysql upsert"} else [pytest.mark.any_server]
-    return marks if case == ALL else [*marks, pytest.mark.in_turns(part=_EACH / len(points_of(case)))]
+    return marks if case == ALL else [*marks, pytest.mark.in_turns(part=EACH / len(points_of(case)))]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from integration_tests import test_matrix
 from integration_tests.harness.rotation import SEED, rotated
-from integration_tests.harness.targets import TARGETS, points_of, stems
+from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run, stems
 from twophase import faults
 
 POINTS = {"a": ("one", "two", "three"), "b": ("one", "two"), "c": ("two", "three", "four")}
@@ -38,10 +38,10 @@ def test_no_room() -> None:
 
 @pytest.mark.parametrize("seed", [None, *range(30)])
 def test_each_run_kills_every_sink_at_each_of_its_points(seed: int | None) -> None:
-    cases = test_matrix.points_of_run(seed)
-    assert cases.keys() == {*TARGETS, test_matrix.ALL}
+    cases = points_of_run(seed)
+    assert cases.keys() == {*TARGETS, ALL}
     assert all(set(cases[name]) <= set(points_of(name)) and cases[name] for name in TARGETS)
-    assert {point for name in TARGETS for point in points_of(name)} == set(cases[test_matrix.ALL]) <= set(faults.POINTS)
+    assert {point for name in TARGETS for point in points_of(name)} == set(cases[ALL]) <= set(faults.POINTS)
 
 
 def test_the_case_of_all_sinks_takes_no_turns() -> None:
@@ -51,7 +51,7 @@ def test_the_case_of_all_sinks_takes_no_turns() -> None:
     ended = subprocess.run(
         [*command, test_matrix.__file__], cwd=root, env=environment, capture_output=True, text=True, check=False
     )
-    assert f"test_killed[{test_matrix.ALL}]" in ended.stdout, ended.stdout + ended.stderr
+    assert f"test_killed[{ALL}]" in ended.stdout, ended.stdout + ended.stderr
 
 
 def test_a_point_of_each_sink_is_armed_for_each_sink() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -14,6 +14,7 @@ import pytest
 from integration_tests.harness.drain import drained_rows
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.harness.pipeline_process import PipelineProcess
+from integration_tests.harness.rotation import rotated
 from integration_tests.harness.workload import Row
 from twophase.ids import sink_key
 
@@ -211,3 +212,16 @@ TARGETS: Final[Mapping[str, Make]] = {
     "kafka write-ahead-log": _kafka,
 }
 """By name of sink and variant."""
+
+ALL: Final = "all sinks"
+"""The case of the kill matrix that is one pipeline with every sink."""
+
+EACH: Final = 1
+"""Points of a sink alone in a run. There are more sinks than points."""
+
+
+def points_of_run(seed: int | None) -> dict[str, Sequence[str]]:
+    """Return the points of each case of a run. A case is a sink's name in TARGETS, or ALL. No seed: every point."""
+    own = {name: points_of(name) for name in TARGETS}
+    single: dict[str, Sequence[str]] = dict(own if seed is None else rotated(own, EACH, seed))
+    return {**single, ALL: LOG_POINTS}
