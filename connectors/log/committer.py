@@ -215,7 +215,7 @@ class LogCommitter:
         with _of_the_log():
             outcomes = self._ledger.apply(share, self._storage)
         if share.slot == 0:
-            faults.point("between-commits", share.checkpoint_id)
+            faults.point("between-commits", share.checkpoint_id, sink_key(self.name))
         return {each.transaction: outcome for each, outcome in zip(share.committables, outcomes, strict=True)}
 
     def _listed(self, name: str, transaction: TransactionId) -> Prepared:

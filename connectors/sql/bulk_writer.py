@@ -131,7 +131,7 @@ class BulkWriter(ABC, Generic[S]):
         self._bytes += payload.bytes
         if first:
             self._sender.wait()
-            faults.point("writing", self._transaction.scope.checkpoint_id)
+            faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
 
     def _give_back(self, most_s: float) -> None:
         """Leave the connection to later tasks, until it is `most_s` old. Called when nothing is open on it."""

@@ -196,7 +196,7 @@ class KafkaLedger:
                 faults.point("part-applied", share.checkpoint_id)
                 began = None
                 slot.producer.begin()
-        faults.point("applying", share.checkpoint_id)
+        faults.point("applying", share.checkpoint_id, sink_key(self._sink))
         slot.commit(Marker(share.checkpoint_id, digest))
 
     def _begin(self, owner: Owner, number: int, marker: Marker) -> None:

@@ -92,7 +92,7 @@ def _apply(store: Store, storage: Storage, target: Target, share: Share, put: Pu
         refs = [ref for each in share.committables if (ref := segment_of(each)) is not None]
         if refs:
             put(chain.from_iterable(read_segment(storage, ref) for ref in refs))
-            faults.point("applying", share.checkpoint_id)
+            faults.point("applying", share.checkpoint_id, sink)
     return [CommitOutcome.COMMITTED] * len(share.committables)
 
 

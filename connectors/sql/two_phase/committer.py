@@ -85,7 +85,7 @@ class TwoPhaseCommitter:
                 if self._commit(each):
                     said.add(each.transaction)
                 if number == 0 and len(asked) > 1:
-                    faults.point("between-commits", checkpoint_id)
+                    faults.point("between-commits", checkpoint_id, each.transaction.sink)
             unknown = [each.transaction for each in asked if each.transaction not in said]
             found = self._look_up([*unknown, *self._kept.open().unseen(said)])
         return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]

@@ -52,7 +52,7 @@ class TwoPhaseWriter(BulkWriter[S]):
             self._give_back(_KEPT_S)
         else:
             self._disconnect()
-        faults.point("prepared", self._transaction.scope.checkpoint_id)
+        faults.point("prepared", self._transaction.scope.checkpoint_id, self._transaction.sink)
         return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
 
     def _begin(self, session: S) -> None:
