@@ -129,5 +129,5 @@ def test_h31_an_older_copy_of_the_sink_is_brought_forward(pipeline: Pipeline) ->
     killed.kill()
     told = type_in(pipeline, forward)
     assert f"Lost of checkpoint {lost}, which is completed" in told
-    assert f"Done: {CHECKPOINT_RECORDS:,} rows of checkpoint {lost} were written again." in told
+    assert f"Done: {CHECKPOINT_RECORDS:,} rows of checkpoint {lost} were rewritten." in told
     pipeline.assert_exact(2 * _RECORDS)

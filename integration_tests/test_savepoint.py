@@ -41,7 +41,7 @@ def test_from_a_savepoint_rows_are_as_announced(pipeline: Pipeline, eos: Command
     # The pipeline is where the savepoint is: it goes on as it is, under the same identity.
     life = pipeline.head.incarnation
     workload.produce(_LATER)
-    assert "goes on as it is" in succeed(pipeline, eos, "--from-savepoint", str(folder)).output
+    assert "still at the savepoint" in succeed(pipeline, eos, "--from-savepoint", str(folder)).output
     assert pipeline.head.incarnation == life
     pipeline.assert_exact(at_least=_FIRST + _LATER)
 
@@ -52,7 +52,7 @@ def test_from_a_savepoint_rows_are_as_announced(pipeline: Pipeline, eos: Command
     ranges = f"{topic}/0[{half}, {half + _LATER // 2}), {topic}/1[{half}, {half + _LATER // 2})"
     for told in (f"{_LATER} records were read after the savepoint was taken: {ranges}", "--accept-duplicates"):
         assert told in refused.output, refused.output
-    assert f"sink warehouse: {_LATER} rows come twice" in refused.output
+    assert f"sink warehouse: {_LATER} rows are written twice" in refused.output
     assert pipeline.head == before
     assert len(list((pipeline.location / "spark").iterdir())) == 1
 
