@@ -26,7 +26,7 @@ def _prepared(transaction: TransactionId | None) -> Prepared:
     ("transaction", "fate", "why"),
     [
         (None, Fate.FOREIGN, "another program's"),
-        (TransactionId(replace(scope(4), incarnation="z" * 20), "s", 0, 1), Fate.FOREIGN, "another life"),
+        (TransactionId(replace(scope(4), incarnation="z" * 20), "s", 0, 1), Fate.FOREIGN, "another incarnation"),
         (OURS.transaction, Fate.COMMIT, "checkpoint 4 was decided with it"),
         (replace(OURS.transaction, task_attempt=99), Fate.ROLL_BACK, "decided without it"),
         (TransactionId(scope(2), sink_key("warehouse"), 0, 1), Fate.ROLL_BACK, "decided without it"),
