@@ -159,7 +159,7 @@ def _undecided(sink: str, left: list[TransactionId]) -> IdentityError:
     message = f"sink {sink}: another incarnation of this pipeline left {len(left)} transactions prepared: {named}"
     remedy = (
         "start that copy once from its own checkpoint location, which resolves them; or, if its location is lost, "
-        "resolve each with `eos transactions commit --force` or `rollback --force`; only that copy knows which are decided"
+        "resolve each with `eos transactions commit --force` or `rollback --force`; only that copy knows the decisions"
     )
     return IdentityError(message, remedy=remedy)
 
