@@ -150,6 +150,6 @@ def _lost_error(record: CheckpointRecord, lost: Mapping[str, tuple[Committable, 
     message = f"lost: checkpoint {record.checkpoint_id} is completed, but {where}. Its records are {ranges}"
     return LostCommittableError(
         message,
-        remedy="somebody ended a prepared transaction by hand, or took a file out of the log: restore that file; or "
-        "write its rows again from those offsets by `eos repair SPEC`; `eos reset --abandon-lost` goes on without them",
+        remedy="a prepared transaction was ended by hand, or a file of the log was removed: restore that file; or "
+        "rewrite its rows from those offsets with `eos repair SPEC`; `eos reset --abandon-lost` gives them up",
     )

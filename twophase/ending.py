@@ -215,7 +215,7 @@ def _out_of_reach(old: HeadValue, sinks: Sequence[str], spark: SparkState) -> tu
 
 def _refused(pipeline: str, abandoned: Sequence[Abandoned]) -> LostCommittableError:
     lines = "\n".join(f"  {each}" for each in abandoned)
-    message = f"this life of pipeline {pipeline} cannot be brought to its end:\n{lines}"
+    message = f"this incarnation of pipeline {pipeline} cannot be completed:\n{lines}"
     return LostCommittableError(
         message,
         remedy="restore what is missing (the checkpoint location from a backup, a sink in the spec) and reset again; "

@@ -135,7 +135,7 @@ def foreign_claims(head: HeadValue | None, sinks: Mapping[str, SinkState]) -> di
 def of_another_life(pipeline: str, foreign: Mapping[str, str]) -> IdentityError:
     """The error for sinks that `foreign_claims` has found."""
     listed = ", ".join(f"{name} (incarnation {incarnation})" for name, incarnation in foreign.items())
-    message = f"another life of pipeline {pipeline!r} has written to {listed}, and may still run elsewhere"
+    message = f"another incarnation of pipeline {pipeline!r} has written to {listed}, and may still run elsewhere"
     return IdentityError(
         message,
         remedy="if its location is lost, or it is stopped for good, take its sinks over with --take-over; for a copy "

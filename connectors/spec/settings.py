@@ -89,7 +89,7 @@ class CheckpointSettings(Strict):
     """What the object store's client has to know: `endpoint`, `region`, `access_key_id`, `secret_access_key` and
     others, best as `${env:NAME}`. Credentials that are not given come from the environment of each machine."""
     interval_s: Duration = Field(2.0, alias="interval")
-    """How often a checkpoint begins; `0s`: as fast as it goes. Rows become visible with their checkpoint."""
+    """How often a checkpoint begins; `0s`: as fast as possible. Rows become visible with their checkpoint."""
     timeout_s: PositiveDuration = Field(600.0, alias="timeout")
     """A checkpoint that takes longer is aborted and run again."""
     retained: AtLeastOne = 10

@@ -28,20 +28,19 @@ _PROTECT: Final = "see docs/security.md: TLS that verifies certificates and host
 
 
 def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Check this machine and the real services for what a run will need.
+    """Check this machine and the real services for everything that a run needs.
 
-    Java and Spark, the checkpoint location and its free space, whether a database of head keeps what it has committed,
-    the broker, its topics, where a first run would begin, the steps, the database server's version, settings,
-    privileges and free connections, and the target table against the rows that the steps give. It tries XA and LOAD
-    DATA LOCAL, which some managed databases and proxies refuse.
-    With a cluster as spark.master also each worker's Python and packages, and what it can reach, by a job of a few
-    seconds. Each finding that is not ok says what to do about it.
+    Checks Java and Spark, the checkpoint location and its free space, the durability of head's database, the broker and
+    its topics, the first positions, and the steps. Checks the database server's version, settings, privileges and free
+    connections, and compares the target table with the rows of the steps. Tries XA and LOAD DATA LOCAL, which some
+    managed databases and proxies refuse. If spark.master is a cluster, a job of a few seconds checks each worker's
+    Python, packages and connections. Each finding that is not ok has a remedy.
 
-    Reads no record, writes no row and prepares nothing. Of a table that a run will make or change, it shows the
-    statement. It may wait for a service that does not answer, and it may create the protocol's own tables beside the
-    target, as the first run would.
+    Reads no record, writes no row and prepares nothing. If a run will create or change a table, the statement is shown.
+    The command may wait for a service that does not answer. It may create the protocol's own tables beside the target,
+    as the first run would.
 
-    Exit code: 0 if a run can start, 1 if something that it needs is missing, 2 if the spec is wrong.
+    Exit code: 0 if a run can start; 1 if a requirement is missing; 2 if the spec is wrong.
 
     Examples:
 

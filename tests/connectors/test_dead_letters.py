@@ -596,7 +596,10 @@ def test_the_command_reads_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((), "give --source, --sink, --offset or --all"), (("--offset", "t/0/18"), "there is no dead letter of t/0/18")],
+    [
+        ((), "give --source, --sink, --offset or --all"),
+        (("--offset", "t/0/18"), "there are no dead letters for t/0/18"),
+    ],
 )
 def test_a_replay_says_of_what(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str

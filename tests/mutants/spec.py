@@ -15,7 +15,7 @@ _READER: Final = "connectors/spec/yaml_reader.py"
 _MISTAKES: Final = "tests/connectors/spec/test_mistakes.py"
 _VALUES: Final = "tests/connectors/spec/test_values.py"
 _PROMISES: Final = "tests/connectors/spec/test_guarantees.py"
-_GUARANTEED: Final = "README.md, What is guaranteed, and what is not"
+_GUARANTEED: Final = "docs/guarantees.md, What each sink guarantees"
 _AT_LEAST_ONCE: Final = "docs/sinks.md, At-least-once"
 
 _ONE_QUERY: Final = (
@@ -173,7 +173,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="of two equal keys of a spec the later one counts",
-        rule="README.md, A spec, explained",
+        rule="docs/spec.md, The spec",
         path=_READER,
         before="            if key in entries:\n",
         after="            if key in entries and not key:\n",
@@ -181,7 +181,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a number with a leading zero becomes another number",
-        rule="README.md, A spec, explained",
+        rule="docs/spec.md, The spec",
         path=_READER,
         before='_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")\n',
         after='_INTEGER: Final = re.compile(r"-?([0-9]{1,18})")\n',

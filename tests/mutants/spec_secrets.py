@@ -179,7 +179,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="half of a character in a spec is taken for text",
-        rule="README.md, A spec, explained",
+        rule="docs/spec.md, The spec",
         path="connectors/spec/yaml_reader.py",
         before=" if _HALF.search(text) else text\n",
         after=" if False else text\n",

@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final = (
     Mutant(
         name="a worker keeps state on a disk of its own",
-        rule="README.md, On a cluster",
+        rule="docs/deploying.md, On a cluster",
         path="spark_jobs/run/shared_state.py",
         before="if not each.location})",
         after="if not each})",

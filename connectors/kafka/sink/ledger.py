@@ -234,8 +234,8 @@ class KafkaLedger:
             if not isinstance(error, FencedProducerError):
                 raise
             self._check_applier(incarnation, epoch)
-            message = f"sink {self._sink}, slot {number}: its transaction was ended by somebody else"
-            raise SinkUnavailableError(message, remedy="it is looked up how far it came, and tried again") from None
+            message = f"sink {self._sink}, slot {number}: its transaction was ended by another process"
+            raise SinkUnavailableError(message, remedy="its progress is looked up and the commit retried") from None
 
     @contextmanager
     def _claiming(self) -> Iterator[tuple[Callable[[Claim], None], Claim | None]]:

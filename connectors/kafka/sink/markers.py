@@ -151,7 +151,7 @@ class Markers:
 
     def _foreign(self, key: str) -> IdentityError:
         message = f"the record {key!r} of topic {self._topic} is not one of ours"
-        return IdentityError(message, remedy="see who writes to that topic; nobody else may")
+        return IdentityError(message, remedy="check which programs write to that topic; only eos may")
 
     def _catch_up(self, partition: int) -> None:
         split = split_name(self._topic, partition)

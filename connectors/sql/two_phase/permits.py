@@ -156,10 +156,10 @@ def _until_done(deadline: float, sink: str, scope: Scope, attempt: Callable[[], 
 
 def _undecided(sink: str, left: list[TransactionId]) -> IdentityError:
     named = ", ".join(str(each) for each in left)
-    message = f"sink {sink}: another life of this pipeline left {len(left)} transactions prepared: {named}"
+    message = f"sink {sink}: another incarnation of this pipeline left {len(left)} transactions prepared: {named}"
     remedy = (
-        "start that copy once, from its own checkpoint location, so that it ends them; or, if its location is lost, "
-        "end each by `eos transactions commit --force` or `rollback --force`; what was decided only that one knows"
+        "start that copy once from its own checkpoint location, which resolves them; or, if its location is lost, "
+        "resolve each with `eos transactions commit --force` or `rollback --force`; only that copy knows the decisions"
     )
     return IdentityError(message, remedy=remedy)
 

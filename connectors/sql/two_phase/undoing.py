@@ -52,8 +52,8 @@ def _is_held(server: Server, sink: str, transaction: TransactionId, *, known: bo
         server.remind(transaction)
         return True
     if stands and not known:  # one that was known is gone: beside the witness it was a mere reminder (H24)
-        message = f"sink {sink}: {transaction} is committed, so that it cannot be rolled back"
+        message = f"sink {sink}: {transaction} is committed, so it cannot be rolled back"
         raise IdentityError(
-            message, remedy="somebody committed it by hand, or head was set back; restore head from a backup"
+            message, remedy="it was committed by hand, or head was set back; restore head from a backup"
         )
     return False

@@ -74,4 +74,4 @@ class TwoPhaseWriter(BulkWriter[S]):
             if not error.duplicate_key:
                 raise
             message = f"{self._where}: {lost} was taken for lost, and its rows stand in the table"
-            raise IdentityError(message, remedy="run `eos repair` again, which asks anew what is lost") from error
+            raise IdentityError(message, remedy="run `eos repair` again: it checks again what is lost") from error
