@@ -34,7 +34,6 @@ from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.skipping import Skipping
 from spark_jobs.source_offset import SourceOffset
 from spark_jobs.spark_log import LocalSparkLog, planned
-from spark_jobs.tolerance import Tolerance
 from spark_jobs.withheld import Withheld
 from twophase.driver import Driver
 
@@ -62,7 +61,6 @@ class Epoch:
     pipeline: Pipeline
     pacing: Pacing
     on_demand: OnDemand
-    tolerance: Tolerance
     plan: Plan
     withheld: Withheld
     period: SiftingPeriod = field(default_factory=SiftingPeriod)
@@ -168,7 +166,6 @@ class Epoch:
             self.spec.checkpoint.timeout_s,
             pipeline.letters,
             self._ranges,
-            self.tolerance,
             pipeline.chain,
             self._ends,
             self.period,
@@ -182,13 +179,10 @@ class Epoch:
                     left_sockets.forget(frame.sparkSession)
                 if not report.replayed:
                     self.pacing.took(report.records, report.duration_s)
-                self.tolerance.succeeded()
         except BaseException as error:
             foreign = isinstance(error, _SPARK_ERRORS)
             self.failure = translate(error, f"checkpoint {checkpoint_id}") if foreign else error
             self.hit = checkpoint_id
-            if self.driver.owned.completed < checkpoint_id:
-                self.tolerance.aborted(self.failure)
             raise
         if not report.replayed:
             self._unplanned, self._decided_at_s = checkpoint_id, time.monotonic()

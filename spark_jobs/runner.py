@@ -39,7 +39,6 @@ from spark_jobs.shared_state import check_state_is_shared
 from spark_jobs.sifting_period import SiftingPeriod
 from spark_jobs.spark_log import LocalSparkLog
 from spark_jobs.starting_points import commit_back, starting_points
-from spark_jobs.tolerance import Tolerance
 from spark_jobs.until_readable import UntilReadable
 from spark_jobs.withheld import Withheld
 from twophase.driver import Driver
@@ -57,7 +56,6 @@ class Lasting:
     sources: Sequence[Source]
     sinks: Sequence[Sink]
     admission: Admission
-    tolerance: Tolerance
     on_demand: OnDemand
     withheld: Withheld
     until_readable: UntilReadable | None  # of a run until caught up
@@ -112,7 +110,6 @@ class Runner:
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
             admission_of(self.spec.checkpoint, behind=behind),
-            Tolerance.of(self.spec.checkpoint, self.control.is_stopping),
             on_demand,
             withheld,
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
@@ -145,9 +142,6 @@ class Runner:
                     continue
                 now = time.time()
                 self.listener.happened(failure(error, now, self._hit))
-                if lasting.tolerance.forgives(error):
-                    lasting.tolerance.pause()
-                    continue
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
                     raise
@@ -206,7 +200,6 @@ class Runner:
                 pipeline,
                 pacing,
                 lasting.on_demand,
-                lasting.tolerance,
                 plan,
                 lasting.withheld,
                 lasting.period,

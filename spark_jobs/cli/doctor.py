@@ -17,6 +17,7 @@ from connectors.spec import Spec, exposures, promise
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.driving import limits_of
 from spark_jobs.known_sinks import KnownSinks
 from spark_jobs.master import is_local
 from spark_jobs.protection import findings, gaps_of
@@ -110,8 +111,8 @@ def _connections(spec: Spec) -> Sequence[Finding]:
 
 def _absences(spec: Spec) -> Iterator[tuple[str, Finding]]:
     """Of a pipeline that has run: whether a start could go on without the sinks that may be away."""
-    may_be_away = [entry.name for entry in spec.outputs if entry.max_backlog is not None]
-    if not may_be_away or spec.checkpoint.at_least_once:
+    may_be_away = [name for name, limit in limits_of(spec).items() if limit.outlasts_outages]
+    if not may_be_away:
         return
     with suppress(ConnectorError):  # what is wrong with head, its own findings say
         if (head := read_head(spec)) is not None:
