@@ -9,9 +9,9 @@ from tests.mutants.mutant import Mutant
 _RANGES: Final = "connectors/kafka/ranges.py"
 _POSITIONS: Final = "connectors/kafka/positions.py"
 _SETTINGS: Final = "connectors/kafka/settings.py"
-_RANGE_TESTS: Final = "tests/test_kafka_ranges.py"
-_POSITION_TESTS: Final = "tests/test_kafka_positions.py"
-_SETTING_TESTS: Final = "tests/test_kafka_settings.py"
+_RANGE_TESTS: Final = "tests/connectors/kafka/test_ranges.py"
+_POSITION_TESTS: Final = "tests/connectors/kafka/test_positions.py"
+_SETTING_TESTS: Final = "tests/connectors/kafka/test_settings.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -141,7 +141,7 @@ MUTANTS: Final = (
         name="a split whose leader changes is not asked again",
         rule="R6",
         path=_POSITIONS,
-        before="                moving.append(split)\n",
+        before="                moving[split] = error\n",
         after="                moving.clear()\n",
         caught_by=(f"{_POSITION_TESTS}::test_a_split_that_changes_its_leader_is_asked_again_alone",),
     ),

@@ -11,8 +11,8 @@ _UNDOING: Final = "connectors/sql/two_phase/undoing.py"
 _COUNTS: Final = "connectors/sql/two_phase/counts.py"
 _CLAIMS: Final = "connectors/sql/claims.py"
 _COMMITTER: Final = "connectors/sql/two_phase/committer.py"
-_TESTS: Final = "tests/test_sql_permits_played.py::"
-_COUNTED: Final = "tests/test_sql_counts_played.py::"
+_TESTS: Final = "tests/connectors/sql/test_permits_played.py::"
+_COUNTED: Final = "tests/connectors/sql/test_counts_played.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -67,8 +67,8 @@ MUTANTS: Final = (
         name="what is prepared while a permit's DELETE waits is left",
         rule="R9",
         path=_PERMITS,
-        before="    return not (held or _prepared_under(server, sink, scope))  # MariaDB: prepared while the DELETE waited",
-        after="    return not held",
+        before="    if held or _prepared_under(server, sink, scope):  # MariaDB: prepared while the DELETE waited",
+        after="    if held:",
         caught_by=(f"{_TESTS}test_r9_what_is_prepared_while_the_permit_is_waited_for_is_rolled_back_too",),
     ),
     Mutant(

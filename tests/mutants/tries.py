@@ -10,97 +10,97 @@ MUTANTS: Final = (
     Mutant(
         name="a worker keeps state on a disk of its own",
         rule="README.md, On a cluster",
-        path="spark_jobs/shared_state.py",
+        path="spark_jobs/run/shared_state.py",
         before="if not each.location})",
         after="if not each})",
-        caught_by=("tests/test_shared_state.py::test_a_worker_with_a_disk_of_its_own_is_named",),
+        caught_by=("tests/spark_jobs/run/test_shared_state.py::test_a_worker_with_a_disk_of_its_own_is_named",),
     ),
     Mutant(
         name="with state a batch runs twice in the query that met a row that is refused",
         rule="R4",
-        path="spark_jobs/tries.py",
+        path="spark_jobs/batch/attempts.py",
         before="""        if self.stateful:
             self.period.end_query(self.checkpoint_id, reason)
             return False
 """,
         after="",
-        caught_by=("tests/test_runner_tries.py::test_with_state_the_next_query_sifts_its_first_try",),
+        caught_by=("tests/spark_jobs/batch/test_attempts.py::test_with_state_the_next_query_sifts_its_first_try",),
     ),
     Mutant(
         name="equal rows are looked for again and again",
         rule="H15",
-        path="spark_jobs/tries.py",
+        path="spark_jobs/batch/attempts.py",
         before="or self._has_looked or not self.may_meet:",
         after="or not self.may_meet:",
-        caught_by=("tests/test_runner_tries.py::test_equal_rows_are_looked_for_once",),
+        caught_by=("tests/spark_jobs/batch/test_attempts.py::test_equal_rows_are_looked_for_once",),
     ),
     Mutant(
         name="the try after a look looks again",
         rule="H15",
-        path="spark_jobs/tries.py",
+        path="spark_jobs/batch/attempts.py",
         before="""        self.locked = None
         return Failed(locked, again=True)
 """,
         after="""        return Failed(locked, again=True)
 """,
-        caught_by=("tests/test_runner_tries.py::test_equal_rows_are_looked_for_once",),
+        caught_by=("tests/spark_jobs/batch/test_attempts.py::test_equal_rows_are_looked_for_once",),
     ),
     Mutant(
         name="fewer dead letters than were counted are decided",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/dead_letters.py",
+        path="spark_jobs/batch/dead_letters.py",
         before="        if written < least or (",
         after="        if (",
-        caught_by=("tests/test_dead_letters.py::test_which_counts_are_believed",),
+        caught_by=("tests/connectors/test_dead_letters.py::test_which_counts_are_believed",),
     ),
     Mutant(
         name="dead letters without end stop nothing",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/dead_letters.py",
+        path="spark_jobs/batch/dead_letters.py",
         before="""        if written > self.letters.most:
             return too_many""",
         after="""        if written > 1000 * self.letters.most:
             return too_many""",
-        caught_by=("tests/test_dead_letters.py::test_which_counts_are_believed",),
+        caught_by=("tests/connectors/test_dead_letters.py::test_which_counts_are_believed",),
     ),
     Mutant(
         name="a task writes dead letters without end",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/dead_letters.py",
+        path="spark_jobs/batch/dead_letters.py",
         before="""                    if rows > self.most:
 """,
         after="""                    if rows < 0:
 """,
-        caught_by=("tests/test_dead_letters.py::test_a_task_stops_at_too_many",),
+        caught_by=("tests/connectors/test_dead_letters.py::test_a_task_stops_at_too_many",),
     ),
     Mutant(
         name="a source ends what it reads without a mark",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/dead_letters.py",
+        path="spark_jobs/query/marks.py",
         before="""    yield pa.record_batch([*nothing, pa.array([aside], pa.int64())], schema=schema)
 """,
         after="""    assert nothing is not None
 """,
-        caught_by=("tests/test_dead_letters.py::test_a_mark_ends_what_a_task_reads",),
+        caught_by=("tests/connectors/test_dead_letters.py::test_a_mark_ends_what_a_task_reads",),
     ),
     Mutant(
         name="a mark counts the records of its last piece alone",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/dead_letters.py",
+        path="spark_jobs/query/marks.py",
         before="""        aside += count
 """,
         after="""        aside = count
 """,
-        caught_by=("tests/test_dead_letters.py::test_a_mark_ends_what_a_task_reads",),
+        caught_by=("tests/connectors/test_dead_letters.py::test_a_mark_ends_what_a_task_reads",),
     ),
     Mutant(
         name="a task that was not read to its end is believed",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/dead_letters.py",
+        path="spark_jobs/batch/dead_letters.py",
         before="""        return self.marks == len(self.tasks)
 """,
         after="""        return self.marks >= len(self.tasks)
 """,
-        caught_by=("tests/test_dead_letters.py::test_which_counts_are_believed",),
+        caught_by=("tests/connectors/test_dead_letters.py::test_which_counts_are_believed",),
     ),
 )
