@@ -218,13 +218,14 @@ def test_rows_that_sinks_refuse(pipeline: Pipeline, bad: BadRecords, services: S
 
     One of the sinks may still commit the checkpoint before.
     """
-    pipeline.spec["checkpoint"]["max_concurrent"] = 2
     target = topic(partitions=1)
     _to_topic(services, pipeline, target)
     (warehouse,) = pipeline.spec["sinks"]
     narrow = SinkTable(pipeline.table.url, "narrow")
     narrow.execute("CREATE TABLE narrow (id TINYINT, word VARCHAR(40), payload VARCHAR(80))")
     pipeline.spec["sinks"].append({**warehouse, "name": "narrow", "table": "narrow", "commit": "write-ahead-log"})
+    for sink in pipeline.spec["sinks"]:
+        sink["max_backlog"] = {"checkpoints": 1}
     pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} MODIFY word VARCHAR(12)")
     pipeline.workload.produce(120)
     pipeline.workload.produce_words("fits", "is much too long", "fits, too", "is too long, too")

@@ -24,7 +24,6 @@ from spark_jobs.batch.deadline import ended_after
 from spark_jobs.batch.rewriting import Lost, WritersAgain, kept
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.skipping import Skipped, Skipping
-from spark_jobs.batch.tolerance import Tolerance
 from spark_jobs.batch.writing import WriterOf, WriteTask, first_writer
 from spark_jobs.observe.history.model import Acknowledgement
 from spark_jobs.query.running_query import EndsHeld, job_group
@@ -50,7 +49,6 @@ class SparkBatch:
     timeout_s: float
     letters: DeadLetters | None = None
     ranges: Ranges = field(default_factory=dict)  # what the batch reads, for `letters` and `chain`
-    tolerance: Tolerance = field(default_factory=Tolerance)
     chain: Chain | None = None  # then the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
     period: SiftingPeriod = field(default_factory=SiftingPeriod)
@@ -66,7 +64,7 @@ class SparkBatch:
         self._job_group = job_group(self.frame)
         most = self.letters.most if self.letters is not None else None
         may_meet = any(branch.meeting is not None for branch in self.flow.branches)
-        self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.tolerance, self.period)
+        self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.period)
 
     @property
     def ends_held(self) -> Sequence[int]:
@@ -79,8 +77,6 @@ class SparkBatch:
         Blocks until they have ended; what runs past the timeout is cancelled (R8).
         """
         tries = self._tries
-        if (stopped := tries.begin()) is not None:
-            return stopped
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0

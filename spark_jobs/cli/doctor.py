@@ -20,6 +20,7 @@ from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.run.known_sinks import KnownSinks
+from spark_jobs.run.open_driver import limits_of
 from spark_jobs.session.master import is_local
 from spark_jobs.session.protection import findings, gaps_of
 from twophase.values import StartingPoint
@@ -109,8 +110,8 @@ def _connections(spec: Spec) -> Sequence[Finding]:
 
 def _absences(spec: Spec) -> Iterator[tuple[str, Finding]]:
     """Of a pipeline that has run: whether a start could go on without the sinks that may be away."""
-    may_be_away = [entry.name for entry in spec.outputs if entry.max_backlog is not None]
-    if not may_be_away or spec.checkpoint.at_least_once:
+    may_be_away = [name for name, limit in limits_of(spec).items() if limit.outlasts_outages]
+    if not may_be_away:
         return
     with suppress(ConnectorError):  # what is wrong with head, its own findings say
         if (head := read_head(spec)) is not None:

@@ -13,7 +13,7 @@ MUTANTS: Final = (
         path="spark_jobs/run/runner.py",
         before="random.random()) if error.retriable else None",
         after="random.random())",
-        caught_by=("tests/spark_jobs/batch/test_tolerance.py::test_what_no_restart_can_cure_ends_the_run_at_once",),
+        caught_by=("tests/spark_jobs/run/test_curable.py::test_what_no_restart_can_cure_ends_the_run_at_once",),
     ),
     Mutant(
         name="a stop hides that decided rows wait for their commit",

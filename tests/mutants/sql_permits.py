@@ -67,8 +67,8 @@ MUTANTS: Final = (
         name="what is prepared while a permit's DELETE waits is left",
         rule="R9",
         path=_PERMITS,
-        before="    return not (held or _prepared_under(server, sink, scope))  # MariaDB: prepared while the DELETE waited",
-        after="    return not held",
+        before="    if held or _prepared_under(server, sink, scope):  # MariaDB: prepared while the DELETE waited",
+        after="    if held:",
         caught_by=(f"{_TESTS}test_r9_what_is_prepared_while_the_permit_is_waited_for_is_rolled_back_too",),
     ),
     Mutant(

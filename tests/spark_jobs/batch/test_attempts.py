@@ -7,7 +7,6 @@ import pytest
 from eos.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
 from spark_jobs.batch.attempts import Tries
 from spark_jobs.batch.sifting_period import SiftingPeriod
-from spark_jobs.batch.tolerance import Tolerance
 
 BAD, LOCKED, LOST = BadRowError("too long"), RowLockedError("another task waits"), PrepareError("a worker is gone")
 
@@ -18,10 +17,9 @@ def _tries(
     stateful: bool = False,
     letters: int | None = None,
     may_meet: bool = False,
-    tolerable: int = 0,
     period: SiftingPeriod | None = None,
 ) -> Tries:
-    return Tries(checkpoint_id, stateful, letters, may_meet, Tolerance(tolerable), period or SiftingPeriod())
+    return Tries(checkpoint_id, stateful, letters, may_meet, period or SiftingPeriod())
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -98,27 +96,9 @@ def test_no_look_where_equal_rows_meet_anyway_or_are_committed_at_once() -> None
     assert not _tries(may_meet=True).failed(LOCKED, direct=True).again
 
 
-@pytest.mark.parametrize(
-    ("reason", "stateful", "direct", "again"),
-    [(LOST, False, False, True), (LOST, True, False, False), (LOST, False, True, False), (BAD, False, False, False)],
-)
-def test_what_is_tolerated(reason: ConnectorError, stateful: bool, direct: bool, again: bool) -> None:
-    assert _tries(stateful=stateful, tolerable=1).failed(reason, direct=direct).again is again
-
-
-def test_a_pause_comes_before_a_try_that_is_tolerated_and_a_stop_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[bool] = [True, False]  # the second one is ended by a stop
-    monkeypatch.setattr(Tolerance, "pause", lambda self: pauses.pop(0))
-    tries = _tries(letters=1000, tolerable=2)
-    assert tries.begin() is None
-    assert len(pauses) == 2
-    tries.failed(LOST, direct=False)
-    assert tries.begin() is None
-    assert len(pauses) == 1
-    tries.failed(BAD, direct=False)  # is sifted at once
-    assert tries.begin() is None
-    assert len(pauses) == 1
-    tries.failed(LOST, direct=False)
-    stopped = tries.begin()
-    assert stopped is not None
-    assert (stopped.error, stopped.again) == (LOST, False)
+@pytest.mark.parametrize("reason", [LOST, BAD])
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("direct", [False, True])
+def test_other_failures_end_the_batch(reason: ConnectorError, stateful: bool, direct: bool) -> None:
+    failed = _tries(stateful=stateful).failed(reason, direct=direct)
+    assert (failed.error, failed.again) == (reason, False)
