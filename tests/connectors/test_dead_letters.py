@@ -43,7 +43,7 @@ from eos.errors import (
     TooManyBadRowsError,
 )
 from spark_jobs.adapters.kafka_format import source_of
-from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain, read_and_mark, with_mark
+from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain
 from spark_jobs.cli import run_command_line
 from spark_jobs.query.marks import read_and_mark, with_mark
 from spark_jobs.session.failures import TOKEN, CarriedError, translate

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from connectors.spec import load_spec
+from eos import errors
 from eos.errors import ConnectorError
 from spark_jobs.observe.report import Listener
 from spark_jobs.run import runner
 from spark_jobs.run.runner import Runner
-from twophase import errors
 
 _SPEC = """
 pipeline: orders
