@@ -23,12 +23,7 @@ from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell
 from spark_jobs.query.spark_log import LocalSparkLog
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
 from spark_jobs.run.open_driver import open_driver
-from twophase.errors import IdentityError, SpecError
-=======
-from spark_jobs.run.open_driver import driver_of
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 from twophase.head_value import HeadValue
 from twophase.participants import Committer
 from twophase.repair import Loss, Repaired

@@ -17,12 +17,7 @@ from spark_jobs.cli.output import out
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.run_lock import alone, check_stopped
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
 from spark_jobs.run.open_driver import open_driver
-from twophase.errors import SpecError
-=======
-from spark_jobs.run.open_driver import driver_of
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 from twophase.head_value import HeadValue
 from twophase.rescale import Rescaled, is_at_rest
 

@@ -12,11 +12,7 @@ from pyspark.sql.types import StructType
 
 from connectors.admission import admit
 from connectors.contracts import Horizon, Source
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
-=======
 from eos.errors import IdentityError, OffsetOutOfRangeError
-from spark_jobs.batch.dead_letters import read_and_mark
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.marks import read_and_mark
 from spark_jobs.query.pacing.turns import Turns

@@ -8,23 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
 from connectors.contracts import Source
-from spark_jobs.batch.dead_letters import Ranges
-=======
 from eos.errors import IdentityError
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
+from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.model import Acknowledgement, SplitLag
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.query.spark_log import LocalSparkLog, check_ends, planned
 from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
-=======
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 from twophase.messages import Begin
 from twophase.verify import WITHOUT_SPARK
 

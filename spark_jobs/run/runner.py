@@ -41,11 +41,6 @@ from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
-from twophase.errors import ConnectorError, PrepareError
-=======
-from twophase.driver import Driver
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 from twophase.messages import Seen
 from twophase.requests import Answer
 

@@ -33,18 +33,7 @@ from connectors.registry import build_sink, build_source
 from connectors.sifting import Sieve, decoded
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.spec.mistakes import SpecMistakesError
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
-from spark_jobs.adapters.kafka_format import source_of
-from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain
-from spark_jobs.cli import run_command_line
-from spark_jobs.query.marks import read_and_mark, with_mark
-from spark_jobs.session.failures import TOKEN, CarriedError, translate
-from tests.twophase.test_verify import HEAD, NEWEST, SINK, SPARK
-from tests.twophase_values import committable, scope
-from twophase.errors import (
-=======
 from eos.errors import (
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
     BadRecordError,
     BadRowError,
     IdentityError,
@@ -54,8 +43,9 @@ from eos.errors import (
     TooManyBadRowsError,
 )
 from spark_jobs.adapters.kafka_format import source_of
-from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain, read_and_mark, with_mark
+from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain
 from spark_jobs.cli import run_command_line
+from spark_jobs.query.marks import read_and_mark, with_mark
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
 from tests.twophase.test_verify import HEAD, NEWEST, SINK, SPARK
 from tests.twophase_values import committable, scope

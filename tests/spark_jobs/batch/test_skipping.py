@@ -19,11 +19,7 @@ from spark_jobs.batch.acks import acknowledgement, committables, measured, refus
 from spark_jobs.batch.chaining import Chain, _ChainedTask
 from spark_jobs.batch.skipping import Skipping
 from spark_jobs.batch.stopwatch import Stopwatch
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
 from spark_jobs.query.marks import counts_bad
-from twophase.errors import BadRecordError
-=======
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 from twophase.values import OffsetRange
 
 SPEC = """\

@@ -15,11 +15,8 @@ from typing import Any
 import pytest
 
 from connectors.spec import load_spec
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
-from spark_jobs.batch.dead_letters import Ranges
-=======
 from eos.errors import FencedError, PrepareError, SinkUnavailableError
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
+from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.filing import Filing
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
 from spark_jobs.observe.history.recorder import Recorder, recorded

@@ -16,12 +16,7 @@ from tests.spark_jobs.observe.test_history_recorder import Numbered
 from tests.twophase.test_effects import Setting
 from tests.twophase_values import INCARNATION
 from twophase.driver import Driver
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
-from twophase.errors import PlanOverwrittenError
 from twophase.values import OffsetRange
-=======
-from twophase.values import StartingPoint
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 
 _BEGAN = '"began":{"positions":{"orders/0":0},"identities":{}}'
 OURS, ANOTHERS = (f'{{"source":"orders","ends":{{"orders/0":{end}}},{_BEGAN}}}' for end in (10, 20))

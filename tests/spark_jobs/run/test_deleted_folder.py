@@ -17,13 +17,8 @@ from tests.spark_jobs.observe.test_history_recorder import Numbered
 from tests.twophase.test_effects import Setting
 from tests.twophase_values import INCARNATION
 from twophase.driver import Driver
-<<<<<<< bfc8cb99a0527e4858c18746c17542a59a6d189e
-from twophase.errors import FencedError, IdentityError
 
 _ORDERS: Final[Any] = SimpleNamespace(name="orders", lost=lambda _ranges: [])
-=======
-from twophase.values import StartingPoint
->>>>>>> 7a12a6d0460325b03b56f256f6fdc140b9b774f2
 
 
 class _Pipeline:
