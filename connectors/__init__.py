@@ -1,1 +1,1 @@
-"""Sources and sinks, and the YAML spec that names them. Imports `twophase`, `wal` and `eos.errors`, not Spark."""
+"""Sources, sinks, and the YAML spec that names them. Knows `twophase`, `wal`, `eos.errors`; nothing of Spark."""

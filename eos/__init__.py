@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from spark_jobs.adapters.exactly_once import ExactlyOnce
     from spark_jobs.adapters.formats import register_formats
-    from spark_jobs.program import run
+    from spark_jobs.cli.program import run
     from twophase.ids import Scope, TransactionId
     from twophase.participants import Committer, Prepared
     from twophase.values import CommitOutcome, Committable, OffsetRange, SinkState, StartingPoint
@@ -81,7 +81,7 @@ _NAMES: Final = {
     ),
     "spark_jobs.adapters.exactly_once": ("ExactlyOnce",),
     "spark_jobs.adapters.formats": ("register_formats",),
-    "spark_jobs.program": ("run",),
+    "spark_jobs.cli.program": ("run",),
     "twophase.ids": ("Scope", "TransactionId"),
     "twophase.participants": ("Committer", "Prepared"),
     "twophase.values": ("CommitOutcome", "Committable", "OffsetRange", "SinkState", "StartingPoint"),
