@@ -12,6 +12,8 @@ _KAFKA_SINK: Final = "connectors/spec/kafka_sink.py"
 _STARTING: Final = "connectors/spec/starting.py"
 _SUBSTITUTION: Final = "connectors/spec/substitution.py"
 _READER: Final = "connectors/spec/yaml_reader.py"
+_TABLE_NAMES: Final = "connectors/spec/table_names.py"
+_TABLE_TESTS: Final = "tests/connectors/spec/test_table_names.py"
 _MISTAKES: Final = "tests/connectors/spec/test_mistakes.py"
 _VALUES: Final = "tests/connectors/spec/test_values.py"
 _PROMISES: Final = "tests/connectors/spec/test_guarantees.py"
@@ -218,6 +220,22 @@ MUTANTS: Final = (
         before="        check_query(spark, step.sql)\n",
         after="",
         caught_by=_ONE_QUERY,
+    ),
+    Mutant(
+        name="a name behind a comma counts as a table in every clause",
+        rule="docs/decisions.md",
+        path=_TABLE_NAMES,
+        before="scope.expects_table = scope.lists_tables and not scope.lists_rows",
+        after="scope.expects_table = True",
+        caught_by=(f"{_TABLE_TESTS}::test_a_column_may_be_called_as_a_source",),
+    ),
+    Mutant(
+        name="IS DISTINCT FROM begins a list of tables",
+        rule="docs/decisions.md",
+        path=_TABLE_NAMES,
+        before="(scope.is_query and not self._is_comparison(index))",
+        after="scope.is_query",
+        caught_by=(f"{_TABLE_TESTS}::test_the_tables_of_a_query_are_those_that_sparks_parser_finds",),
     ),
     Mutant(
         name="a command in a step's SQL passes for a query where no Spark is started",

@@ -59,17 +59,26 @@ sources:
   - {name: clicks, connector: kafka, bootstrap_servers: "k:1", topics: [clicks], format: {type: string}}
 transforms:
   - {name: joined, sql: SELECT value FROM orders}
-  - {name: small, sql: "SELECT value, 1 AS clicks FROM joined"}
+  - {name: small, sql: "SQL"}
 sinks:
   - {name: all, from: joined, connector: sqlite, path: ./rows.db, table: orders, commit: write-ahead-log}
   - {name: some, from: small, connector: sqlite, path: ./rows.db, table: small, commit: write-ahead-log}
 """
 
 
-def test_a_column_may_be_called_as_a_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT value, 1 AS clicks FROM joined",
+        "SELECT value, 1 clicks FROM joined",
+        "SELECT value, clicks FROM joined",
+        "SELECT value FROM joined ORDER BY value, clicks",
+    ],
+)
+def test_a_column_may_be_called_as_a_source(sql: str, tmp_path: Path) -> None:
     """Were `clicks` taken for the source, the sinks would have no step in common, and the spec were refused."""
     path = tmp_path / "spec.yaml"
-    path.write_text(_SPEC)
+    path.write_text(_SPEC.replace("SQL", sql))
     spec = load_spec(path, {})
     assert spec.inputs["small"] == ["joined"]
     assert spec.trunk == "joined"
