@@ -282,6 +282,8 @@ NESTED = pa.struct(
         ("bytes", pa.binary()),
         ("double", pa.float64()),
         ("text", pa.string()),
+        ("whole", pa.list_(pa.int64())),
+        ("unsigned", pa.uint64()),
     ]
 )
 VALUE = {
@@ -293,11 +295,14 @@ VALUE = {
     "bytes": b"\xff\x00",
     "double": 0.1,
     "text": "ü\n\\",
+    "whole": [8981674328653005637, -(2**63), 2**53 + 1],  # no double has the first and the last value
+    "unsigned": 2**64 - 1,
 }
 TEXT = (
     '{"map":{"a":1.50,"b\\"":null},"by_day":{"2026-01-02":true},"long":"12345678901234567.2500",'
     '"moments":["2026-02-28T23:59:59.123000Z",null],"local":"2026-02-28T23:59:59.123000","bytes":"/wA=",'
-    '"double":0.1,"text":"ü\\u000a\\\\"}'
+    '"double":0.1,"text":"ü\\u000a\\\\",'
+    '"whole":[8981674328653005637,-9223372036854775808,9007199254740993],"unsigned":18446744073709551615}'
 )
 
 
@@ -306,6 +311,16 @@ def test_every_database_gets_the_same_text_of_a_nested_value(place: Place) -> No
     execute(place, "CREATE TABLE t (id BIGINT, v TEXT)")
     assert write(place, NESTED, [VALUE, None]) == []
     assert read(place) == [TEXT, None]
+
+
+@pytest.mark.parametrize("place", PLACES, indirect=True)
+def test_a_column_of_json_keeps_every_digit_of_a_nested_value(place: Place) -> None:
+    """MySQL's JSON and PostgreSQL's JSONB store numbers in a form of their own."""
+    declared = {"postgresql": "JSONB", "sqlite": "TEXT"}.get(place.engine.dialect.name, "JSON")
+    execute(place, f"CREATE TABLE t (id BIGINT, v {declared})")
+    assert write(place, NESTED, [VALUE]) == []
+    (found,) = read(place, "v" if declared == "TEXT" else "CAST(v AS CHAR(10000))")
+    assert _exactly(found) == _exactly(TEXT)
 
 
 @pytest.mark.parametrize("place", PLACES, indirect=True)
