@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from twophase import messages
-from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
+from twophase.errors import FencedError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Seen, Steps
 from twophase.transitions import Transition
@@ -60,7 +60,7 @@ class Ownership:
 
     def stamped(self, head: HeadValue) -> Steps[HeadValue]:
         """Return `head` with a nonce that was never used, not even by this driver before it was set back (H33)."""
-        drawn: str = yield messages.Draw()
+        drawn = yield from messages.Draw()
         with self._lock:
             self.swaps += 1
             nonce = f"{self.session}.{self.swaps}-{drawn}"
@@ -122,12 +122,12 @@ class Ownership:
         value = yield from self.stamped(transition.apply(basis.head))
         silent = 0
         while silent < _ROUNDS:
-            landed = yield messages.Swap(basis, value, point)
+            landed = yield from messages.Swap(basis, value, point)
             if landed:
                 self.take(Seen(basis.version + 1, value))
                 return
             known = self.held()  # before the read: another thread may land more while it is under way
-            seen = yield messages.ReadHead()
+            seen = yield from messages.ReadHead()
             if seen is None:
                 message = f"head of pipeline {value.pipeline} has vanished while it was running"
                 raise IdentityError(message, remedy="restore the checkpoint location from a backup, or `eos reset`")
@@ -165,7 +165,7 @@ def continues(known: Seen, seen: Seen, own: str) -> bool:
 
 def take_up(session: str, held: Held) -> Steps[Ownership]:
     """Head as another process of the same run has left it. Raises FencedError if anybody has changed it since."""
-    seen: Seen | None = yield messages.ReadHead()
+    seen = yield from messages.ReadHead()
     if seen is None or Held.of(seen) != held:
         found = seen.version if seen else 0
         message = f"fenced: head is at version {found}, the tasks wrote under version {held.version}"
@@ -178,7 +178,7 @@ def take_up(session: str, held: Held) -> Steps[Ownership]:
 def check_owned(owned: Ownership) -> Steps[None]:
     """Raise FencedError if another driver has claimed head since this one did, IdentityError if head went back."""
     known = owned.held()
-    seen: Seen | None = yield messages.ReadHead()
+    seen = yield from messages.ReadHead()
     if seen is None or seen.head.epoch > known.head.epoch:
         raise fenced(known.head, seen.head if seen is not None else known.head)
     if not owned.continues(known, seen):
@@ -190,10 +190,10 @@ def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
 
     Raises FencedError in that case, and HeadFormatError for one that is missing or damaged.
     """
-    record: CheckpointRecord | HeadFormatError = yield messages.LoadRecord(ref)
+    record = yield from messages.LoadRecord(ref)
     if isinstance(record, CheckpointRecord):
         return record
-    seen: Seen | None = yield messages.ReadHead()
+    seen = yield from messages.ReadHead()
     if seen is not None and seen.head.epoch != owned.head.epoch:
         raise fenced(owned.head, seen.head)
     raise record

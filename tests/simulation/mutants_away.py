@@ -6,7 +6,7 @@ from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import ABSENT, Mutant
 
 _CLAIM = (
-    "    yield messages.Claim(head.incarnation, head.epoch, begins=head.committed, counted={sink: counted}, "
+    "    yield from messages.Claim(head.incarnation, head.epoch, begins=head.committed, counted={sink: counted}, "
     "sinks=(sink,))\n"
 )
 
