@@ -17,7 +17,7 @@ from spark_jobs.java import logging_options
 from spark_jobs.known_sinks import KnownSink, KnownSinks
 from spark_jobs.local_dir import local_settings
 from twophase.local_head import LocalHead
-from wal.files import OsFiles
+from wal.local import OsFiles
 from wal.private import make_private
 
 
