@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from connectors.dead_letter_names import COLUMNS
+from connectors.dead_letters import Letter
 from connectors.formats import format_of
 from connectors.kafka import KafkaSource
 from connectors.kafka.letters import Replay, read_letters
@@ -22,7 +23,6 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
-from connectors.letters import Letter
 from connectors.sql.letters import read_letters as read_table
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory

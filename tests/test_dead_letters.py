@@ -20,7 +20,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
-from connectors.dead_letters import PLACE, RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused, with_row
+from connectors.dead_letters import (
+    PLACE,
+    RECORD,
+    SCHEMA,
+    Letter,
+    dated,
+    headers_of,
+    headers_text,
+    printable,
+    refused,
+    with_row,
+)
 from connectors.formats import parse_ddl
 from connectors.kafka.bad_records import letters
 from connectors.kafka.letters import _letters as in_topic
@@ -28,7 +39,6 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.messages import Messages
 from connectors.kafka.sink.target import Facts, Topics
-from connectors.letters import Letter
 from connectors.registry import build_sink, build_source
 from connectors.sifting import Sieve, decoded
 from connectors.spec import Spec, guarantees, load_spec

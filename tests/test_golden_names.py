@@ -16,13 +16,13 @@ from confluent_kafka import Message
 from sqlalchemy import Dialect
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+from connectors.dead_letters import Letter
 from connectors.kafka.letters import Replay
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.ledger import _digest
 from connectors.kafka.sink.markers import Claim, Marker, Markers, encode, partition_of_marker
 from connectors.kafka.sink.place import Names
 from connectors.kafka.witness import _witness
-from connectors.letters import Letter
 from connectors.log.segments import segment_name
 from connectors.owner import Owner
 from connectors.sql import head, slots, tables

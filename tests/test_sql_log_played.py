@@ -18,7 +18,7 @@ from connectors.log.committer import LogCommitter
 from connectors.log.keyed import KeyedForm, Upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.owner import Owner
-from connectors.sql.log import holder
+from connectors.sql.log import ledger
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.refusing import LettersTable
 from connectors.sql.log.store import Store
@@ -284,7 +284,7 @@ def test_a_start_ends_the_applier_that_does_not_let_go(
     world: World, monkeypatch: pytest.MonkeyPatch, starting: bool
 ) -> None:
     """A driver that has the claim does not: two that end one another would both come to nothing."""
-    monkeypatch.setattr(holder, "FROZEN_S", 0.01)
+    monkeypatch.setattr(ledger, "FROZEN_S", 0.01)
     share = world.prepared((1, 10, False), (2, 20, False))
     world.script.on(SLOT, world.lock_wait)
     committer = world.committer()

@@ -10,6 +10,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from connectors.dead_letter_names import MESSAGE_HEADERS
+from connectors.dead_letters import Letter
 from connectors.formats import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
@@ -18,7 +19,6 @@ from connectors.kafka.sink.place import MARKERS, Place
 from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
 from connectors.kafka.sink.target import Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.kafka.source import KafkaSource
-from connectors.letters import Letter
 from twophase.errors import SinkUnavailableError
 from twophase.values import OffsetRange, StartingPoint
 

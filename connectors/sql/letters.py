@@ -11,7 +11,7 @@ from sqlalchemy import URL, ColumnClause, Label, column, select, table
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from connectors.dead_letter_names import COLUMNS
-from connectors.letters import Letter
+from connectors.dead_letters import Letter
 from connectors.sql.kind import DatabaseKind, kind_of
 from twophase.errors import SinkUnavailableError, TargetError
 

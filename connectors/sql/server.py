@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from connectors.contracts import Finding
 from connectors.log.keyed import KeyedForm
-from connectors.sql.direct_writer import DirectBulkWriter
+from connectors.sql.bulk_writer import DirectBulkWriter
 from connectors.sql.fitting import Fit, Plan, RowColumn
 from connectors.sql.log.store import Store
 from connectors.sql.making import Types

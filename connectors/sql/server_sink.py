@@ -25,11 +25,10 @@ from connectors.sql import checks
 from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.refusing import LettersTable
-from connectors.sql.making import Maker
+from connectors.sql.making import Maker, ahead, maker_of, refusing_repeats, rows_of, with_order
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.server import C, P, Server, T
 from connectors.sql.statements import LET_GO_S, translated
-from connectors.sql.wanted import ahead, maker_of, refusing_repeats, rows_of, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from connectors.letters import Letter
+from connectors.dead_letters import Letter
 from connectors.spec import KafkaEntry, Spec
 from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.sinks import SqliteEntry

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _WRITER: Final = "connectors/sql/two_phase/writer.py"
 _BULK: Final = "connectors/sql/bulk_writer.py"
-_DIRECT: Final = "connectors/sql/direct_writer.py"
+_DIRECT: Final = "connectors/sql/bulk_writer.py"
 _MYSQL: Final = "connectors/sql/mysql/"
 _POSTGRES: Final = "connectors/sql/postgres/"
 _TESTS: Final = "tests/test_sql_writer_played.py::"
@@ -63,8 +63,8 @@ MUTANTS: Final = (
         name="at-least-once a task commits while its last rows are still on their way",
         rule="docs/protocol.md, At-least-once",
         path=_DIRECT,
-        before="                self._sender.wait()\n",
-        after="                pass\n",
+        before="                self._sender.wait()\n                session.execute(\"COMMIT\")",
+        after="                session.execute(\"COMMIT\")",
         caught_by=(f"{_TESTS}test_a_bad_row_is_found_before_anything_is_prepared",),
     ),
     Mutant(

@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors.sql.bulk_writer import Sender
 from connectors.sql.column_text import slices
 from connectors.sql.log.merging import on_conflict, split
 from connectors.sql.postgres import stragglers
@@ -16,7 +17,6 @@ from connectors.sql.postgres.copying import copy, copy_statement, lines
 from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.stored import plans_of
 from connectors.sql.postgres.target import read_target
-from connectors.sql.sender import Sender
 from connectors.sql.statements import in_transaction
 from twophase.errors import BadRowError
 

@@ -7,8 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from connectors.sql.bulk_writer import BulkWriter, Payload
-from connectors.sql.direct_writer import DirectBulkWriter
+from connectors.sql.bulk_writer import BulkWriter, DirectBulkWriter, Payload
 from connectors.sql.pool import Login
 from connectors.sql.postgres import stragglers, transactions
 from connectors.sql.postgres.address import login_files, masked

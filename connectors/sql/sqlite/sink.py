@@ -26,7 +26,7 @@ from connectors.log.writer import LogWriter
 from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.refusing import LettersTable
-from connectors.sql.making import Maker
+from connectors.sql.making import Maker, ahead, maker_of, refusing_repeats, with_order
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
@@ -36,7 +36,6 @@ from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, 
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translated
-from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
 from twophase.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.values import Committable
