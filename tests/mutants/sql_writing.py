@@ -63,8 +63,8 @@ MUTANTS: Final = (
         name="at-least-once a task commits while its last rows are still on their way",
         rule="docs/protocol.md, At-least-once",
         path=_DIRECT,
-        before="                self._sender.wait()\n                session.execute(\"COMMIT\")",
-        after="                session.execute(\"COMMIT\")",
+        before='                self._sender.wait()\n                session.execute("COMMIT")',
+        after='                session.execute("COMMIT")',
         caught_by=(f"{_TESTS}test_a_bad_row_is_found_before_anything_is_prepared",),
     ),
     Mutant(
