@@ -20,15 +20,15 @@ from connectors.registry import build_sink, build_source
 from connectors.spec import MySqlEntry, PostgresEntry, PythonStep, Spec
 from connectors.spec.security import Secured
 from connectors.tls_options import MYSQL_FILES, NO_FILES, POSTGRES_FILES
-from spark_jobs.failures import translate
-from spark_jobs.probe import Probe, Seen
-from spark_jobs.session import spark_session
+from spark_jobs.session.failures import translate
+from spark_jobs.session.probe import Probe, Seen
+from spark_jobs.session.spark_session import spark_session
 from twophase.errors import ConnectorError
 from wal.address import ObjectAddress
 
 _PATIENCE_S: Final = 90.0
 _TASKS_PER_CORE: Final = 3  # so that with some certainty each worker gets one
-_ALWAYS: Final = ("spark_jobs.source", "spark_jobs.writing")
+_ALWAYS: Final = ("spark_jobs.query.source", "spark_jobs.batch.writing")
 _PORTS: Final = {"": 9092, "mysql": 3306, "mariadb": 3306, "postgresql": 5432, "https": 443, "http": 80}  # by scheme
 _INSTALL: Final = "install it on each worker for the Python named there, or ship it with spark.submit.pyFiles"
 _FREE: Final = "see the master's page: are there workers with spark.executor.cores and spark.executor.memory free?"
