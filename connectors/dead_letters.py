@@ -1,6 +1,6 @@
 """Dead letters: records that the pipeline could not take, as rows for the sink `dead_letter`.
 
-`Letter` is a dead letter as it is read back from where it was written, to be shown or to be sent again.
+`DeadLetter` is a dead letter as it is read back from where it was written, to be shown or to be sent again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ PLACE: Final = ("_topic", "_partition", "_offset")
 """The columns of a row that say where its record is."""
 
 
-def refused(sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | None = None) -> pa.RecordBatch:
+def encode_refused_row(
+    sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | None = None
+) -> pa.RecordBatch:
     """One row that a sink does not take, as a letter: the row as JSON, and of its record what the row knows.
 
     Not meant for many rows: it is made in Python. `place`: the columns of PLACE, where the row came with them.
@@ -58,7 +60,7 @@ def refused(sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | 
     return pa.record_batch(letter, schema=RECORD)
 
 
-def dated(found: pa.RecordBatch | pa.Table, checkpoint_id: int) -> pa.Table:
+def add_checkpoint_id(found: pa.RecordBatch | pa.Table, checkpoint_id: int) -> pa.Table:
     """Rows of RECORD as rows of SCHEMA."""
     checkpoint = pa.repeat(pa.scalar(checkpoint_id, pa.int64()), found.num_rows)
     parts = dict(zip(RECORD.names, found.columns, strict=True)) | {"checkpoint_id": checkpoint}
@@ -118,7 +120,7 @@ def printable(error: str) -> str:
 _MOST_ROW_CHARS: Final = 1_000
 
 
-def with_row(error: str, row: bytes) -> str:
+def append_row(error: str, row: bytes) -> str:
     """What stands in the error of a letter whose value is its record: a record may give several rows."""
     text = row.decode()
     return f"{error}; the row: {printable(text[:_MOST_ROW_CHARS])}" + "…" * (len(text) > _MOST_ROW_CHARS)
@@ -127,21 +129,21 @@ def with_row(error: str, row: bytes) -> str:
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-def headers_text(headers: Headers | None) -> str | None:
+def encode_headers(headers: Headers | None) -> str | None:
     """A record's headers as JSON, `[["name", "value in base64"], …]` in their order; None where there are none."""
     if not headers:
         return None
     return json.dumps([[name, None if value is None else base64.b64encode(value).decode()] for name, value in headers])
 
 
-def headers_of(text: str | None) -> Headers:
+def decode_headers(text: str | None) -> Headers:
     """The inverse."""
     pairs: Iterable[tuple[str, str | None]] = json.loads(text) if text else []
     return [(name, None if value is None else base64.b64decode(value)) for name, value in pairs]
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """See dead_letter_names for what is in it."""
 
     source: str | None
@@ -162,7 +164,7 @@ class Letter:
         known: dict[str, Any] = {name: columns.get(name) for name in COLUMNS}
         stamp, headers = known["timestamp"], known["headers"]
         known["timestamp"] = stamp.isoformat() if isinstance(stamp, datetime) else stamp
-        known["headers"] = headers_of(headers) if headers is None or isinstance(headers, str) else headers
+        known["headers"] = decode_headers(headers) if headers is None or isinstance(headers, str) else headers
         return cls(**known)
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connectors.sifting import Sieve, decoded
+from connectors.row_bisector import RowBisector, decode_dead_letters
 from integration_tests.test_made_tables import PLACES, Place
 from integration_tests.test_made_tables import place as place
 from twophase.errors import TargetError
@@ -52,16 +52,16 @@ def write(place: Place, arrow: pa.DataType, values: Sequence[Any]) -> list[str]:
     committer.claim(place.incarnation, 1)
     scope = Scope(place.incarnation, 1, place.checkpoints)
     committer.permit(scope)
-    sieve, writer = Sieve(len(values) + 1), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+    bisector, writer = RowBisector(len(values) + 1), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
     column = values if isinstance(values, pa.Array) else pa.array(values, arrow)
-    sieve.write(writer, "s", pa.record_batch([pa.array(range(len(values)), pa.int64()), column], names=["id", "v"]))
+    bisector.write(writer, "s", pa.record_batch([pa.array(range(len(values)), pa.int64()), column], names=["id", "v"]))
     committable = writer.prepare()
     while CommitOutcome.RETRY_LATER in committer.commit(scope.checkpoint_id, [committable]):
         pass
     committer.revoke(scope)
     committer.close()
-    letters = sieve.encoded()
-    return [] if letters is None else decoded(letters).column("error").to_pylist()
+    letters = bisector.encode()
+    return [] if letters is None else decode_dead_letters(letters).column("error").to_pylist()
 
 
 def read(place: Place, expression: str = "v") -> list[Any]:

@@ -63,7 +63,7 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     assert isinstance(answer, Acknowledged)
 
     record = _record(scope, begin, ranges, answer)
-    put = filed(record)
+    put = put_record_of(record)
     yield from put
     yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
@@ -89,7 +89,7 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
     if error := mistake(scope, sinks, answer.committables):
         raise error
     record = _record(scope, begin, ranges, answer, direct=True)
-    put, before = filed(record), owned.head.records
+    put, before = put_record_of(record), owned.head.records
     yield from put
     yield from owned.swap(Note(Complete(record, put.ref, begin.began), retained), "note")
     yield from messages.Tell(Decided(record))
@@ -271,7 +271,7 @@ def _range(source: str, split: str, start: int | None, end: int) -> OffsetRange:
     return OffsetRange(split, start, end)
 
 
-def filed(record: CheckpointRecord) -> messages.PutRecord:
+def put_record_of(record: CheckpointRecord) -> messages.PutRecord:
     """How it is stored, and how head points at it: by a name that nobody else can write another content under (H8)."""
     content = encode_record(record)
     sha256 = sha256_of(content)

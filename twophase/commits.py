@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from twophase import messages
 from twophase.errors import ConnectorError, FencedError, LostCommittableError
 from twophase.messages import Steps
-from twophase.ownership import Ownership, check_owned, fenced
+from twophase.ownership import Ownership, check_owned, fenced_error
 from twophase.set_back import newest_counted
 from twophase.values import CheckpointRecord, CommitOutcome, Committable
 
@@ -136,7 +136,7 @@ def _confirmed(
         return lost
     seen = yield from messages.ReadHead()
     if seen is None or seen.head.epoch != owned.head.epoch:
-        raise fenced(owned.head, seen.head) if seen else FencedError("fenced: head has vanished")
+        raise fenced_error(owned.head, seen.head) if seen else FencedError("fenced: head has vanished")
     return lost
 
 

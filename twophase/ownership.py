@@ -58,7 +58,7 @@ class Ownership:
     waiting: tuple[CheckpointRecord, ...] = ()  # decided before this epoch, and not committed in the sinks of `away`
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def stamped(self, head: HeadValue) -> Steps[HeadValue]:
+    def stamp(self, head: HeadValue) -> Steps[HeadValue]:
         """Return `head` with a nonce that was never used, not even by this driver before it was set back (H33)."""
         drawn = yield from messages.Draw()
         with self._lock:
@@ -119,7 +119,7 @@ class Ownership:
         the same value is sent again, under the same nonce, so that it lands once whichever copy arrives.
         """
         basis = self.held()
-        value = yield from self.stamped(transition.apply(basis.head))
+        value = yield from self.stamp(transition.apply(basis.head))
         silent = 0
         while silent < _ROUNDS:
             landed = yield from messages.Swap(basis, value, point)
@@ -133,7 +133,7 @@ class Ownership:
                 raise IdentityError(message, remedy="restore the checkpoint location from a backup, or `eos reset`")
             found = value.nonces[-1] in seen.head.nonces
             if seen.head.epoch > (value if found else basis.head).epoch:
-                raise fenced(basis.head, seen.head)  # also where it landed: who came after carries it to its end
+                raise fenced_error(basis.head, seen.head)  # also where it landed: who came after carries it to its end
             if not self.continues(known, seen):
                 raise head_set_back(known.head, seen)
             if found:
@@ -144,7 +144,7 @@ class Ownership:
                 silent = 0  # others of our own go on, and they are not without end
                 basis = seen
                 self.take(seen)
-                value = yield from self.stamped(transition.apply(seen.head))
+                value = yield from self.stamp(transition.apply(seen.head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
         raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
 
@@ -180,7 +180,7 @@ def check_owned(owned: Ownership) -> Steps[None]:
     known = owned.held()
     seen = yield from messages.ReadHead()
     if seen is None or seen.head.epoch > known.head.epoch:
-        raise fenced(known.head, seen.head if seen is not None else known.head)
+        raise fenced_error(known.head, seen.head if seen is not None else known.head)
     if not owned.continues(known, seen):
         raise head_set_back(known.head, seen)
 
@@ -195,7 +195,7 @@ def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
         return record
     seen = yield from messages.ReadHead()
     if seen is not None and seen.head.epoch != owned.head.epoch:
-        raise fenced(owned.head, seen.head)
+        raise fenced_error(owned.head, seen.head)
     raise record
 
 
@@ -211,7 +211,7 @@ def head_set_back(mine: HeadValue, seen: Seen) -> IdentityError:
     return IdentityError(message, remedy=RESTORE_NEWEST)
 
 
-def fenced(mine: HeadValue, seen: HeadValue) -> FencedError:
+def fenced_error(mine: HeadValue, seen: HeadValue) -> FencedError:
     """The error of a driver that finds another epoch in head."""
     message = f"fenced: pipeline {mine.pipeline} is at epoch {seen.epoch}, this driver is epoch {mine.epoch}"
     return FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")

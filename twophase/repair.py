@@ -14,7 +14,7 @@ from typing import Final
 
 from twophase import messages
 from twophase.acknowledged import mistake
-from twophase.checkpoint import close, filed
+from twophase.checkpoint import close, put_record_of
 from twophase.commits import commit_and_count, commit_and_count_what_can_be, commit_what_can_be, count
 from twophase.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
@@ -137,7 +137,7 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     if isinstance(answer, Failed):
         made: CheckpointRecord | ConnectorError = answer.error
     else:
-        made = mended(scope, loss, answer.committables, answer.counted)
+        made = rebuild_record(scope, loss, answer.committables, answer.counted)
     if isinstance(made, CheckpointRecord):
         again = yield from _ask(number, {sink: made.committables[sink] for sink in loss.lost})
         if again:
@@ -145,14 +145,14 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     if isinstance(made, ConnectorError):
         yield from close(owned.head, scope)  # no decision of it was ever sent
         raise made
-    put = filed(made)
+    put = put_record_of(made)
     yield from put
     yield from owned.swap(Repair(made, put.ref, ref), "repair")
     yield from commit_and_count(owned, made)
     yield from close(owned.head, scope, made, counted=True)
 
 
-def mended(
+def rebuild_record(
     scope: Scope,
     loss: Loss,
     acknowledged: Mapping[str, tuple[Committable, ...]],

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from twophase import messages
-from twophase.checkpoint import filed, say, show, tell
+from twophase.checkpoint import put_record_of, say, show, tell
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
@@ -122,7 +122,7 @@ def _decide(
         direct=direct,
         state_partitions=partitions,
     )
-    put = filed(record)
+    put = put_record_of(record)
     yield from put
     if direct:
         yield from owned.swap(Note(Complete(record, put.ref), retained), "note")

@@ -185,7 +185,7 @@ def _claim_sinks(owned: Ownership, old: HeadValue) -> Steps[None]:
 
 def _create_head(owned: Ownership, point: str) -> Steps[None]:
     """Write the first head of this location. Raises FencedError if another driver has written one."""
-    value = yield from owned.stamped(replace(owned.head, epoch=1))
+    value = yield from owned.stamp(replace(owned.head, epoch=1))
     landed = yield from messages.Swap(owned.expected(), value, point)
     if not landed:
         seen = yield from messages.ReadHead()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from twophase import messages
-from twophase.checkpoint import filed
+from twophase.checkpoint import put_record_of
 from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope
@@ -103,7 +103,7 @@ def restore(
     if not take_over and (foreign := foreign_claims(head, inspected.sinks)):
         raise of_another_life(pipeline, foreign)
     record = _record(Scope(incarnation, head.epoch + 1 if head else 1, seed.checkpoint_id), sinks, seed)
-    put = filed(record) if record is not None else None
+    put = put_record_of(record) if record is not None else None
     if put is not None:
         yield from put
     ref, ended = put.ref if put is not None else None, head.incarnation if head is not None else None

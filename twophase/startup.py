@@ -21,7 +21,7 @@ from twophase.errors import (
 from twophase.head_value import HeadValue
 from twophase.messages import Seen, Steps
 from twophase.news import CommittedUpTo, SinkAway
-from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced, head_set_back, load
+from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced_error, head_set_back, load
 from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, known_by, read_counting_records
 from twophase.transitions import Claim, Committed
 from twophase.values import CheckpointRecord, Committable
@@ -138,7 +138,7 @@ def claim_head(
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
         basis = seen or Seen(0, _newborn(pipeline, incarnation))
         owned = Ownership(session, basis.version, basis.head, claims, content=basis.content)
-        value = yield from owned.stamped(Claim(tuple(sinks), compared.direct).apply(owned.head))
+        value = yield from owned.stamp(Claim(tuple(sinks), compared.direct).apply(owned.head))
         claims = owned.swaps
         if not (yield from messages.Swap(owned.expected(), value, "claim")):
             landed = yield from messages.ReadHead()
@@ -160,7 +160,7 @@ def _check_follows(mine: Seen, seen: Seen, session: str) -> None:
     run = f"{session.rpartition('.')[0]}."
     if seen.head.epoch > mine.head.epoch:
         if not any(nonce.startswith(run) for nonce in seen.head.nonces[-1:]):
-            raise fenced(mine.head, seen.head)
+            raise fenced_error(mine.head, seen.head)
     elif seen.head.epoch < mine.head.epoch or not continues(mine, seen, run):
         raise head_set_back(mine.head, seen)
 

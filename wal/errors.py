@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from wal.bounded import bounded
+from wal.bounded import shorten
 
 __all__ = [
     "NetworkFilesystemError",
@@ -52,8 +52,8 @@ class RemediedError(Exception):
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
-        self.message = bounded(message)
-        self.remedy = bounded(remedy)
+        self.message = shorten(message)
+        self.remedy = shorten(remedy)
         super().__init__(self.message)
 
     def __str__(self) -> str:

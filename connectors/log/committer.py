@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.log.ledger import Entries, Ledger, Share
-from connectors.log.listed import Log
+from connectors.log.segment_index import SegmentIndex
 from connectors.log.segments import by_slot, committable, segment_of, slots_of, while_committing
 from connectors.owner import Owner, check_counted
 from twophase import faults
@@ -225,8 +225,8 @@ class LogCommitter:
             return Prepared(transaction, f"{description} ({error.message})")
         return Prepared(transaction, description, committable(transaction, self._ledger.slots, ref.rows, ref))
 
-    def _log(self, incarnation: str, *, everywhere: bool = False) -> Log:
-        return Log(self._storage, sink_key(self.name), incarnation, everywhere)
+    def _log(self, incarnation: str, *, everywhere: bool = False) -> SegmentIndex:
+        return SegmentIndex(self._storage, sink_key(self.name), incarnation, everywhere)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from connectors.sql import pool
-from connectors.sql.statements import Connected, StatementError, savepoint, translated
+from connectors.sql.statements import Connected, StatementError, savepoint, translate_errors
 from twophase import faults
 from twophase.errors import BadRowError
 from twophase.ids import TransactionId
@@ -113,7 +113,7 @@ class BulkWriter(ABC, Generic[S]):
         """See Writer. The first call with rows connects."""
         if batch.num_rows == 0:
             return
-        with translated(f"{self._where}, writing"), self._bad_rows_named():
+        with translate_errors(f"{self._where}, writing"), self._bad_rows_named():
             session = self._opened()
             for payload in self._encode(session, batch, self._rows + 1):
                 self._submit(payload)
@@ -127,10 +127,10 @@ class BulkWriter(ABC, Generic[S]):
             return
         doing = f"{self._where}, writing"
         rows, size_bytes = self._rows, self._bytes
-        with translated(doing), savepoint(self._opened()):
+        with translate_errors(doing), savepoint(self._opened()):
             try:
                 self.write(batch)
-                with translated(doing), self._bad_rows_named():
+                with translate_errors(doing), self._bad_rows_named():
                     self._sender.wait()
             except BadRowError:
                 with contextlib.suppress(BadRowError):
@@ -200,7 +200,7 @@ class DirectBulkWriter(BulkWriter[S]):
         """See DirectWriter."""
         session = self._session
         if session is not None:
-            with translated(f"{self._where}, committing"), self._bad_rows_named():
+            with translate_errors(f"{self._where}, committing"), self._bad_rows_named():
                 self._sender.wait()
                 session.execute("COMMIT")
             self._give_back(_KEPT_S)

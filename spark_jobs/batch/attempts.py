@@ -24,7 +24,7 @@ class Tries:
     may_meet: bool  # rows that may be equal stand in different tasks (Branch.meeting)
     tolerance: Tolerance
     period: SiftingPeriod = field(default_factory=SiftingPeriod)
-    sieve: int | None = field(default=None, init=False)  # of this try, see WriteTask
+    bisector: int | None = field(default=None, init=False)  # of this try, see WriteTask
     locked: RowLockedError | None = field(default=None, init=False)  # why this try only looks for equal rows
     _has_looked: bool = field(default=False, init=False)
     _tolerated: ConnectorError | None = field(default=None, init=False)  # why this try begins after a pause
@@ -32,7 +32,7 @@ class Tries:
     def __post_init__(self) -> None:
         """In a period of sifting, the first try is sifted."""
         if self.period.covers(self.checkpoint_id):
-            self.sieve = self.most_letters
+            self.bisector = self.most_letters
 
     def begin(self) -> Failed | None:
         """Before each try: blocks as long as it is to be put off. Returns why there is none: the pipeline stops."""
@@ -59,14 +59,14 @@ class Tries:
 
     def _sifts(self, reason: ConnectorError, *, direct: bool = False) -> bool:
         """Whether the next try puts aside the rows that sinks refuse. With state, the next query does that."""
-        if not isinstance(reason, BadRowError) or self.most_letters is None or self.sieve is not None:
+        if not isinstance(reason, BadRowError) or self.most_letters is None or self.bisector is not None:
             return False
         if self.stateful:
             self.period.end_query(self.checkpoint_id, reason)
             return False
         if direct:
             self.period.refused(self.checkpoint_id)
-        self.sieve = self.most_letters
+        self.bisector = self.most_letters
         told = "checkpoint %d is written again, without the rows that are refused: %s"
         _log.warning(told, self.checkpoint_id, reason.message)
         return True

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _COMMITTER: Final = "connectors/log/committer.py"
 _KEYED: Final = "connectors/log/keyed.py"
-_LISTED: Final = "connectors/log/listed.py"
+_LISTED: Final = "connectors/log/segment_index.py"
 _NEWEST: Final = "connectors/log/newest.py"
 _SEGMENTS: Final = "connectors/log/segments.py"
 _BELONGING: Final = "connectors/log/committer.py"

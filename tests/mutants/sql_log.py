@@ -243,7 +243,7 @@ MUTANTS: Final = (
     Mutant(
         name="a connection is used further after an error",
         rule="R7",
-        path="connectors/sql/kept.py",
+        path="connectors/sql/reconnecting.py",
         before="            if not done:\n                self.close()",
         after="            if done:\n                pass",
         caught_by=_KEPT,

@@ -23,10 +23,10 @@ from connectors.log.ledger import Entries, Share
 from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.claims import FROZEN_S
-from connectors.sql.kept import IDLE_S, Kept
 from connectors.sql.log.apply import Target, apply_share
-from connectors.sql.log.refusing import LettersTable
+from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.log.store import Store
+from connectors.sql.reconnecting import IDLE_S, ReconnectingConnection
 from connectors.sql.slots import LOG_TABLES, begin_slots, check_count, hold_slot, raise_slots, read_slots, share_out
 from connectors.sql.statements import StatementError, in_transaction
 from twophase.errors import IdentityError
@@ -42,7 +42,7 @@ class Holder:
 
     def __init__(
         self,
-        kept: Kept[Store],
+        kept: ReconnectingConnection[Store],
         mark: str,
         member: int | None = None,
         end_others: Callable[[Store], int] | None = None,
@@ -64,7 +64,7 @@ class Holder:
 
     @contextmanager
     def use(self, doing: str, *, starting: bool) -> Iterator[Store]:
-        """See Kept.use. `starting`: this driver has not claimed the sink yet."""
+        """See ReconnectingConnection.use. `starting`: this driver has not claimed the sink yet."""
         with self._kept.use(doing) as store:
             if self._marked is not store:
                 store.mark(self._mark, self._member)
@@ -103,7 +103,9 @@ class LogTarget:
     connect: Callable[[], Store]  # a new connection each time
     slots: int  # that share the rows of a checkpoint, each with a connection of its own
     idle_s: float = IDLE_S  # after which a connection is asked whether it still stands
-    letters: Callable[[], LettersTable] | None = None  # opens the table that takes refused rows, in the same database
+    letters: Callable[[], DeadLettersTable] | None = (
+        None  # opens the table that takes refused rows, in the same database
+    )
     most_letters: int = 0  # rows of a share that may be refused; more are an error
 
 
@@ -118,7 +120,7 @@ class SqlLedger:
         self._control = Holder(self._kept(), claims.control(pipeline, self._sink))
         self._slots: dict[int, Holder] = {}
         self._claimed = False
-        self._letters: LettersTable | None = None
+        self._letters: DeadLettersTable | None = None
         self._opening = Lock()
 
     def prepare(self) -> None:
@@ -165,7 +167,7 @@ class SqlLedger:
         with self._slots[share.slot].use(doing, starting=not self._claimed) as store:
             return apply_share(store, storage, target, share, letters)
 
-    def _open_letters(self) -> LettersTable:
+    def _open_letters(self) -> DeadLettersTable:
         """Once, for all slots. Raises TargetError, SinkUnavailableError."""
         with self._opening:
             if self._letters is None:
@@ -219,9 +221,9 @@ class SqlLedger:
         self._control.close()
         return store.end(claims.control(self._pipeline, self._sink))
 
-    def _kept(self) -> Kept[Store]:
+    def _kept(self) -> ReconnectingConnection[Store]:
         target = self._target
-        return Kept(f"sink {target.name} at {target.where}", target.connect, target.idle_s)
+        return ReconnectingConnection(f"sink {target.name} at {target.where}", target.connect, target.idle_s)
 
     @contextmanager
     def _using(self, doing: str) -> Iterator[Store]:

@@ -16,8 +16,8 @@ from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import PRIVILEGE_MISSING, ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
 from connectors.sql.mysql.product import NO_XA
-from connectors.sql.mysql.stragglers import MOST_MARKED
 from connectors.sql.mysql.target import Target, find_target, missing
+from connectors.sql.mysql.zombie_connections import MOST_MARKED
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.slots import LOG_TABLES
 from connectors.sql.two_phase import permits

@@ -15,7 +15,7 @@ from typing import Final
 
 from connectors.sql import tables
 from connectors.sql.address import masked
-from connectors.sql.mysql import stragglers, xa
+from connectors.sql.mysql import xa, zombie_connections
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import DUPLICATE_KEY, DUPLICATE_XID, ServerError
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
@@ -62,7 +62,7 @@ class MySqlServer(Session):
 
     def end(self, name: str) -> int:
         """See Server."""
-        return stragglers.end(self, name)
+        return zombie_connections.kill(self, name)
 
 
 def mysql_committer(name: str, url: str, pipeline: str) -> TwoPhaseCommitter:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from connectors.sql.bulk_writer import Sender
 from connectors.sql.log.merging import check_key, split
-from connectors.sql.mysql import stragglers
+from connectors.sql.mysql import zombie_connections
 from connectors.sql.mysql.bulk import Bulk, refusals
 from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.partitioning import EXACT_TYPES, is_exact
@@ -62,11 +62,11 @@ class MySqlStore(Session):
 
     def mark(self, name: str, member: int | None = None) -> None:
         """See Store."""
-        stragglers.mark(self, name, member)
+        zombie_connections.mark(self, name, member)
 
     def end(self, name: str, member: int | None = None) -> int:
         """See Store."""
-        return stragglers.end(self, name, member)
+        return zombie_connections.kill(self, name, member)
 
     def _way(self, target: Target, columns: Sequence[str]) -> Callable[[str, pa.RecordBatch], None]:
         """How rows are put there."""

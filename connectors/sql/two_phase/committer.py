@@ -8,7 +8,7 @@ from typing import Final
 from connectors.log.segments import is_of_log
 from connectors.owner import Owner
 from connectors.sql import claims, tables
-from connectors.sql.kept import Kept
+from connectors.sql.reconnecting import ReconnectingConnection
 from connectors.sql.slots import begin_slots, check_count, hold_slot, move_slot, raise_slots, read_count
 from connectors.sql.statements import Connected, StatementError, in_transaction
 from connectors.sql.two_phase import permits, undoing
@@ -72,7 +72,7 @@ class TwoPhaseCommitter:
         """`where`: the server, for messages, without secrets; `connect`: a new connection each time."""
         self.name = name
         self._where = where
-        self._kept = Kept(f"sink {name} at {where}", connect)
+        self._kept = ReconnectingConnection(f"sink {name} at {where}", connect)
         self._pipeline = pipeline
         self._sink = sink_key(name)
 

@@ -20,7 +20,7 @@ from connectors.log.place import LogPlace
 from connectors.owner import Owner
 from connectors.sql.log import ledger
 from connectors.sql.log.ledger import LogTarget, SqlLedger
-from connectors.sql.log.refusing import LettersTable
+from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.log.store import Store
 from connectors.sql.mysql import fit as of_mysql
 from connectors.sql.mysql.store import MySqlStore
@@ -412,9 +412,9 @@ def test_a_lock_or_an_outage_makes_no_dead_letter(world: World, said: str) -> No
     share = world.prepared((1, 10, False), (2, 20, False))
     opened: list[str] = []
 
-    def letters() -> LettersTable:
+    def letters() -> DeadLettersTable:
         opened.append("letters")
-        return LettersTable("t", world.form, ("k", "v"))
+        return DeadLettersTable("t", world.form, ("k", "v"))
 
     target = LogTarget(SINK, "t", "here", world.connect, 1, letters=letters, most_letters=100)
     committer = LogCommitter(SINK, SqlLedger(target, PIPELINE), world.place.open())
