@@ -15,15 +15,15 @@ import pytest
 from confluent_kafka import Producer
 
 from connectors.dead_letter_names import COLUMNS
+from connectors.dead_letters import DeadLetter
 from connectors.formats import format_of
 from connectors.kafka import KafkaSource
-from connectors.kafka.letters import Replay, read_letters
+from connectors.kafka.dead_letters import Replay, read_dead_letters
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
-from connectors.letters import Letter
-from connectors.sql.letters import read_letters as read_table
+from connectors.sql.dead_letters import read_dead_letters as read_table
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
@@ -516,7 +516,7 @@ def test_a_message_that_nobody_can_read_hides_no_letter(services: Services, topi
     own = {"eos.source": b"s", "eos.topic": b"t", "eos.partition": b"0", "eos.offset": b"7", "eos.error": b"bad"}
     producer.produce(target, b"{", headers=[*own.items(), ("eos.checkpoint_id", b"3")])
     assert producer.flush(60) == 0
-    (letter,) = read_letters(services.kafka_bootstrap, target, {})
+    (letter,) = read_dead_letters(services.kafka_bootstrap, target, {})
     assert (letter.place, letter.value) == ("t/0/7", b"{")
 
 
@@ -526,7 +526,7 @@ def test_a_replay_that_died_is_made_again_as_a_whole(services: Services, topic: 
     again = topic(partitions=2)
     keys = [None if number % 2 else b"k" for number in range(9)]
     letters = [
-        Letter("s", None, "t", 0, number, None, key, b"%d" % number, [("h", None)], "bad", 3)
+        DeadLetter("s", None, "t", 0, number, None, key, b"%d" % number, [("h", None)], "bad", 3)
         for number, key in enumerate(keys)
     ]
     replay = Replay(f"replay-{again}", services.kafka_bootstrap, {}, again)

@@ -21,14 +21,14 @@ class Tries:
     most_letters: int | None  # rows that may become dead letters; None: each that is refused is an error
     may_meet: bool  # rows that may be equal stand in different tasks (Branch.meeting)
     period: SiftingPeriod = field(default_factory=SiftingPeriod)
-    sieve: int | None = field(default=None, init=False)  # of this try, see WriteTask
+    bisector: int | None = field(default=None, init=False)  # of this try, see WriteTask
     locked: RowLockedError | None = field(default=None, init=False)  # why this try only looks for equal rows
     _has_looked: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         """In a period of sifting, the first try is sifted."""
         if self.period.covers(self.checkpoint_id):
-            self.sieve = self.most_letters
+            self.bisector = self.most_letters
 
     def looked(self, locked: RowLockedError) -> Failed:
         """No rows are equal, and whoever held the lock is gone. A try that looks is never decided, so that every
@@ -50,14 +50,14 @@ class Tries:
 
     def _sifts(self, reason: ConnectorError, *, direct: bool = False) -> bool:
         """Whether the next try puts aside the rows that sinks refuse. With state, the next query does that."""
-        if not isinstance(reason, BadRowError) or self.most_letters is None or self.sieve is not None:
+        if not isinstance(reason, BadRowError) or self.most_letters is None or self.bisector is not None:
             return False
         if self.stateful:
             self.period.end_query(self.checkpoint_id, reason)
             return False
         if direct:
             self.period.refused(self.checkpoint_id)
-        self.sieve = self.most_letters
+        self.bisector = self.most_letters
         told = "checkpoint %d is written again, without the rows that are refused: %s"
         _log.warning(told, self.checkpoint_id, reason.message)
         return True

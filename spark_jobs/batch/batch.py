@@ -80,7 +80,7 @@ class SparkBatch:
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
-            return WriteTask(scope, branch.shares, hashes, TOKEN, direct, tries.sieve, places=branch.places)
+            return WriteTask(scope, branch.shares, hashes, TOKEN, direct, tries.bisector, places=branch.places)
 
         try:
             with self._deadline():
@@ -90,7 +90,7 @@ class SparkBatch:
                 if self.chain is not None:
                     acknowledged = self._run_chained(self.chain, task)
                 else:
-                    acknowledged = self._run(branch_jobs.writing(task), placed=tries.sieve is not None)
+                    acknowledged = self._run(branch_jobs.writing(task), placed=tries.bisector is not None)
                 if (surplus := self._left_out(acknowledged)) is not None:
                     return Failed(surplus)
                 prepared = committables(acknowledged)
@@ -126,17 +126,17 @@ class SparkBatch:
         writer_of = WritersAgain(lost, all_refused if letters_lost else frozenset())
         # As the try that was decided: with more columns, rows of another size could be shared out to other tasks.
         sifted = any(each.refused for group in record.committables.values() for each in group)
-        sieve = letters.most if letters is not None and sifted else None
+        bisector = letters.most if letters is not None and sifted else None
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
             places = branch.places
-            return WriteTask(scope, branch.shares, hashes, TOKEN, False, sieve, places=places, writer_of=writer_of)
+            return WriteTask(scope, branch.shares, hashes, TOKEN, False, bisector, places=places, writer_of=writer_of)
 
         counted: dict[str, int] = {}
         try:
             with self._deadline():
-                found = self._run(branch_jobs.writing(task), (digest_method,), placed=sieve is not None)
+                found = self._run(branch_jobs.writing(task), (digest_method,), placed=bisector is not None)
                 written = committables(found)
                 if letters is not None and letters_lost:
                     names = [*names, letters.sink.name]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from connectors.letters import Letter
+from connectors.dead_letters import DeadLetter
 from connectors.spec import KafkaEntry, Spec
 from connectors.spec.kafka_sink import KafkaSinkEntry
 from connectors.spec.sinks import SqliteEntry
@@ -130,33 +130,33 @@ def replay(
         out.show(out.text(f"{len(sent)} of {len(chosen)} records were resent{before}."))
 
 
-def letters_of(spec: Spec) -> Sequence[Letter]:
+def letters_of(spec: Spec) -> Sequence[DeadLetter]:
     """All that are visible now. Raises SpecError where the spec has no `dead_letter`, and what the service raises."""
     entry = spec.dead_letter
     if entry is None:
         raise SpecError("the spec has no dead_letter", remedy="see docs/sinks.md, dead letters")
     if isinstance(entry, KafkaSinkEntry):
-        from connectors.kafka.letters import read_letters as read_topic  # loads Kafka's client
+        from connectors.kafka.dead_letters import read_dead_letters as read_topic  # loads Kafka's client
 
         return read_topic(entry.bootstrap_servers, str(entry.topic), entry.client_properties)
-    from connectors.sql.letters import read_letters  # loads SQLAlchemy
+    from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
     where = entry.path if isinstance(entry, SqliteEntry) else entry.url.reveal()
-    return read_letters(where, entry.table, entry.columns)
+    return read_dead_letters(where, entry.table, entry.columns)
 
 
-def _is_chosen(letter: Letter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
+def _is_chosen(letter: DeadLetter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
     if letter.record is None or letter.sink != sink:
         return False
     return source in (None, letter.source) and (not offsets or letter.place in offsets)
 
 
-def _replayed(spec: Spec, chosen: Sequence[Letter], to: str | None) -> Iterator[list[Letter]]:
+def _replayed(spec: Spec, chosen: Sequence[DeadLetter], to: str | None) -> Iterator[list[DeadLetter]]:
     """Topic by topic: a transaction for each, and for each source's cluster."""
-    from connectors.kafka.letters import Replay  # loads Kafka's client
+    from connectors.kafka.dead_letters import Replay  # loads Kafka's client
 
     sources = {entry.name: entry for entry in spec.sources}
-    groups: dict[tuple[str, str], list[Letter]] = {}
+    groups: dict[tuple[str, str], list[DeadLetter]] = {}
     for each in chosen:
         groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
     for (name, topic), letters in groups.items():
@@ -171,7 +171,7 @@ def _source(sources: dict[str, KafkaEntry], name: str) -> KafkaEntry:
     return sources[name]
 
 
-def _facts(letter: Letter) -> dict[str, object]:
+def _facts(letter: DeadLetter) -> dict[str, object]:
     return {
         "source": letter.source,
         "sink": letter.sink,
@@ -191,7 +191,7 @@ def _base64(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(value).decode()
 
 
-def _table(found: Sequence[Letter]) -> Table:
+def _table(found: Sequence[DeadLetter]) -> Table:
     table = Table()
     for heading in ("of", "record", "checkpoint", "error", "value"):
         table.add_column(heading, overflow="fold")

@@ -25,7 +25,7 @@ from connectors.kafka.sink.producer import FencedProducerError, TransactionalPro
 from connectors.kafka.sink.target import BATCH, Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.log.ledger import Entries, Share, gap, missing_segments
 from connectors.log.segments import is_of_log, segment_of, slots_of
-from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced
+from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced_error
 from eos.errors import IdentityError, SinkUnavailableError
 from twophase import faults
 from twophase.gather import at_once
@@ -126,7 +126,7 @@ class KafkaLedger:
         if found.slots != self.slots:
             with self._claiming() as (change, now):
                 if now != found:
-                    raise fenced(self._sink, now.owner if now else None, owner)
+                    raise fenced_error(self._sink, now.owner if now else None, owner)
                 change(Claim(owner, self.slots))
 
     def apply(self, share: Share, storage: Storage) -> Sequence[CommitOutcome]:
@@ -271,7 +271,7 @@ class KafkaLedger:
         """The claim, if it is this driver's. Raises FencedError."""
         found = self._claim()
         if found is None or found.owner != owner:
-            raise fenced(self._sink, found.owner if found else None, owner)
+            raise fenced_error(self._sink, found.owner if found else None, owner)
         return found
 
     def _claim(self) -> Claim | None:

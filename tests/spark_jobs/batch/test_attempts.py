@@ -25,10 +25,10 @@ def _tries(
 @pytest.mark.parametrize("direct", [False, True])
 def test_rows_that_are_refused_are_put_aside_once(direct: bool) -> None:
     tries = _tries(letters=1000)
-    before = tries.sieve
+    before = tries.bisector
     assert before is None
     assert tries.failed(BAD, direct=direct).again
-    assert tries.sieve == 1000
+    assert tries.bisector == 1000
     assert not tries.failed(BAD, direct=direct).again
 
 
@@ -36,7 +36,7 @@ def test_rows_that_are_refused_are_put_aside_once(direct: bool) -> None:
 def test_a_row_that_is_refused_is_an_error_without_dead_letters(stateful: bool) -> None:
     tries = _tries(stateful=stateful)
     assert not tries.failed(BAD, direct=False).again
-    assert (tries.sieve, tries.period.resumes(BAD)) == (None, False)
+    assert (tries.bisector, tries.period.resumes(BAD)) == (None, False)
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -48,7 +48,7 @@ def test_with_state_the_next_query_sifts_its_first_try(direct: bool) -> None:
     assert period.resumes(BAD)
     assert not period.resumes(BAD)
     tries = _tries(letters=1000, stateful=True, period=period)
-    assert tries.sieve == 1000
+    assert tries.bisector == 1000
     assert not tries.failed(BAD, direct=direct).again
     assert not period.resumes(BAD)
 
@@ -57,12 +57,12 @@ def test_after_a_refusal_at_least_once_the_checkpoints_of_a_period_are_sifted_at
     """A second try would repeat what tasks have committed. The period is counted from the newest refused row."""
     period = SiftingPeriod()
     assert _tries(letters=1000, period=period).failed(BAD, direct=True).again
-    assert [_tries(at, letters=1000, period=period).sieve for at in (7, 107, 108)] == [1000, 1000, None]
+    assert [_tries(at, letters=1000, period=period).bisector for at in (7, 107, 108)] == [1000, 1000, None]
     _tries(50, letters=1000, period=period).refused()
-    assert [_tries(at, letters=1000, period=period).sieve for at in (150, 151)] == [1000, None]
+    assert [_tries(at, letters=1000, period=period).bisector for at in (150, 151)] == [1000, None]
     _tries(151, letters=1000, period=period).refused()
-    assert _tries(151, letters=1000, period=period).sieve is None
-    assert _tries(50, period=period).sieve is None
+    assert _tries(151, letters=1000, period=period).bisector is None
+    assert _tries(50, period=period).bisector is None
 
 
 def test_exactly_once_without_state_only_the_checkpoint_with_the_row_is_sifted() -> None:
@@ -70,7 +70,7 @@ def test_exactly_once_without_state_only_the_checkpoint_with_the_row_is_sifted()
     tries = _tries(letters=1000, period=period)
     assert tries.failed(BAD, direct=False).again
     tries.refused()
-    assert _tries(8, letters=1000, period=period).sieve is None
+    assert _tries(8, letters=1000, period=period).bisector is None
 
 
 def test_equal_rows_are_looked_for_once() -> None:

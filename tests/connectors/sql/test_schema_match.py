@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from connectors.log.keyed import Upsert
-from connectors.sql.fitting import Fit, RowColumn, fit, row_columns
+from connectors.sql.schema_match import RowColumn, SchemaMatch, match_columns, row_columns
 from eos.errors import TargetError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.string()), ("gone", pa.bool_()), ("_offset", pa.int64())])
@@ -35,14 +35,16 @@ def plan(row: RowColumn, column: Column) -> Written:
     return Written(row.name, column.name)
 
 
-def fitted(columns: Sequence[str], renamed: dict[str, str] | None = None, upsert: Upsert | None = None) -> Fit[Written]:
-    return fit(rows(renamed, upsert), [Column(name) for name in columns], plan)
+def fitted(
+    columns: Sequence[str], renamed: dict[str, str] | None = None, upsert: Upsert | None = None
+) -> SchemaMatch[Written]:
+    return match_columns(rows(renamed, upsert), [Column(name) for name in columns], plan)
 
 
 def written(columns: Sequence[str], renamed: dict[str, str] | None = None, upsert: Upsert | None = None) -> list[str]:
     """What goes where."""
     found = fitted(columns, renamed, upsert)
-    assert not found.complaints
+    assert not found.problems
     return [" -> ".join(each) for each in found.plans]
 
 
@@ -74,7 +76,7 @@ def test_metadata_and_the_mark_of_a_deletion_may_be_left_out_unless_they_are_nam
 
 
 def test_what_is_missing_is_said_with_both_names_and_the_nearest() -> None:
-    complaints = fitted(["ident", "Amounts", "gone"], {"amuont": "amount", "ident": "id"}).complaints
+    complaints = fitted(["ident", "Amounts", "gone"], {"amuont": "amount", "ident": "id"}).problems
     assert complaints[-1] == (
         "column 'amuont' is missing in the table, which takes 'amount' of the rows; did you mean 'Amounts'?"
     )
@@ -95,6 +97,6 @@ def test_a_rename_that_does_not_fit_the_rows(renamed: dict[str, str], said: str)
 
 
 def test_a_column_that_nobody_fills() -> None:
-    found = fit(rows(), [Column("id"), Column("amount"), Column("gone"), Column("must", required=True)], plan)
-    assert found.complaints == ["column 'must' of the table is NOT NULL without a default, and the rows do not give it"]
+    found = match_columns(rows(), [Column("id"), Column("amount"), Column("gone"), Column("must", required=True)], plan)
+    assert found.problems == ["column 'must' of the table is NOT NULL without a default, and the rows do not give it"]
     assert found.plans == (("id", "id"), ("amount", "amount"), ("gone", "gone"))

@@ -1,4 +1,4 @@
-"""Ending connections of our own that nobody waits for any more.
+"""Connections of dead or hanging writers and drivers: marked when they open, and killed by the next driver.
 
 A writer that is stopped in the middle (a frozen worker, a cut network) keeps its permit locked until the server gives
 the connection up, after `wait_timeout`; so does a driver that applies a log. Any user may KILL its own connections, but
@@ -19,14 +19,14 @@ _MEMBERS: Final = 1024  # of a group share a name modulo this
 _ATTEMPTS: Final = 4  # of those that share a name can be told apart
 
 MOST_MARKED: Final = _MEMBERS * _ATTEMPTS
-"""Connections of one group that `end` finds. More than these stay until `wait_timeout` if they hang."""
+"""Connections of one group that `kill` finds. More than these stay until `wait_timeout` if they hang."""
 
 _ASKED_AT_ONCE: Final = 1024  # a row has at most 4096 columns
 _NO_SUCH_THREAD: Final = 1094
 
 
 def mark(session: Session, group: str, member: int | None = None) -> None:
-    """Let this connection be found by `end`. One round trip as a rule. Raises ServerError.
+    """Let this connection be found by `kill`. One round trip as a rule. Raises ServerError.
 
     `group`: whom it belongs to; `member`: which of them it is, so that as many names need not be tried.
     """
@@ -36,7 +36,7 @@ def mark(session: Session, group: str, member: int | None = None) -> None:
             return
 
 
-def end(session: Session, group: str, member: int | None = None) -> int:
+def kill(session: Session, group: str, member: int | None = None) -> int:
     """KILL the other marked connections of this group, or of one member of it. Return how many. Raises ServerError."""
     members = range(_MEMBERS) if member is None else [member % _MEMBERS]
     names = [_name(group, each, attempt) for each in members for attempt in range(_ATTEMPTS)]

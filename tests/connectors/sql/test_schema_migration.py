@@ -10,8 +10,6 @@ import pyarrow as pa
 import pytest
 
 from connectors.log.keyed import Upsert
-from connectors.sql.fitting import Fit, row_columns
-from connectors.sql.making import Maker, Types
 from connectors.sql.mysql import fit as mysql_fit
 from connectors.sql.mysql import target as mysql_target
 from connectors.sql.mysql.dialect import Dialect
@@ -19,6 +17,8 @@ from connectors.sql.mysql.types import types_of
 from connectors.sql.postgres import fit as postgres_fit
 from connectors.sql.postgres import target as postgres_target
 from connectors.sql.postgres.types import TYPES as POSTGRES
+from connectors.sql.schema_match import SchemaMatch, row_columns
+from connectors.sql.schema_migration import SchemaMigrator, Types
 from connectors.sql.sqlite.types import TYPES as SQLITE
 from connectors.sql.statements import StatementError
 from eos.errors import ConnectorError, SinkUnavailableError, TargetError
@@ -39,11 +39,11 @@ SCHEMA = pa.schema(
 )
 
 
-def maker(types: Types, schema: pa.Schema = SCHEMA, table: str = "orders", **facts: Any) -> Maker[Any, Any]:
+def maker(types: Types, schema: pa.Schema = SCHEMA, table: str = "orders", **facts: Any) -> SchemaMigrator[Any, Any]:
     upsert = facts.get("upsert")
     rows = row_columns("s", schema, facts.get("renamed", {}), upsert)
     key = upsert.key if upsert else ()
-    return Maker("s", True, True, types, table, rows, key, facts.get("look", lambda: None))
+    return SchemaMigrator("s", True, True, types, table, rows, key, facts.get("look", lambda: None))
 
 
 def created(types: Types, schema: pa.Schema = SCHEMA, table: str = "orders", **facts: Any) -> str:
@@ -112,7 +112,7 @@ def fits_mysql(kind: pa.DataType, declared: str) -> list[str]:
     base = _BASES.get(base, base) if base == "boolean" else base
     column = mysql_target.TargetColumn("v", base, declared.lower(), True, False, False, False, "", precision, scale, 6)
     rows = row_columns("s", pa.schema([("v", kind)]), {}, None)
-    return mysql_fit.plan_columns(rows, mysql_target.Target("d", "t", "InnoDB", (column,), ())).complaints
+    return mysql_fit.plan_columns(rows, mysql_target.Target("d", "t", "InnoDB", (column,), ())).problems
 
 
 def fits_postgres(kind: pa.DataType, declared: str) -> list[str]:
@@ -122,7 +122,7 @@ def fits_postgres(kind: pa.DataType, declared: str) -> list[str]:
         "v", base, declared, True, False, False, False, None, precision or None, scale
     )
     rows = row_columns("s", pa.schema([("v", kind)]), {}, None)
-    return postgres_fit.plan_columns(rows, postgres_target.Target("s", "t", "p", (column,), ())).complaints
+    return postgres_fit.plan_columns(rows, postgres_target.Target("s", "t", "p", (column,), ())).problems
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -168,16 +168,16 @@ class Found:
 def test_columns_that_are_lacking_may_be_null_and_nothing_is_added_where_that_is_not_enough() -> None:
     rows = row_columns("s", SCHEMA, {}, None)
     price, percent = rows[2], rows[4]
-    fits: Fit[Any] = Fit((), (price, percent), (), (), rows)
+    fits: SchemaMatch[Any] = SchemaMatch((), (price, percent), (), (), rows)
     statements = maker(MYSQL, look=lambda: (Found(), fits)).plan()
     assert [each % () for each in statements] == [
         "ALTER TABLE `100% t` ADD COLUMN `price` DECIMAL(12,4)",
         "ALTER TABLE `100% t` ADD COLUMN `100%` LONGBLOB",
     ]
-    assert maker(MYSQL, look=lambda: (Found(), Fit((), (price,), ("is wrong",), (), rows))).plan() == []
+    assert maker(MYSQL, look=lambda: (Found(), SchemaMatch((), (price,), ("is wrong",), (), rows))).plan() == []
     keyed = maker(MYSQL, look=lambda: (Found(), fits), upsert=Upsert(("price",)))
     assert len(keyed.plan()) == 1
-    foreseen = keyed.foresee()
+    foreseen = keyed.dry_run()
     assert foreseen is not None
     assert foreseen[1].lacking == (price,)
 
@@ -220,8 +220,8 @@ class Server:
         self.asked += 1
         raise self.refusal
 
-    def look(self) -> tuple[str, Fit[Any]] | None:
-        return ("the table", Fit((), (), (), (), ())) if self.done and self.asked else None
+    def look(self) -> tuple[str, SchemaMatch[Any]] | None:
+        return ("the table", SchemaMatch((), (), (), (), ())) if self.done and self.asked else None
 
 
 @pytest.mark.parametrize("later", [False, True])

@@ -10,6 +10,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from connectors.dead_letter_names import MESSAGE_HEADERS
+from connectors.dead_letters import DeadLetter
 from connectors.formats import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
@@ -18,7 +19,6 @@ from connectors.kafka.sink.place import MARKERS, Place
 from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
 from connectors.kafka.sink.target import Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.kafka.source import KafkaSource
-from connectors.letters import Letter
 from eos.errors import SinkUnavailableError
 from twophase.values import OffsetRange, StartingPoint
 
@@ -26,7 +26,7 @@ _NUMBERS: Final = frozenset({"partition", "offset", "checkpoint_id"})
 _ALWAYS: Final = frozenset({"eos.error", "eos.checkpoint_id"})
 
 
-def read_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, str]) -> list[Letter]:
+def read_dead_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, str]) -> list[DeadLetter]:
     """All that are committed, in the topic's order. Blocks. Raises SourceError."""
     whole = KafkaSource(
         "dead_letter", bootstrap_servers, (topic,), RawFormat(), properties=properties, on_bad_record="skip"
@@ -38,7 +38,7 @@ def read_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, st
     return [letter for batch in source.read(ranges) for letter in _letters(batch)]
 
 
-def _letters(batch: pa.RecordBatch) -> list[Letter]:
+def _letters(batch: pa.RecordBatch) -> list[DeadLetter]:
     """Of messages; what is none of ours is left out."""
     found = []
     for row in batch.to_pylist():
@@ -52,7 +52,7 @@ def _letters(batch: pa.RecordBatch) -> list[Letter]:
         if (columns := _columns(own)) is None:
             continue
         headers = pairs[: len(pairs) - len(own)]
-        found.append(Letter.of({**columns, "key": row["_key"], "value": row["value"], "headers": headers}))
+        found.append(DeadLetter.of({**columns, "key": row["_key"], "value": row["value"], "headers": headers}))
     return found
 
 
@@ -82,7 +82,7 @@ class Replay:
     topic: str
     markers: str = MARKERS
 
-    def send(self, letters: Sequence[Letter]) -> list[Letter]:
+    def send(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Those that no call before has sent there, with their keys, values and headers; returns them.
 
         Raises TargetError, SinkUnavailableError: then nothing of this call is seen, or all of it.
@@ -110,10 +110,10 @@ class Replay:
             message = "another replay of this pipeline has begun meanwhile"
             raise SinkUnavailableError(message, remedy="wait until it has ended, then call it again") from None
 
-    def _key(self, letter: Letter) -> str:
+    def _key(self, letter: DeadLetter) -> str:
         return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{letter.digest}.{self.topic}"
 
-    def _send(self, producer: TransactionalProducer, letters: Sequence[Letter]) -> None:
+    def _send(self, producer: TransactionalProducer, letters: Sequence[DeadLetter]) -> None:
         def hand_over(handle: Producer) -> None:
             for each in letters:
                 handle.produce(self.topic, each.value, each.key, headers=list(each.headers))

@@ -1,4 +1,4 @@
-"""Tables that a start makes or widens itself, where the spec says so: `create: if-missing`, `evolve: add-columns`.
+"""Tables that a start creates or widens, where the spec says so: `create: if-missing`, `evolve: add-columns`.
 
 The statements are the same for every database but for its types. They run on the driver when a sink is opened: by then
 recovery has ended what older epochs left prepared, whose locks they would wait for (R3), and no task has begun. What is
@@ -8,7 +8,7 @@ there already stays as it is, and is compared with the rows afterwards like any 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyarrow import types
 
 from connectors.contracts import Finding
-from connectors.sql.fitting import Fit, Plan, RowColumn
+from connectors.log.keyed import Upsert, check_upsert
+from connectors.sql.schema_match import Plan, RowColumn, SchemaMatch, row_columns
 from connectors.sql.statements import Connected, StatementError
 from eos.errors import SinkUnavailableError, TargetError
 
@@ -63,7 +64,7 @@ _Plan = TypeVar("_Plan", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)
-class Maker(Generic[_Table, _Plan]):
+class SchemaMigrator(Generic[_Table, _Plan]):
     """What a start does for one table. Statements are format strings, as Connected takes them."""
 
     sink: str
@@ -73,7 +74,9 @@ class Maker(Generic[_Table, _Plan]):
     table: str  # as the spec names it
     rows: Sequence[RowColumn]
     key: Collection[str]  # of an upsert, as the rows name it; else empty
-    look: Callable[[], tuple[_Table, Fit[_Plan]] | None]  # at the table as it is, each time; None: there is none
+    look: Callable[
+        [], tuple[_Table, SchemaMatch[_Plan]] | None
+    ]  # at the table as it is, each time; None: there is none
 
     def plan(self) -> list[str]:
         """The statements after which the table takes the rows; none where the spec does not want them, or where they
@@ -81,14 +84,14 @@ class Maker(Generic[_Table, _Plan]):
         """
         return self._plan(self.look())
 
-    def _plan(self, seen: tuple[_Table, Fit[_Plan]] | None) -> list[str]:
+    def _plan(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
         if seen is None:
             return [self.create()] if self.creates else []
         table, fit = seen
         added = () if fit.wrong else self._added(fit)
         return [f"ALTER TABLE {table.quoted} ADD COLUMN {self._column(row)}" for row in added]
 
-    def make(self, server: Connected) -> tuple[_Table, Fit[_Plan]] | None:
+    def make(self, server: Connected) -> tuple[_Table, SchemaMatch[_Plan]] | None:
         """Run what is planned; returns the table as it is then. In autocommit; mostly there is nothing to do.
 
         Others may do the same at this moment, and the answer to a statement may be lost: whoever fails looks again, and
@@ -107,7 +110,7 @@ class Maker(Generic[_Table, _Plan]):
                 _log.info("sink %s: %s", self.sink, statement % ())
         return self.look() if statements else seen
 
-    def foresee(self) -> tuple[_Table, Fit[_Plan]] | None:
+    def dry_run(self) -> tuple[_Table, SchemaMatch[_Plan]] | None:
         """The table as it would be taken after `make`, of which it does nothing. None: it is still to be made."""
         seen = self.look()
         if seen is None:
@@ -116,7 +119,7 @@ class Maker(Generic[_Table, _Plan]):
         added = self._added(fit)
         return table, replace(fit, lacking=tuple(row for row in fit.lacking if row not in added))
 
-    def columns(self, seen: tuple[_Table, Fit[_Plan]] | None) -> list[str]:
+    def columns(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
         """The columns of the rows that are written to what was foreseen, if nothing is wrong with it."""
         if seen is None:
             return [row.name for row in self._created()]
@@ -149,7 +152,7 @@ class Maker(Generic[_Table, _Plan]):
     def _created(self) -> list[RowColumn]:
         return [row for row in self.rows if row.name in self.key or not row.optional]
 
-    def _added(self, fit: Fit[Any]) -> list[RowColumn]:
+    def _added(self, fit: SchemaMatch[Any]) -> list[RowColumn]:
         """A column of the key is missing in the unique index, too, where it cannot be added."""
         return [row for row in fit.lacking if row.name not in self.key] if self.evolves else []
 
@@ -183,3 +186,85 @@ class Maker(Generic[_Table, _Plan]):
             return problem
         message = f"sink {self.sink}: the server refuses what the spec lets a run do: {error.text}"
         return TargetError(message, remedy=f"let an administrator run it, or a statement like it: {statement % ()}")
+
+
+class TableOptions(Protocol):
+    """A sink, as far as the spec describes its table."""
+
+    @property
+    def name(self) -> str:
+        """The sink's."""
+
+    @property
+    def table(self) -> str:
+        """As the spec names it."""
+
+    @property
+    def upsert(self) -> Upsert | None:
+        """How rows are merged; None: they are added."""
+
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """By column of the table, the column of the rows that it takes."""
+
+    @property
+    def create(self) -> bool:
+        """At a start, the table where there is none."""
+
+    @property
+    def evolve(self) -> bool:
+        """At a start, by columns of the rows that the table lacks."""
+
+
+def migrator_of(
+    sink: TableOptions,
+    schema: pa.Schema,
+    types: Types,
+    find: Callable[[], _Table | None],
+    fit: Callable[[_Table, tuple[RowColumn, ...]], SchemaMatch[_Plan]],
+) -> SchemaMigrator[_Table, _Plan]:
+    """What a start does for the table of a sink. Raises TargetError for rows that cannot be what the spec says.
+
+    `find`: looks for the table as it is, each time. `fit`: compares rows with it.
+    """
+    rows = rows_of(sink, schema)
+
+    def look() -> tuple[_Table, SchemaMatch[_Plan]] | None:
+        table = find()
+        return None if table is None else (table, fit(table, rows))
+
+    key = () if sink.upsert is None else sink.upsert.key
+    return SchemaMigrator(sink.name, sink.create, sink.evolve, types, sink.table, rows, key, look)
+
+
+def rows_of(sink: TableOptions, schema: pa.Schema) -> tuple[RowColumn, ...]:
+    """Return the columns of the rows as the spec names them. Raises TargetError where that cannot be."""
+    rows = row_columns(sink.name, schema, sink.renamed, sink.upsert)
+    if sink.upsert is not None:
+        check_upsert(sink.name, sink.upsert, schema)
+    return rows
+
+
+def plan_findings(
+    sink: TableOptions,
+    check: str,
+    find: Callable[[], object | None],
+    maker: Callable[[], SchemaMigrator[_Table, _Plan]] | None,
+) -> Iterator[Finding]:
+    """What `eos doctor` says, as `check`, of what a run would make. `maker`: None where the rows are not known."""
+    if maker is not None:
+        yield from maker().findings(check)
+    elif sink.create and find() is None:
+        yield Finding(check, True, f"{sink.table} is missing; will be created for the rows of the job")
+
+
+def repeat_problems(unique: Iterable[str]) -> list[str]:
+    """What keeps a table from being written to at-least-once. `unique`: its indexes that could meet a row twice."""
+    names = ", ".join(unique)
+    reason = "would refuse a row that is written again after a failure, and stop the pipeline for good"
+    return [f"unique key {names} {reason}: at-least-once takes a table without one"] if names else []
+
+
+def with_order(upsert: Upsert | None, names: list[str]) -> tuple[str, ...]:
+    """The columns of the rows that writers are given: those that are written, and those by which rows are compared."""
+    return tuple(names) if upsert is None else upsert.after(names)

@@ -1,4 +1,4 @@
-"""Ending connections of our own that nobody waits for any more.
+"""Connections of dead or hanging writers and drivers: marked when they open, and killed by the next driver.
 
 A writer that is stopped in the middle keeps its permit locked until the server gives the connection up; so does a
 driver that applies a log. Any role may end its own connections; `application_name` tells which they are.
@@ -12,14 +12,14 @@ from connectors.sql.postgres.engine import Session
 
 
 def mark(session: Session, group: str, member: int | None = None) -> None:
-    """Let `end` find this connection. Raises ServerError.
+    """Let `kill` find this connection. Raises ServerError.
 
     `group`: whom the connection belongs to; `member`: which one of the group it is.
     """
     session.execute("SELECT set_config('application_name', %s, false)", _name(group, member))
 
 
-def end(session: Session, group: str, member: int | None = None) -> int:
+def kill(session: Session, group: str, member: int | None = None) -> int:
     """End the other marked connections of this group, or of one member of it. Return how many. Raises ServerError."""
     name = _name(group, member)
     own = "application_name = %s" if member is not None else "split_part(application_name, '.', 1) = %s"

@@ -1,4 +1,4 @@
-"""Which segments of a sink lie in its log: what waits, what is in the way, and what can go."""
+"""Segments of one sink in its log: those that wait, foreign ones, and those that can be deleted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wal.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class SegmentIndex:
     """The segments of one sink and one incarnation in a storage that others may share."""
 
     storage: Storage

@@ -11,14 +11,14 @@ from sqlalchemy import URL, ColumnClause, Label, column, select, table
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from connectors.dead_letter_names import COLUMNS
-from connectors.letters import Letter
+from connectors.dead_letters import DeadLetter
 from connectors.sql.kind import DatabaseKind, kind_of
 from eos.errors import SinkUnavailableError, TargetError
 
 _REMEDY = "the first start of the pipeline makes the table, where the spec says so; `eos doctor` checks the rest"
 
 
-def read_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> list[Letter]:
+def read_dead_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> list[DeadLetter]:
     """All of them, by place. Blocks; opens a connection and closes it.
 
     `where`: a database's URL, or a SQLite file. `renamed`: by column of the table, that of the rows. Raises
@@ -36,7 +36,7 @@ def read_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> li
         with engine.connect() as connection:
             if kind.in_utc:  # letters are known by their time, too
                 connection.exec_driver_sql(kind.in_utc)
-            return [Letter.of(dict(zip(COLUMNS, row, strict=True))) for row in connection.execute(statement)]
+            return [DeadLetter.of(dict(zip(COLUMNS, row, strict=True))) for row in connection.execute(statement)]
     except SQLAlchemyError as error:
         reason = str(getattr(error, "orig", error)).splitlines()[0]
         message = f"the dead letters in table {name} cannot be read: {reason}"

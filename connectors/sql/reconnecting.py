@@ -1,4 +1,4 @@
-"""A connection that is kept from call to call, and replaced after any error, whatever state it was in."""
+"""A connection that is reused from call to call, and replaced after any error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Generic, Protocol, TypeVar
 
-from connectors.sql.statements import translated
+from connectors.sql.statements import translate_errors
 
 IDLE_S: Final = 30.0
 """A connection that was not used for longer may be gone without a sign."""
@@ -22,8 +22,8 @@ class _Connection(Protocol):
 C = TypeVar("C", bound=_Connection)
 
 
-class Kept(Generic[C]):
-    """For one thread at a time."""
+class ReconnectingConnection(Generic[C]):
+    """A connection that opens when it is first used. Used by one thread at a time."""
 
     def __init__(self, where: str, connect: Callable[[], C], idle_s: float = IDLE_S) -> None:
         """`where`: for messages, without secrets. `connect`: a new connection each time; may raise StatementError."""
@@ -38,7 +38,7 @@ class Kept(Generic[C]):
         """The connection, for a block whose StatementErrors come out as one of eos.errors."""
         done = False
         try:
-            with translated(f"{self._where}, {doing}"):
+            with translate_errors(f"{self._where}, {doing}"):
                 yield self.open()
                 done = True
         finally:

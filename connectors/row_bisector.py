@@ -1,4 +1,4 @@
-"""Rows that a sink refuses for their own sake, found by halving, after a try that has met such a row."""
+"""Bisection of a batch, to find the rows that a sink refuses, after an attempt that has met such a row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from connectors.dead_letters import PLACE, RECORD, refused
+from connectors.dead_letters import PLACE, RECORD, encode_refused_row
 from eos.errors import BadRowError, TooManyBadRowsError
 from twophase.values import Committable
 
@@ -22,7 +22,7 @@ class WritesWhole(Protocol):
 
 
 @dataclass(slots=True)
-class Sieve:
+class RowBisector:
     """What a task, or a slot of a log, puts aside. An error that is no BadRowError, such as an outage, passes through
     as it is."""
 
@@ -43,7 +43,7 @@ class Sieve:
             writer.write_whole(batch)
         except BadRowError as error:
             if batch.num_rows == 1:
-                self._put_aside(sink, batch, error, place)
+                self._reject(sink, batch, error, place)
                 return
             half = batch.num_rows // 2
             for start, end in ((0, half), (half, batch.num_rows)):
@@ -54,20 +54,20 @@ class Sieve:
         """Where the records of a task's rows are; None where that is not known."""
         return batch.select(self.places).rename_columns(PLACE) if self.places else None
 
-    def _put_aside(self, sink: str, row: pa.RecordBatch, error: BadRowError, place: pa.RecordBatch | None) -> None:
+    def _reject(self, sink: str, row: pa.RecordBatch, error: BadRowError, place: pa.RecordBatch | None) -> None:
         if len(self.letters) == self.most:
             message = f"more than {self.most} dead letters (checkpoint.max_dead_letters); one of them: {error.message}"
             raise TooManyBadRowsError(message, remedy=error.remedy)
-        letter = refused(sink, row, error.message, place)
+        letter = encode_refused_row(sink, row, error.message, place)
         self.letters.append(letter)
         self.refused[sink] += 1
         self.digests[sink] = (self.digests[sink] + _hash(letter)) % 2**64
 
-    def told(self, sink: str, written: Committable) -> Committable:
+    def count_refused(self, sink: str, written: Committable) -> Committable:
         """What a task has written to the sink, with what the sink refused of the task's rows."""
         return replace(written, refused=self.refused[sink], refused_digest=self.digests[sink])
 
-    def encoded(self) -> bytes | None:
+    def encode(self) -> bytes | None:
         """What was put aside, for the driver; None if nothing was."""
         if not self.letters:
             return None
@@ -94,6 +94,6 @@ def _copied(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
     return batch.take(pa.array(range(start, end), pa.int64()))
 
 
-def decoded(letters: bytes) -> pa.Table:
+def decode_dead_letters(letters: bytes) -> pa.Table:
     """The inverse."""
     return pa.ipc.open_stream(letters).read_all()

@@ -1,4 +1,4 @@
-"""What the rows give a table, column by column, and whether the table takes it. Called on the driver, at a start.
+"""Comparison of the rows' columns with a table's columns. Called on the driver, at a start.
 
 The spec's `columns:` renames here, on the schema alone: writers go on taking rows by the names that these have.
 """
@@ -105,7 +105,7 @@ _Plan = TypeVar("_Plan", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)
-class Fit(Generic[_Plan]):
+class SchemaMatch(Generic[_Plan]):
     """How the rows stand to a table."""
 
     plans: tuple[_Plan, ...]  # of the columns to write, in the order of the rows
@@ -120,14 +120,14 @@ class Fit(Generic[_Plan]):
         return [known.get(name, name) for name in names]
 
     @property
-    def complaints(self) -> list[str]:
+    def problems(self) -> list[str]:
         """All that keeps the rows from being written."""
         return [*self.wrong, *(_lacks(row, self.names) for row in self.lacking)]
 
 
-def fit(
+def match_columns(
     rows: tuple[RowColumn, ...], columns: Sequence[_Column], plan: Callable[[RowColumn, _Column], _Plan | str]
-) -> Fit[_Plan]:
+) -> SchemaMatch[_Plan]:
     """Give each column of the rows its column of the table.
 
     A name is taken as it is written, else without regard to case, as all of these databases' users expect.
@@ -157,7 +157,7 @@ def fit(
     ]
     if not (plans or lacking or wrong):
         wrong.append("the rows have no column of the table")
-    return Fit(tuple(plans), tuple(lacking), tuple(wrong), tuple(column.name for column in columns), rows)
+    return SchemaMatch(tuple(plans), tuple(lacking), tuple(wrong), tuple(column.name for column in columns), rows)
 
 
 def _folded(left: dict[str, _Column], name: str) -> _Column | None:
