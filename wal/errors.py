@@ -19,13 +19,7 @@ WalError
 
 from __future__ import annotations
 
-<<<<<<< 7c27e4daa51a98aef7df35fdef18ec0137674977
 from eos.errors import EosError
-=======
-from typing import ClassVar
-
-from eos.bounded import shorten
->>>>>>> d3d943b1cd47ff4efa87099a67b9c69d3dd039e9
 
 __all__ = [
     "NetworkFilesystemError",
@@ -44,36 +38,6 @@ __all__ = [
 ]
 
 
-<<<<<<< 7c27e4daa51a98aef7df35fdef18ec0137674977
-=======
-class EosError(Exception):
-    """The root of every error of the framework. `remedy` is one sentence: what to do. It is printed under the message.
-
-    `retriable`: whether trying again may help; each tree says what is tried.
-
-    Invariant: both are bounded. An error may quote a record; logs, the history and the page read what is here.
-    """
-
-    retriable: ClassVar[bool] = False
-
-    def __init__(self, message: str, *, remedy: str = "") -> None:
-        self.message = shorten(message)
-        self.remedy = shorten(remedy)
-        super().__init__(self.message)
-
-    def __str__(self) -> str:
-        return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.remedy)
-
-
-def _rebuild(kind: type[EosError], message: str, remedy: str) -> EosError:
-    """Errors cross process borders by pickle; the default would lose the keyword."""
-    return kind(message, remedy=remedy)
-
-
->>>>>>> d3d943b1cd47ff4efa87099a67b9c69d3dd039e9
 class WalError(EosError):
     """Root of the tree."""
 

@@ -98,13 +98,8 @@ MUTANTS: Final = (
     Mutant(
         name="an error is as long as the record that it quotes",
         rule=_MASKING,
-<<<<<<< 7c27e4daa51a98aef7df35fdef18ec0137674977
         path="eos/errors.py",
-        before="        self.message = bounded(message)\n",
-=======
-        path="wal/errors.py",
         before="        self.message = shorten(message)\n",
->>>>>>> d3d943b1cd47ff4efa87099a67b9c69d3dd039e9
         after="        self.message = message\n",
         caught_by=("tests/project/test_linear_masking.py::test_a_message_is_bounded_wherever_its_error_is_raised",),
     ),
