@@ -26,34 +26,27 @@ class MySqlServer(Session):
         self._url = url
 
     def prepared(self) -> Sequence[Listed]:
-        """See Server."""
         return [_listed(branch) for branch in xa.recover(self)]
 
     def commit_prepared(self, transaction: TransactionId) -> None:
-        """See Server."""
         xa.commit(self, transaction)
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
-        """See Server."""
         xa.rollback(self, transaction)
 
     def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
-        """See Server."""
         if not self.dialect.is_mariadb:
             return ()
         return set(committed) - tables.visible_witnesses(self, committed)
 
     def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
-        """See Server."""
         return forgotten.found(self, incarnation, sink, checkpoint_id) if self.dialect.is_mariadb else ()
 
     def remind(self, transaction: TransactionId) -> None:
-        """See Server."""
         if self.dialect.is_mariadb:
             forgotten.remind(self, self._url, transaction)
 
     def end(self, name: str) -> int:
-        """See Server."""
         return stragglers.end(self, name)
 
 

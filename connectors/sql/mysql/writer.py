@@ -59,7 +59,7 @@ class _Rows(BulkWriter[Session]):
 
 
 class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
-    """See Writer."""
+    """Two-phase writer of MySQL and MariaDB, by LOAD DATA."""
 
     def _start(self, session: Session, holders: str) -> None:
         stragglers.mark(session, holders, self._transaction.task)
@@ -74,4 +74,4 @@ class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
 
 
 class MySqlDirectWriter(_Rows, DirectBulkWriter[Session]):
-    """See DirectWriter."""
+    """At-least-once writer of MySQL and MariaDB, by LOAD DATA."""

@@ -50,7 +50,7 @@ class _Rows(BulkWriter[Session]):
 
 
 class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
-    """See Writer."""
+    """Two-phase writer of PostgreSQL, by COPY."""
 
     def _start(self, session: Session, holders: str) -> None:
         stragglers.mark(session, holders)
@@ -62,4 +62,4 @@ class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
 
 
 class PostgresDirectWriter(_Rows, DirectBulkWriter[Session]):
-    """See DirectWriter."""
+    """At-least-once writer of PostgreSQL, by COPY."""
