@@ -33,6 +33,7 @@ LOG_POINTS: Final = (*POINTS[:4], "applying", *POINTS[4:])
 
 _IN_TASK: Final = frozenset({"writing", "prepared"})
 _OF_EACH_SINK: Final = _IN_TASK | {"applying", "between-commits"}
+_UNDECIDED: Final = frozenset({"writing", "prepared", "before-decide", "after-decide"})  # or nothing is committed yet
 
 
 def points_of(variant: str) -> tuple[str, ...]:
@@ -45,6 +46,13 @@ def stems(point: str, number: int, sinks: Iterable[str]) -> list[str]:
     if point in _OF_EACH_SINK:
         return [f"{point}@{number}@{sink_key(sink)}" for sink in sinks]
     return [f"{point}@{number}"]
+
+
+def visible(point: str, number: int) -> tuple[int, int]:
+    """Return how many checkpoints are visible in a sink, at least and at most, while a pipeline stands at `point`."""
+    if point in _UNDECIDED:
+        return number, number
+    return (number, number + 1) if point in _OF_EACH_SINK else (number + 1, number + 1)
 
 
 def await_all(process: PipelineProcess, point: str, number: int, groups: Iterable[Iterable[str]]) -> None:

@@ -1,7 +1,7 @@
 """A job of two batches into SQLite, which prints the functions of this project in the order in which they first ran.
 
-python -m integration_tests.jobs.walk FOLDER: one line for each function, `depth module:function`. A generator counts when
-it first runs. `depth`: frames of this project below and with it.
+python -m integration_tests.jobs.walk FOLDER: one line for each function, `depth module:function`. A
+generator counts when it first runs. `depth`: frames of this project below and with it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 from integration_tests import test_matrix
 from integration_tests.harness.rotation import SEED, rotated
-from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run, stems
+from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run, stems, visible
 from twophase import faults
 
 POINTS = {"a": ("one", "two", "three"), "b": ("one", "two"), "c": ("two", "three", "four")}
@@ -52,6 +52,10 @@ def test_the_case_of_all_sinks_takes_no_turns() -> None:
         [*command, test_matrix.__file__], cwd=root, env=environment, capture_output=True, text=True, check=False
     )
     assert f"test_killed[{ALL}]" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_rows_are_visible_after_their_decision() -> None:
+    assert [visible(point, 3) for point in points_of("upsert")] == [(3, 3)] * 4 + [(3, 4)] * 2 + [(4, 4)] * 2
 
 
 def test_a_point_of_each_sink_is_armed_for_each_sink() -> None:
