@@ -1,4 +1,4 @@
-"""A check that the packages beside `eos` are those that were installed with it.
+"""A check that the packages beside `eos` were installed with it.
 
 Their names are common. A user's own folder `connectors/` beside a job stands before the installed package on the path,
 and an import deep in the framework would fail with a message that names neither folder.
