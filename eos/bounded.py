@@ -11,12 +11,12 @@ MOST_CHARS: Final = 16_000
 """Characters of a message. Longer than any message about the columns of a wide table, and read in a moment."""
 
 
-def bounded(text: str, most_chars: int = MOST_CHARS) -> str:
+def shorten(text: str, most_chars: int = MOST_CHARS) -> str:
     """Return the text itself, or its first `most_chars` characters and `CUT`."""
     return text if len(text) <= most_chars else text[:most_chars] + CUT
 
 
-def bounded_at_both_ends(text: str, most_chars: int) -> str:
+def shorten_middle(text: str, most_chars: int) -> str:
     """Return the text itself, or as many characters of its beginning and its end: a stack trace says most there."""
     if len(text) <= most_chars:
         return text

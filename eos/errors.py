@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from eos.bounded import bounded
+from eos.bounded import shorten
 
 __all__ = [
     "BadRecordError",
@@ -90,8 +90,8 @@ class EosError(Exception):
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
-        self.message = bounded(message)
-        self.remedy = bounded(remedy)
+        self.message = shorten(message)
+        self.remedy = shorten(remedy)
         super().__init__(self.message)
 
     def __str__(self) -> str:

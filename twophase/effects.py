@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from eos.errors import (
     BadRowError,
@@ -104,7 +104,7 @@ class Effects:
     rewriter: StateRewriter | None = None  # of a rescale
     _commits_began_s: dict[tuple[int, str], float] = field(default_factory=dict)  # by checkpoint and sink
 
-    def perform(self, action: Action, batch: Batch | None) -> object:
+    def perform(self, action: Action[Any], batch: Batch | None) -> object:
         """Carry out one action and give its answer (`messages` has the table)."""
         match action:
             case messages.ReadHead():

@@ -198,7 +198,7 @@ class KeyedWriter(LogWriter):
             self._newest.add(rows)
         self._rows += batch.num_rows
         if first:
-            faults.point("writing", self._transaction.scope.checkpoint_id)
+            faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
 
     def prepare(self) -> Committable:
         """Write what is left, and seal it. Raises PrepareError."""

@@ -33,7 +33,7 @@ class Spec(Strict):
     version: Literal[1] = 1
     """Of the spec's format."""
     pipeline: Title
-    """The pipeline's identity: it stands in transaction ids, witnesses and claim rows."""
+    """The pipeline's identity: part of transaction ids, witnesses and claim rows."""
     checkpoint: CheckpointSettings
     """Where the pipeline's memory is, and how often it decides."""
     sources: Annotated[list[KafkaEntry], Field(min_length=1)] = Field(default_factory=list)

@@ -19,7 +19,7 @@ _SAVEPOINT: Final = "eos_batch"
 
 
 class StatementError(Exception):
-    """A statement failed. Never leaves `connectors.sql`: at its border `translated` makes a ConnectorError of it."""
+    """A statement failed. Never leaves `connectors.sql`: there `translate_errors` raises a ConnectorError instead."""
 
     text: str  # the server's words
 
@@ -123,7 +123,7 @@ def _roll_back(server: Connected) -> None:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translate_errors(doing: str) -> Iterator[None]:
     """Raise what the block raises as StatementError as one of eos.errors instead."""
     try:
         yield

@@ -43,7 +43,6 @@ class EosSink(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """See DataSource."""
         return "eos"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
@@ -93,5 +92,5 @@ def _check_options(given: Mapping[str, str]) -> None:
 
 def _check_none_behind(spec: Spec) -> None:
     if any(limit.checkpoints for limit in limits_of(spec).values()):
-        message = 'max_concurrent and max_backlog are not for format("eos"), where each batch has a process of its own'
-        raise SpecError(message, remedy="remove them, or use foreachBatch(ExactlyOnce(spec))")
+        message = 'max_backlog is not for format("eos"), where each batch has a process of its own'
+        raise SpecError(message, remedy="remove it, or use foreachBatch(ExactlyOnce(spec))")

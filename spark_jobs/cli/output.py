@@ -20,7 +20,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from connectors.spec import Spec, SpecMistakesError, load_spec, mask
-from eos.bounded import bounded
+from eos.bounded import shorten
 from eos.errors import ConnectorError
 from spark_jobs.observe.log_lines import JsonLines
 from spark_jobs.observe.masked_log import mask_log
@@ -102,7 +102,7 @@ class Output:
         if self.debug:
             self._trace(kind, error, trace)
             return
-        self.say(f"error: unexpected {kind.__name__}: {_set_in(bounded(str(error)))}", _ERROR)
+        self.say(f"error: unexpected {kind.__name__}: {_set_in(shorten(str(error)))}", _ERROR)
         self.say("  remedy: run it again with --debug, and report what it prints", _ERROR)
 
     def _trace(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -147,8 +147,8 @@ def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
     if beginning.foreign and not allowed.take_over:
         raise of_another_life(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
     if beginning.repeated.other_life and not allowed.take_over:
-        message = "the pipeline has begun another life since the savepoint was taken"
-        raise IdentityError(message, remedy="end that life, and begin from the savepoint, by --take-over")
+        message = "the pipeline has begun another incarnation since the savepoint was written"
+        raise IdentityError(message, remedy="end that incarnation and start from the savepoint with --take-over")
     if beginning.repeated.any and not allowed.duplicates:
         message = f"{beginning.repeated}: the sinks hold rows of that already"
         raise IdentityError(

@@ -187,5 +187,5 @@ class Rerun:
 
 _RESTART: Final = (
     "restore what the sink has lost from a backup; or go on without it by `eos reset --abandon-lost`, which names the "
-    "offsets, with `--to` where the next life is to begin"
+    "offsets; `--to` sets the start of the next incarnation"
 )

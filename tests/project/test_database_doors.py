@@ -16,10 +16,10 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from connectors.contracts import Sink
+from connectors.sql.dead_letters import read_dead_letters
 from connectors.sql.head import SqlHead
 from connectors.sql.head_check import check_head, require_head
 from connectors.sql.kind import kind_of
-from connectors.sql.letters import read_letters
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.engine import Session as PostgresSession
@@ -74,7 +74,7 @@ DOORS: Final[dict[str, Callable[[str, str], object]]] = {
     "head": lambda kind, url: SqlHead(url, "orders").read(),
     "head's requirements": lambda kind, url: require_head(url),
     "head's findings": lambda kind, url: check_head("head", url),
-    "dead letters": lambda kind, url: read_letters(url, "letters", {}),
+    "dead letters": lambda kind, url: read_dead_letters(url, "letters", {}),
     "session": lambda kind, url: (MySqlSession if kind == "mysql" else PostgresSession)(url),
     "sink's start": lambda kind, url: sink(kind, url).open(pa.schema([("id", pa.int64())])),
     "sink's findings": lambda kind, url: sink(kind, url).check(None),

@@ -140,7 +140,7 @@ _STORES: Final = {"dumps", "dump", "write_text", "write_bytes", "replace_durably
 _ELSEWHERE: Final = {
     "wal/private.py:replace_durably": "writes what it is given",
     "twophase/faults.py:_stop": "a test's own",
-    "connectors/sifting.py:Sieve.encoded": "rows on their way to a second job of the same try",
+    "connectors/row_bisector.py:RowBisector.encode": "rows on their way to a second job of the same try",
     "connectors/spec/secrets.py:_forms": "forms of a secret, to be masked",
     "connectors/kafka/sink/markers.py:Markers._parsed": "reads one without a number",
     "connectors/spec/sources.py:KafkaEntry.arguments": "the format of messages",

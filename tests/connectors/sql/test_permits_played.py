@@ -266,7 +266,7 @@ def test_r8_a_rollback_that_is_not_known_is_looked_up(played: Played) -> None:
 def test_r8_a_rollback_of_what_is_committed_is_refused(played: Played) -> None:
     played.script.on(ROLLING_BACK, played.unknown)
     played.script.on(WITNESS, [(1,)])
-    with pytest.raises(IdentityError, match="is committed, so that it cannot be rolled back"):
+    with pytest.raises(IdentityError, match="is committed, so it cannot be rolled back"):
         played.committer.abort([Prepared(MINE, "mine")])
 
 

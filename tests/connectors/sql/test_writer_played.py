@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from connectors.sql.direct_writer import DirectBulkWriter
+from connectors.sql.bulk_writer import DirectBulkWriter
 from connectors.sql.mysql import fit as of_mysql
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError

@@ -45,7 +45,7 @@ AGAIN = Repeated((SplitAgain("s", "t/0", 600, 700),))
     [
         ({"changes": Changes((), ("state of counted",))}, "non_restored_state", "cannot take over state of counted"),
         ({"foreign": {"out": "z" * 20}}, "take_over", "another"),
-        ({"repeated": Repeated(other_life=True)}, "take_over", "has begun another life since"),
+        ({"repeated": Repeated(other_life=True)}, "take_over", "has begun another incarnation since"),
         ({"repeated": AGAIN}, "duplicates", r"100 records were read after .* t/0\[600, 700\)"),
         ({"repeated": Repeated(beyond={"out": 7})}, "duplicates", "out has checkpoints up to 7"),
     ],

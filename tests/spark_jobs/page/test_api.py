@@ -235,7 +235,7 @@ def test_sinks_are_asked_what_they_hold_only_now_and_then(client: Client, sinks:
 
 def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> None:
     nobody = client.post("/api/v1/pipelines/orders/checkpoint")
-    assert (nobody.status, nobody.problem) == (409, "nobody runs orders")
+    assert (nobody.status, nobody.problem) == (409, "no process runs orders")
     with present(spec, RUN), open_requests(spec) as channel:
         posted = [
             client.post("/api/v1/pipelines/orders/checkpoint"),

@@ -327,7 +327,7 @@ def test_the_same_pipeline_from_another_location_is_refused(world: World, tmp_pa
     driver = world.driver()
     driver.start()
     copy = replace(world.driver(), head=LocalHead(tmp_path / "copy"))
-    with pytest.raises(IdentityError, match="another life of pipeline"):
+    with pytest.raises(IdentityError, match="another incarnation of pipeline"):
         copy.start()
 
 

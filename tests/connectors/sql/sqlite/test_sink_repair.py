@@ -194,7 +194,7 @@ class _Dies:
     def armed(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         real = Effects.perform
 
-        def perform(effects: Effects, action: Action, batch: Any) -> object:
+        def perform(effects: Effects, action: Action[Any], batch: Any) -> object:
             self.done += 1
             if self.done == self.at:
                 raise CrashError

@@ -69,7 +69,7 @@ def test_slots_are_counted_on_from_the_savepoint(world: World) -> None:
 def test_a_lost_location(world: World) -> None:
     for name in ("head", "records"):
         shutil.rmtree(world.folder / name)
-    with pytest.raises(IdentityError, match="another life"):
+    with pytest.raises(IdentityError, match="another incarnation"):
         world.driver().restore(SEED, expected=None, take_over=False)
     assert not list((world.folder / "head").iterdir())
     begun = world.driver().restore(SEED, expected=None, take_over=True)
