@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from connectors.api.contracts import Source
-from connectors.formats import StringFormat
+from connectors.formats.plain import StringFormat
 from connectors.kafka import positions
 from connectors.kafka.client import Client
 from connectors.kafka.source import KafkaSource

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from connectors.api.mistakes import SpecMistakesError
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
 from connectors.dead_letters import PLACE, RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused, with_row
-from connectors.formats import parse_ddl
+from connectors.formats.ddl import parse_ddl
 from connectors.kafka.bad_records import letters
 from connectors.kafka.letters import _letters as in_topic
 from connectors.kafka.settings import Connection

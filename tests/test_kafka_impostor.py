@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from connectors.formats import RawFormat
+from connectors.formats.plain import RawFormat
 from connectors.kafka.security import KafkaSecurity
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer

@@ -19,8 +19,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.api.masking import MASK, passwords_in
-from connectors.formats import JsonFormat, parse_ddl
+from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_loss import check_names
+from connectors.formats.json_values import JsonFormat
 from connectors.kafka import handshake
 from connectors.spec import mask
 from spark_jobs.failures import translate

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from connectors.api.tls import machine_authorities
 from connectors.aws import AwsIdentity
 from connectors.kafka.settings import aws_of
 from connectors.spec import SpecMistakesError, exposures, load_spec
 from connectors.spec.spec import Spec
-from connectors.tls_options import machine_authorities
 from spark_jobs.cli import run_command_line
 from spark_jobs.page.effective import effective
 
