@@ -11,12 +11,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from connectors.admission import admit
-<<<<<<< 9f325667348e18abceae86fcd85c1cd10d0005f3
-from connectors.contracts import Horizon, Source
-=======
 from connectors.api.contracts import Horizon, Source
-from spark_jobs.batch.dead_letters import read_and_mark
->>>>>>> 6ec519063ee4f34a3c8dfb09cb3bfdb221a4109a
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.marks import read_and_mark
 from spark_jobs.query.pacing.turns import Turns

@@ -12,13 +12,8 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-<<<<<<< 9f325667348e18abceae86fcd85c1cd10d0005f3
-from connectors.contracts import Sink, Source
-from connectors.registry import build_sink, build_source, open_requests
-=======
 from connectors.api.contracts import Sink, Source
-from connectors.registry import build_sink, build_source, open_requests, require_head
->>>>>>> 6ec519063ee4f34a3c8dfb09cb3bfdb221a4109a
+from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.tolerance import Tolerance

@@ -143,15 +143,8 @@ _ELSEWHERE: Final = {
     "connectors/sifting.py:Sieve.encoded": "rows on their way to a second job of the same try",
     "connectors/api/masking.py:_forms": "forms of a secret, to be masked",
     "connectors/kafka/sink/markers.py:Markers._parsed": "reads one without a number",
-<<<<<<< 9f325667348e18abceae86fcd85c1cd10d0005f3
-    "connectors/spec/sources.py:KafkaEntry.arguments": "the format of messages",
     "connectors/sql/table_format.py:_format_of": "reads a table's comment: tests/connectors/sql/test_table_formats.py",
     "connectors/sql/table_format.py:check_formats": "in tests/connectors/sql/test_table_formats.py",
-=======
-    "connectors/kafka/entry.py:KafkaEntry.arguments": "the format of messages",
-    "connectors/sql/table_format.py:_format_of": "reads the comment of a table: tests/connectors/sql/test_table_formats.py",
-    "connectors/sql/table_format.py:check_formats": "reads the comment of a table: tests/connectors/sql/test_table_formats.py",
->>>>>>> 6ec519063ee4f34a3c8dfb09cb3bfdb221a4109a
     "connectors/sql/sqlite/direct_writer.py:SqliteDirectWriter.write": "rows on their way to the driver",
     "spark_jobs/operations/checkpoint_copy.py:CheckpointBefore.copied": "plans and commits of Spark itself",
     "spark_jobs/cli/kept.py:facts_in": "shown",

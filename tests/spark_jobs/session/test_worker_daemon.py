@@ -155,7 +155,9 @@ def test_workers_load_no_file_of_the_current_folder_nor_one_beside_a_spec_of_dat
     assert len(done.stdout) == 4, done.stderr
     assert done.stderr == (b"beside" if step else b"")
     found = _run("import spark_jobs; print(spark_jobs.__file__)", "", inherited, here)
-    assert found.strip() == str(Path(spark_session.__file__).parents[1] / "__init__.py"), "the driver's, installed or not"
+    assert found.strip() == str(Path(spark_session.__file__).parents[1] / "__init__.py"), (
+        "the driver's, installed or not"
+    )
 
 
 @pytest.mark.parametrize("number", range(4))
