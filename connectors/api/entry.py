@@ -17,6 +17,7 @@ from connectors.api.fields import MaxBacklog, NonEmpty, StepName, Title
 from connectors.api.guarantee import Guarantee, PipelineContext
 from connectors.api.masking import Url
 from connectors.api.model import Strict, wrong
+from connectors.api.template import Template
 from connectors.api.tls import Protection
 from connectors.dead_letter_names import NAME
 from twophase.errors import SpecError
@@ -38,6 +39,9 @@ class Entry(Strict):
     api_version: ClassVar[int]
     task_modules: ClassVar[Sequence[str]] = ()
     """Modules that a task imports; Spark's worker processes import them before their first task."""
+
+    template: ClassVar[Template | None] = None
+    """For `eos init`; without it `eos init` does not offer the connector."""
 
     name: str
     connector: str

@@ -45,7 +45,7 @@ class FormatEntry(Strict):
 
     api_version: ClassVar[int]
     template: ClassVar[str] = ""
-    """The line of YAML that `eos init` writes; without it `eos init` does not offer the format."""
+    """The value of `format:` that `eos init` writes, in YAML; `{type: …}` if it is empty."""
     template_columns: ClassVar[str] = "value"
     """The columns that a template's first step selects."""
 

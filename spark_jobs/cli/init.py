@@ -10,25 +10,27 @@ import typer
 
 from spark_jobs.cli.options import AsJson, Debug
 from spark_jobs.cli.output import out
-from spark_jobs.cli.template import VARIABLES, FormatKind, SinkKind, SourceKind, template
+from spark_jobs.cli.template import sink_template, source_template, text
 from twophase.errors import SpecError
 
+_SOURCE: Final = "The source's connector; without it the first of this project."
+_SINK: Final = "The sink's connector; without it the first of this project."
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("pipeline.yaml"),
     name: Annotated[str, typer.Option(help="Of the pipeline, its topic and its table.")] = "orders",
-    source: Annotated[SourceKind, typer.Option(help="The source's connector.")] = SourceKind.KAFKA,
-    form: Annotated[FormatKind, typer.Option("--format", help="What a record's value is.")] = FormatKind.JSON,
-    sink: Annotated[SinkKind, typer.Option(help="The sink's connector.")] = SinkKind.MYSQL,
+    source: Annotated[str | None, typer.Option(help=_SOURCE, metavar="CONNECTOR", show_default=False)] = None,
+    form: Annotated[str, typer.Option("--format", help="What a record's value is.")] = "json",
+    sink: Annotated[str | None, typer.Option(help=_SINK, metavar="CONNECTOR", show_default=False)] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Write a commented spec to start from. Never writes over a file.
 
-    The spec is complete: it takes addresses from the environment variables KAFKA and DATABASE, and `eos validate`
-    accepts it as it is. Change topics, columns and table to yours.
+    The spec is complete: it takes addresses from environment variables, which its first lines name, and `eos validate`
+    accepts it as it is. Change topics, columns and table to yours. `eos connectors` lists sources, sinks and formats.
 
     Exit code: 0, 2 if the file is there already or cannot be written, or an option is wrong.
 
@@ -42,12 +44,14 @@ def init(
         message = f"{name!r} cannot name a pipeline, a topic and a table alike"
         raise SpecError(message, remedy="give letters, digits, - and _, beginning with a letter, at most 60")
     shown = str(file) if str(file).isprintable() else "FILE"
-    _write(file, template(shown, name, form, sink))
+    (begin_name, begin), (end_name, end) = source_template(source), sink_template(sink)
+    _write(file, text(shown, name, form, begin, end))
+    variables = (begin.variable, end.variable)
     if as_json:
-        out.facts({"ok": True, "file": file, "source": source, "sink": sink, "variables": VARIABLES})
+        out.facts({"ok": True, "file": file, "source": begin_name, "sink": end_name, "variables": variables})
     else:
         out.show(
-            out.text(f"{file} is written. Set {' and '.join(VARIABLES)}, and go on with: eos validate {file}", "bold")
+            out.text(f"{file} is written. Set {' and '.join(variables)}, and go on with: eos validate {file}", "bold")
         )
 
 

@@ -21,6 +21,7 @@ from connectors.api.fields import (
 )
 from connectors.api.guarantee import Guarantee, PipelineContext, at_least_once, log_needs, with_each_checkpoint
 from connectors.api.model import refuse, wrong
+from connectors.api.template import Template
 from connectors.dead_letter_names import MESSAGE_HEADERS, NAME
 from connectors.kafka.security import Secured
 from connectors.log.place import LogPlace
@@ -67,6 +68,19 @@ class KafkaSinkEntry(Secured, SinkEntry):
     task_modules: ClassVar[Sequence[str]] = ("connectors.kafka.sink.sink",)
     promises: ClassVar[Mapping[str, str]] = {"write-ahead-log": _PROMISE}
     target_key: ClassVar[str] = "topic"
+
+    template: ClassVar[Template | None] = Template(
+        title="Kafka",
+        variable="TARGET",
+        example="localhost:9092",
+        entry="""\
+    connector: kafka
+    bootstrap_servers: ${env:TARGET}
+    topic: "<topic>-out"  # exists beforehand; readers set isolation.level=read_committed
+    format: json  # or string, raw: the column `value`
+    commit: write-ahead-log  # messages wait in a log, and each slot writes its share in one Kafka transaction
+""",
+    )
 
     connector: Literal["kafka"]
     topic: Topic | None = None

@@ -10,6 +10,7 @@ from connectors.api.entry import SinkEntry
 from connectors.api.fields import LocalPath, Title
 from connectors.api.guarantee import PipelineContext
 from connectors.api.model import refuse
+from connectors.api.template import Template
 from connectors.dead_letter_names import NAME
 from connectors.log.place import LogPlace
 from connectors.sql.entry import LOG, LOG_PROMISE, UPSERT, UPSERT_PROMISE, TableDeadLetter, TableEntry
@@ -42,6 +43,20 @@ class SqliteEntry(TableEntry):
     promises: ClassVar[Mapping[str, str]] = {LOG: LOG_PROMISE, UPSERT: UPSERT_PROMISE}
     log_visible: ClassVar[str] = "all of its rows at once"
     log_limits: ClassVar[tuple[str, ...]] = ("one writer at a time holds the database file; others wait",)
+
+    template: ClassVar[Template | None] = Template(
+        title="SQLite",
+        variable="DATABASE",
+        example="/path/of/database.db",
+        entry="""\
+    connector: sqlite
+    path: ${env:DATABASE}
+    table: "<table>"
+    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
+    commit: write-ahead-log  # rows wait in a log and are applied in one transaction for each checkpoint
+""",
+        before='touch "$DATABASE"',
+    )
 
     connector: Literal["sqlite"]
     path: LocalPath
