@@ -17,6 +17,10 @@ from connectors.api.template import Template
 from connectors.kafka.security import Secured
 from connectors.kafka.sink.entry import KafkaSinkEntry
 from connectors.kafka.starting_offsets import StartingOffsets
+<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
+=======
+from eos.errors import SpecError
+>>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Source

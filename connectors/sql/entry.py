@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from connectors.letters import Letter
 
 UPSERT: Final = "upsert"
+<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
 LOG: Final = "write-ahead-log"
+=======
+_MOST_PREPARED: Final = 99
+"""Checkpoints that may wait as prepared transactions."""
+>>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
 _NO_UPSERT: Final = (
     "'upsert' keeps the newest row of a key, which at-least-once cannot: a task that lives on after its checkpoint was "
@@ -83,6 +88,12 @@ class TableEntry(SinkEntry):
     deleted: NonEmpty | None = None
     """With `commit: upsert`: a boolean column, as the rows name it, true where its key is to be deleted; NULL is
     false."""
+<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
+=======
+    max_backlog: MaxBacklog | None = None
+    """The next checkpoints are written while this sink still commits, until so much waits; with a log, also while the
+    sink is away. The sink then catches up in order."""
+>>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
     @model_validator(mode="after")
     def _each_column_once(self) -> Self:
@@ -227,10 +238,26 @@ class ServerEntry(TableEntry):
         return self
 
     @model_validator(mode="after")
+<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
     def _backlog_of_a_log(self) -> Self:
         if self.max_backlog is not None and self.commit == TWO_PHASE:
             found = "rows that wait as prepared transactions keep their locks in the database"
             raise wrong(found, "commit: write-ahead-log", "checkpoint.max_concurrent", at="max_backlog")
+=======
+    def _backlog_with_locks(self) -> Self:
+        """Prepared transactions keep their locks, so that few may wait."""
+        if self.max_backlog is None or self.commit != "two-phase":
+            return self
+        if self.max_backlog.max_bytes is not None:
+            raise wrong(
+                "'bytes' counts what waits in a log", "checkpoints: N", "commit: write-ahead-log", at="max_backlog"
+            )
+        if self.max_backlog.checkpoints > _MOST_PREPARED:
+            found = (
+                f"{self.max_backlog.checkpoints} checkpoints: their prepared transactions keep locks in the database"
+            )
+            raise wrong(found, f"at most {_MOST_PREPARED}", "commit: write-ahead-log", at="max_backlog")
+>>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
         return self
 
     @property
@@ -260,9 +287,14 @@ class ServerEntry(TableEntry):
         return extras_of(self.url.reveal())
 
     @property
+<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
     def query(self) -> dict[str, str]:
         """Options of the URL. May contain secrets."""
         return dict(parse_qsl(urlsplit(self.url.reveal()).query))
+=======
+    def database(self) -> object:
+        return self.path.resolve()
+>>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
     def database_use(self, context: PipelineContext) -> DatabaseUse:
         """See SinkEntry."""
