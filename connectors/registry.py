@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING
 from connectors.api.database import DatabaseUse
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
 from connectors.spec.spec import Spec
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-from twophase.errors import SpecError
-=======
-from connectors.sql.entry import ServerEntry
 from eos.errors import SpecError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 from twophase.requests import SHELF, Channel
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, e
 from typing import Any, Final, TypeVar
 
 from connectors.api.mistakes import nearest
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 API_VERSION: Final = 1
 """Version of the interface between the core and a plugin. A plugin declares the one that it was written for."""

@@ -10,13 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 from confluent_kafka import Message
 
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
 from connectors.api.format import Undecodable
-from connectors.dead_letters import RECORD, headers_text, printable
-=======
 from connectors.dead_letters import RECORD, encode_headers, printable
-from connectors.formats.decode import Undecodable
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 from connectors.kafka import columns
 from connectors.kafka.columns import Metadata
 from connectors.kafka.splits import offset_of

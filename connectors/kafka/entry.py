@@ -17,14 +17,10 @@ from connectors.api.template import Template
 from connectors.kafka.security import Secured
 from connectors.kafka.sink.entry import KafkaSinkEntry
 from connectors.kafka.starting_offsets import StartingOffsets
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-=======
-from eos.errors import SpecError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Source
-    from connectors.letters import Letter
+    from connectors.dead_letters import DeadLetter
 
 _KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"
 _SET_ELSEWHERE: Final = {
@@ -167,9 +163,9 @@ class KafkaEntry(Secured, SourceEntry):
             return False
         return self.reads(str(sink.topic))
 
-    def resend(self, pipeline: str, topic: str, letters: Sequence[Letter]) -> list[Letter]:
+    def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """See SourceEntry. One transaction, which remembers in `eos-markers` what it sent."""
-        from connectors.kafka.letters import Replay  # loads the client
+        from connectors.kafka.dead_letters import Replay  # loads the client
 
         return Replay(pipeline, self.bootstrap_servers, self.client_properties, topic).send(letters)
 

@@ -11,12 +11,8 @@ from typing import Final
 
 from connectors.api.tls import NO_FILES, why_not_safe
 from connectors.aws import AwsIdentity
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
 from connectors.kafka.tls import KAFKA_FILES, is_encrypted
-from twophase.errors import SpecError
-=======
 from eos.errors import SpecError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
 _POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
 REFUSED: Final[Mapping[str, str]] = {

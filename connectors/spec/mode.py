@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from connectors.api import plugins
 from connectors.api.document import Document, Items, Section
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
 from connectors.api.entry import SinkEntry
-=======
-
-_NO_UPSERT: Final = (
-    "'upsert' keeps the newest row of a key, which at-least-once cannot: a task that still runs after its checkpoint "
-    "was rewritten would put an older row over a newer one. With exactly-once a replay changes nothing"
-)
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
 
 def check_mode(document: Document) -> None:

@@ -11,13 +11,8 @@ from connectors.api.masking import is_secret_name, passwords_in
 from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
 from connectors.api.secret import UnresolvedError
 from connectors.spec import yaml_reader
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
 from connectors.spec.substitution import Substitution
-from twophase.errors import SpecError
-=======
-from connectors.spec.substitution import Substitution, Text, UnresolvedError
 from eos.errors import SpecError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
 _MAX_BYTES: Final = 1024 * 1024
 _MAX_VALUES: Final = 10_000

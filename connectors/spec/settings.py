@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-=======
-import re
-from collections.abc import Mapping, Sequence
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -123,18 +119,6 @@ class CheckpointSettings(Strict):
         return self.log if isinstance(self.log, Path) else self.location / _LOG
 
 
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-=======
-class MaxBacklog(Strict):
-    """`max_backlog`: how far a sink may be behind; then the pipeline waits for the sink."""
-
-    checkpoints: Annotated[AtLeastOne, Field(le=10_000)]
-    """Completed checkpoints that are not yet visible in the sink; at most 99 with `commit: two-phase`."""
-    max_bytes: Size | None = Field(None, alias="bytes")
-    """Bytes of these checkpoints in the log, such as `1GiB`; without it, only checkpoints count."""
-
-
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 class NoRestartSettings(Strict):
     """`restart: {strategy: none}`: the first failure is the last."""
 

@@ -15,12 +15,7 @@ from pyarrow import types
 
 from connectors.api.contracts import METADATA
 from connectors.log.keyed import Upsert
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d:connectors/sql/fitting.py
-from twophase.errors import TargetError
-=======
-from connectors.sql.kinds import METADATA
 from eos.errors import TargetError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e:connectors/sql/schema_match.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-from connectors.letters import Letter
-from connectors.spec import SourceEntry, Spec
-=======
 from connectors.dead_letters import DeadLetter
-from connectors.kafka.entry import KafkaEntry
-from connectors.kafka.sink.entry import KafkaSinkEntry
-from connectors.spec import Spec
+from connectors.spec import SourceEntry, Spec
 from eos.errors import SpecError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 
@@ -140,18 +133,7 @@ def letters_of(spec: Spec) -> Sequence[DeadLetter]:
     entry = spec.dead_letter
     if entry is None:
         raise SpecError("the spec has no dead_letter", remedy="see docs/sinks.md, dead letters")
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
     return entry.read_dead_letters()
-=======
-    if isinstance(entry, KafkaSinkEntry):
-        from connectors.kafka.dead_letters import read_dead_letters as read_topic  # loads Kafka's client
-
-        return read_topic(entry.bootstrap_servers, str(entry.topic), entry.client_properties)
-    from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
-
-    where = entry.path if isinstance(entry, SqliteEntry) else entry.url.reveal()
-    return read_dead_letters(where, entry.table, entry.columns)
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
 
 def _is_chosen(letter: DeadLetter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
@@ -160,15 +142,8 @@ def _is_chosen(letter: DeadLetter, source: str | None, sink: str | None, offsets
     return source in (None, letter.source) and (not offsets or letter.place in offsets)
 
 
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-def _replayed(spec: Spec, chosen: Sequence[Letter], to: str | None) -> Iterator[Sequence[Letter]]:
+def _replayed(spec: Spec, chosen: Sequence[DeadLetter], to: str | None) -> Iterator[Sequence[DeadLetter]]:
     """Resend topic by topic: a transaction for each, and for each source's cluster."""
-=======
-def _replayed(spec: Spec, chosen: Sequence[DeadLetter], to: str | None) -> Iterator[list[DeadLetter]]:
-    """Topic by topic: a transaction for each, and for each source's cluster."""
-    from connectors.kafka.dead_letters import Replay  # loads Kafka's client
-
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
     sources = {entry.name: entry for entry in spec.sources}
     groups: dict[tuple[str, str], list[DeadLetter]] = {}
     for each in chosen:

@@ -8,7 +8,7 @@ from connectors.api import plugins
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
 from connectors.api.format import FormatEntry
 from connectors.api.template import Template
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 E = TypeVar("E", bound=Entry)
 
@@ -21,19 +21,11 @@ _TEXT: Final = """\
 #
 # With `eos schema > eos.schema.json` and the next line without its second #, an editor completes and checks this file.
 # # yaml-language-server: $schema=./eos.schema.json
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-pipeline: "<name>"  # identity: it stands in transaction ids, witnesses and claim rows; keep it
+pipeline: "<name>"  # identity: part of transaction ids, witnesses and claim rows; keep it
 
 checkpoint:
   location: ./checkpoints/<name>  # decisions, positions and Spark's state: a local disk; keep it
-  interval: 2s  # how often rows become visible; 0s: as fast as it goes
-=======
-pipeline: "{name}"  # identity: part of transaction ids, witnesses and claim rows; keep it
-
-checkpoint:
-  location: ./checkpoints/{name}  # decisions, positions and Spark's state: a local disk; keep it
   interval: 2s  # how often rows become visible; 0s: as fast as possible
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
   max_records_per_checkpoint: 500000  # bounds memory, transactions and recovery after an outage
 
 # What follows a failure that a restart can cure. Or: {strategy: fixed-delay, attempts: 10, delay: 1s}.

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from connectors.registry import build_source
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
 from connectors.spec import SourceEntry, Spec
-=======
-from connectors.spec import Spec
 from eos.errors import SpecError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 from spark_jobs.query.source_offset import topic_of
 from twophase.head_value import HeadValue
 from twophase.values import StartingPoint

@@ -12,11 +12,7 @@ from connectors.api.contracts import Sink
 from connectors.api.fields import MaxBacklog
 from connectors.registry import open_head
 from connectors.spec import Spec
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-=======
-from connectors.spec.settings import MaxBacklog
 from eos.errors import HeadError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 from spark_jobs.observe.report import Listener
 from twophase.backlog import NO_LIMITS, Limit
 from twophase.driver import Driver

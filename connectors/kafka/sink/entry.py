@@ -28,8 +28,8 @@ from connectors.log.place import LogPlace
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
+    from connectors.dead_letters import DeadLetter
     from connectors.kafka.sink.layout import Layout
-    from connectors.letters import Letter
 
 _NO_TWO_PHASE: Final = (
     "a Kafka transaction cannot be committed by another process than the one that began it, so that 'two-phase' cannot "
@@ -191,11 +191,11 @@ class KafkaSinkEntry(Secured, SinkEntry):
             ),
         )
 
-    def read_dead_letters(self) -> Sequence[Letter]:
+    def read_dead_letters(self) -> Sequence[DeadLetter]:
         """See SinkEntry."""
-        from connectors.kafka.letters import read_letters  # loads the client
+        from connectors.kafka.dead_letters import read_dead_letters  # loads the client
 
-        return read_letters(self.bootstrap_servers, str(self.topic), self.client_properties)
+        return read_dead_letters(self.bootstrap_servers, str(self.topic), self.client_properties)
 
     def _arguments(self, context: PipelineContext) -> dict[str, Any]:
         """Return the arguments of the sink. May contain passwords, and credentials of an object store."""

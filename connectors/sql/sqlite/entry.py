@@ -17,7 +17,7 @@ from connectors.sql.entry import LOG, LOG_PROMISE, UPSERT, UPSERT_PROMISE, Table
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
-    from connectors.letters import Letter
+    from connectors.dead_letters import DeadLetter
 
 _NO_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
@@ -102,11 +102,11 @@ class SqliteEntry(TableEntry):
 
         return SqliteSink(**arguments)
 
-    def read_dead_letters(self) -> list[Letter]:
+    def read_dead_letters(self) -> list[DeadLetter]:
         """See SinkEntry."""
-        from connectors.sql.letters import read_letters  # loads SQLAlchemy
+        from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
-        return list(read_letters(self.path, self.table, self.columns))
+        return list(read_dead_letters(self.path, self.table, self.columns))
 
 
 class SqliteDeadLetter(TableDeadLetter, SqliteEntry):

@@ -14,10 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.api.format import AnyFormat, FormatEntry
 from connectors.formats.json_values import JsonFormat
 from connectors.formats.plain import RawFormat, StringFormat
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-=======
-from eos.errors import SpecError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
 
 values = st.lists(st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=4).map(str.encode)), max_size=12)
 

@@ -14,12 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from connectors.spec import SpecMistakesError, load_spec
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
-from tests.connectors.spec.entries import kafka_source
-from twophase.errors import SpecError
-=======
 from eos.errors import SpecError
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
+from tests.connectors.spec.entries import kafka_source
 
 _STRUCTURE = [
     "\n",

@@ -86,9 +86,9 @@ def test_the_archive_is_all_that_a_worker_needs_of_the_project(tmp_path: Path) -
 def test_without_a_python_step_nothing_beside_the_spec_is_sent(tmp_path: Path) -> None:
     (tmp_path / "notes.py").write_text("")
     with zipfile.ZipFile(write_archive(tmp_path / "modules.zip", _spec(tmp_path, steps=""))) as archive:
-<<<<<<< 313b3c44d41a9c28a32525db2afc5df54757370d
         found = {name.split("/")[0] for name in archive.namelist()}
     assert {name for name in found if not name.endswith(".dist-info")} == {
+        "eos",
         "wal",
         "twophase",
         "connectors",
@@ -104,12 +104,3 @@ def test_the_archive_has_the_entry_points_of_the_project(tmp_path: Path) -> None
         f"found = find(SINKS, 'mysql'); assert found.is_built_in; assert found.origin.startswith({str(archive)!r})"
     )
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True, cwd=tmp_path)
-=======
-        assert {name.split("/")[0] for name in archive.namelist()} == {
-            "eos",
-            "wal",
-            "twophase",
-            "connectors",
-            "spark_jobs",
-        }
->>>>>>> f48907fc56aaf411b14749c19c6ba9bcefe4268e
