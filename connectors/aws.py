@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connectors.extras import require
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _RDS_LIFE_S: Final = 900
 _MARK: Final = "aws_msk_iam"

@@ -15,7 +15,7 @@ from connectors.spec.fields import SLOTS
 from connectors.spec.sinks import ServerEntry, SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.spec import Spec
-from twophase.errors import SpecError
+from eos.errors import SpecError
 from twophase.requests import SHELF, Channel
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from connectors.formats import RawFormat, StringFormat
 from connectors.kafka import KafkaSource, pool
 from connectors.kafka.client import open_consumer
 from connectors.kafka.ranges import messages
+from eos.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.services import Services
-from twophase.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
 from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = pytest.mark.any_server

@@ -183,11 +183,11 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "segment": Kind(
         (
-            "wal/footer.py:Footer.encode",
+            "wal/segment.py:Footer.encode",
             "wal/segment.py:SegmentWriter.__init__",
             "connectors/log/keyed.py:_Rows.schema",
         ),
-        ("wal/footer.py", 1),
+        ("wal/segment.py", 1),
         stored.rows_of,
         stored.ROWS,
         None,

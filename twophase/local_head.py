@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from twophase.errors import HeadFormatError
+from eos.errors import HeadFormatError
 from twophase.head import Versioned
 from twophase.local_shelf import LocalShelf, create, naming, sweep, unusable
 from wal.durable import sync_folder

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from twophase.errors import HeadError
+from eos.errors import HeadError
 from wal.durable import sync_folder
 
 

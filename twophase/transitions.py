@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from twophase.errors import IdentityError, PermitRevokedError
+from eos.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 
@@ -69,7 +69,7 @@ class SetQuery:
         """See Transition."""
         if head.query_id not in (None, self.query_id):
             message = f"head belongs to Spark query {head.query_id}, this is {self.query_id}"
-            raise IdentityError(message, remedy="`eos reset` starts the pipeline anew on purpose")
+            raise IdentityError(message, remedy="`eos reset` restarts the pipeline on purpose")
         return replace(head, query_id=self.query_id)
 
 

@@ -19,6 +19,7 @@ _POSTGRES = partial(targets.postgresql, commit="upsert")
 _SQLITE = partial(targets.sqlite, commit="write-ahead-log")
 _KAFKA = partial(targets.kafka, form="json")
 _BYTES = partial(targets.kafka, form="raw")
+_BYTES_WAITING = partial(targets.kafka, form="raw", waiting=1)
 _IN_PARTS = MappingProxyType({"max_records_per_checkpoint": 100_000})
 
 Make = Callable[[Place], Target]
@@ -121,10 +122,10 @@ CASES: Mapping[str, Limit | Pipeline] = MappingProxyType(
         "eos kafka": Pipeline((_BYTES,), _BESIDE_RAW_TOPIC, form="raw"),
         "eos kafka in parts": Pipeline((_BYTES,), _BESIDE_RAW_TOPIC, form="raw", checkpoint=_IN_PARTS),
         "eos kafka overlapping": Pipeline(
-            (_BYTES,),
+            (_BYTES_WAITING,),
             {**_BESIDE_RAW_TOPIC, "in parts": ("eos kafka in parts",)},
             form="raw",
-            checkpoint={**_IN_PARTS, "max_concurrent": 2},
+            checkpoint=_IN_PARTS,
         ),
         "eos kafka json": Pipeline((_KAFKA,), _BESIDE_RAW_TOPIC),
         "eos postgresql upsert": Pipeline((_POSTGRES,), {}),

@@ -107,12 +107,13 @@ def sqlite(place: Place, commit: str) -> Target:
     return _table(f"sqlite:///{path}", {"connector": "sqlite", "path": path}, commit)
 
 
-def kafka(place: Place, form: str) -> Target:
-    """A topic with as many partitions as the one that is read."""
+def kafka(place: Place, form: str, *, waiting: int = 0) -> Target:
+    """A topic with as many partitions as the one that is read. `waiting`: checkpoints that may wait for it."""
     bootstrap, name = place.services.kafka_bootstrap, f"{place.name}_out"
     topic.create(bootstrap, name)
     place.at_end(partial(topics.delete, bootstrap, [name]))
-    entry = {"connector": "kafka", "bootstrap_servers": bootstrap, "topic": name, "format": form}
+    entry: dict[str, object] = {"connector": "kafka", "bootstrap_servers": bootstrap, "topic": name, "format": form}
+    entry |= {"max_backlog": {"checkpoints": waiting}} if waiting else {}
     return Target(entry, partial(topic.count, bootstrap, name))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from wal.files import OsFiles
+from wal.local import OsFiles
 
 
 def steps(call: Callable[[], object]) -> int:

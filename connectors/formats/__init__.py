@@ -9,7 +9,7 @@ from connectors.formats.ddl import parse_ddl
 from connectors.formats.decode import Decoded, Format, Undecodable
 from connectors.formats.json_values import JsonFormat
 from connectors.formats.plain import RawFormat, StringFormat
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 __all__ = ["Decoded", "Format", "JsonFormat", "RawFormat", "StringFormat", "Undecodable", "format_of", "parse_ddl"]
 

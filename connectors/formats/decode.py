@@ -32,7 +32,11 @@ _PIECE: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """One record that does not decode."""
+    """One record that does not decode.
+
+    Created by: `Format.decode`. Read by: the source, which writes it as a dead letter, skips it, or raises
+    BadRecordError with `reason`, as `on_bad_record` in the spec says.
+    """
 
     index: int  # in the column that was given
     reason: str
@@ -40,14 +44,29 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The outcome of one column: every value is either a row of `rows` or an entry of `bad`."""
+    """The result for one column: every value is either a row of `rows` or an entry of `bad`.
+
+    Created by: `Format.decode`. Read by: the source, in a task.
+    """
 
     rows: pa.RecordBatch  # the good records, in order
     bad: tuple[Undecodable, ...] = ()  # by ascending index
 
 
 class Format(Protocol):
-    """How values are decoded. Picklable: it travels to the tasks inside a source."""
+    """A decoder of record values into columns.
+
+    Implemented by: a connector. Called by: a source, in a task. It is pickled inside the source, so it holds
+    configuration only.
+
+    Call order: `schema` on the driver and in tasks; `decode` once per batch of records, in any order.
+
+    Blocking: no call blocks; `decode` does no I/O.
+
+    Raises: SpecError when it is built with a wrong schema. `decode` raises nothing because of a value.
+
+    Rule: the same value always decodes to the same row, so a replayed checkpoint writes the same rows (R4).
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,7 +76,9 @@ class Format(Protocol):
         """Decode a binary column that may hold nulls. Never blocks; raises nothing on account of what a value holds."""
 
 
-def sieve(values: pa.Array, schema: pa.Schema, parse: Parse, judge: Callable[[], Judge], explain: Explain) -> Decoded:
+def bisector(
+    values: pa.Array, schema: pa.Schema, parse: Parse, judge: Callable[[], Judge], explain: Explain
+) -> Decoded:
     """Parse a column at once and, only if that fails, find what is bad in it, piece by piece.
 
     Called once per batch. A column without bad values costs one `parse`. In a piece that fails the judge finds what is

@@ -10,7 +10,7 @@ neighbour's, follows from four facts:
 4. The number of rows equals the number of values, so that every value holds one.
 
 If anything is amiss (an error, a count, a value that does not fit), the values at fault are found one by one
-(`decode.sieve`, `json_judge`).
+(`decode.bisector`, `json_judge`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from connectors.formats import wire
-from connectors.formats.decode import Decoded, sieve
+from connectors.formats.decode import Decoded, bisector
 from connectors.formats.json_judge import Broken, Judge, Unfit
 from connectors.formats.plain import NOT_UTF8, texts_of, utf8_reason
-from wal.bounded import bounded
+from eos.bounded import shorten
 
 _WHITESPACE = " \t\n\r"  # what JSON calls white space, and nothing else
 _NO_FIELDS = pa.schema([])
@@ -51,7 +51,9 @@ class JsonFormat:
 
     def decode(self, values: pa.Array) -> Decoded:
         """Decode a batch. The cost is one parse, unless something in it is bad."""
-        return sieve(values, self.schema, lambda part: _parse(part, self.schema), self._judge, Explainer(self.schema))
+        return bisector(
+            values, self.schema, lambda part: _parse(part, self.schema), self._judge, Explainer(self.schema)
+        )
 
     def _judge(self) -> Callable[[pa.Array], list[object | None]]:
         judge = Judge(self.schema)
@@ -161,7 +163,7 @@ _UNPARSED = re.compile(r"Failed to convert JSON to (.*?)(?:\[.*\])?, couldn't pa
 
 def _reason(error: ValueError, field: str | None) -> str:
     """Arrow's message in the reader's words: no row numbers, which mean nothing outside."""
-    text = re.sub(r" in row \d+$", "", bounded(str(error))).removeprefix("JSON parse error: ")
+    text = re.sub(r" in row \d+$", "", shorten(str(error))).removeprefix("JSON parse error: ")
     if match := _TYPE_CHANGE.match(text):
         return f"field {match[1]}: expected {match[2]}, found {match[3]}" if match[1] else "not a JSON object"
     if match := _TWICE.match(text):

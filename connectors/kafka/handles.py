@@ -26,7 +26,7 @@ class QuietLogger:
         logging.getLogger("connectors.kafka.librdkafka").debug(message, *arguments)
 
 
-class Complaints:
+class ClientErrors:
     """What a client has told in the background. For its thread and any other one."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class AwsTokens:
     last token has used up its time. So it goes on in a long transaction, and while nothing is read.
     """
 
-    def __init__(self, identity: AwsIdentity, complaints: Complaints) -> None:
+    def __init__(self, identity: AwsIdentity, complaints: ClientErrors) -> None:
         self._identity = identity
         self._complaints = complaints
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ def new_handle(
     kind: Callable[..., Any],
     connection: Connection,
     settings: Mapping[str, str | int | bool],
-    complaints: Complaints,
+    complaints: ClientErrors,
     **callbacks: Callable[..., None],
 ) -> Any:
     """Return a handle of `kind`: Consumer, Producer or AdminClient.

@@ -11,7 +11,7 @@ from typing import Final
 
 from connectors import tls_options
 from connectors.aws import AwsIdentity
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
 REFUSED: Final[Mapping[str, str]] = {

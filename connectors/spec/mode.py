@@ -7,8 +7,8 @@ from typing import Final
 from connectors.spec.document import Document, Items, Section
 
 _NO_UPSERT: Final = (
-    "'upsert' keeps the newest row of a key, which at-least-once cannot: a task that lives on after its checkpoint was "
-    "written anew would put an older row over a newer one. With exactly-once a replay changes nothing"
+    "'upsert' keeps the newest row of a key, which at-least-once cannot: a task that still runs after its checkpoint "
+    "was rewritten would put an older row over a newer one. With exactly-once a replay changes nothing"
 )
 
 

@@ -11,7 +11,7 @@ from connectors.spec.document import Document, Items, Section
 from connectors.spec.mistakes import Mistake, Path, SpecMistakesError, path_text
 from connectors.spec.secrets import is_secret_name, passwords_in
 from connectors.spec.substitution import Substitution, Text, UnresolvedError
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
 _MAX_VALUES: Final = 10_000

@@ -20,6 +20,8 @@ _MYSQL_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
 _POSTGRES_URL: Final = "postgresql+psycopg://user:password@host:5432/database"
 _POSTGRES_DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
 UPSERT: Final = "upsert"
+_MOST_PREPARED: Final = 99
+"""Checkpoints that may wait as prepared transactions."""
 
 _SQLITE_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
@@ -50,8 +52,8 @@ class _KeyedEntry(Strict):
     """With `commit: upsert`: a boolean column, as the rows name it, true where its key is to be deleted; NULL is
     false."""
     max_backlog: MaxBacklog | None = None
-    """With a log: checkpoints go on while this sink is slow or away, until so much waits. It then catches up in
-    order."""
+    """The next checkpoints are written while this sink still commits, until so much waits; with a log, also while the
+    sink is away. The sink then catches up in order."""
 
     @model_validator(mode="after")
     def _each_column_once(self) -> Self:
@@ -105,10 +107,19 @@ class ServerEntry(_KeyedEntry):
         return self
 
     @model_validator(mode="after")
-    def _backlog_of_a_log(self) -> Self:
-        if self.max_backlog is not None and self.commit == "two-phase":
-            found = "rows that wait as prepared transactions keep their locks in the database"
-            raise wrong(found, "commit: write-ahead-log", "checkpoint.max_concurrent", at="max_backlog")
+    def _backlog_with_locks(self) -> Self:
+        """Prepared transactions keep their locks, so that few may wait."""
+        if self.max_backlog is None or self.commit != "two-phase":
+            return self
+        if self.max_backlog.max_bytes is not None:
+            raise wrong(
+                "'bytes' counts what waits in a log", "checkpoints: N", "commit: write-ahead-log", at="max_backlog"
+            )
+        if self.max_backlog.checkpoints > _MOST_PREPARED:
+            found = (
+                f"{self.max_backlog.checkpoints} checkpoints: their prepared transactions keep locks in the database"
+            )
+            raise wrong(found, f"at most {_MOST_PREPARED}", "commit: write-ahead-log", at="max_backlog")
         return self
 
     @property

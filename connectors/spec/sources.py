@@ -11,7 +11,7 @@ from connectors.spec.fields import AtLeastOne, Count, NonEmpty, StepName, Topic,
 from connectors.spec.model import Strict, wrong
 from connectors.spec.security import Secured
 from connectors.spec.starting import StartingOffsets
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _MAX_NESTING: Final = 64
 _KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"

@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError
 from connectors.login_options import OPTIONS
 from connectors.sql.kind import place_of
 from connectors.tls_options import MYSQL_FILES, Protection, of_mysql
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _CONNECT_TIMEOUT_S: Final = 10
 _NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a vanished server is noticed by it

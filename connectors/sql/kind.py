@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError
 
 from connectors.contracts import Finding
 from connectors.sql.statements import StatementError
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _MODULES: Final = {
     "mysql": "connectors.sql.mysql.kind",

@@ -17,10 +17,10 @@ from pyspark.sql.types import StructType
 from connectors.registry import build_source
 from connectors.spec.mistakes import nearest
 from connectors.spec.sources import KafkaEntry
+from eos.errors import SpecError
 from spark_jobs.adapters.kafka_reader import KafkaQueryReader
 from spark_jobs.adapters.kafka_start import FORMAT, begun
 from spark_jobs.query.pacing.turns import AlwaysDue
-from twophase.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.kafka import KafkaSource

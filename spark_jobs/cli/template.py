@@ -39,11 +39,11 @@ _HEAD: Final = """\
 #
 # With `eos schema > eos.schema.json` and the next line without its second #, an editor completes and checks this file.
 # # yaml-language-server: $schema=./eos.schema.json
-pipeline: "{name}"  # identity: it stands in transaction ids, witnesses and claim rows; keep it
+pipeline: "{name}"  # identity: part of transaction ids, witnesses and claim rows; keep it
 
 checkpoint:
   location: ./checkpoints/{name}  # decisions, positions and Spark's state: a local disk; keep it
-  interval: 2s  # how often rows become visible; 0s: as fast as it goes
+  interval: 2s  # how often rows become visible; 0s: as fast as possible
   max_records_per_checkpoint: 500000  # bounds memory, transactions and recovery after an outage
 
 # What follows a failure that a restart can cure. Or: {{strategy: fixed-delay, attempts: 10, delay: 1s}}.

@@ -20,10 +20,10 @@ from connectors.registry import build_sink, build_source
 from connectors.spec import MySqlEntry, PostgresEntry, PythonStep, Spec
 from connectors.spec.security import Secured
 from connectors.tls_options import MYSQL_FILES, NO_FILES, POSTGRES_FILES
+from eos.errors import ConnectorError
 from spark_jobs.session.failures import translate
 from spark_jobs.session.probe import Probe, Seen
 from spark_jobs.session.spark_session import spark_session
-from twophase.errors import ConnectorError
 from wal.address import ObjectAddress
 
 _PATIENCE_S: Final = 90.0

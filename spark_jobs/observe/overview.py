@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from connectors.spec import Spec
+from eos.errors import HistoryError
 from spark_jobs.observe.history.model import (
     AbortedTry,
     Checkpoint,
@@ -26,7 +27,6 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import Summary, summarize
 from spark_jobs.observe.run_lock import Presence, running
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
-from twophase.errors import HistoryError
 from twophase.head_value import HeadValue
 from twophase.status import Status
 from twophase.values import CheckpointRecord

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from eos.errors import IdentityError, PlanOverwrittenError, SpecError
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.truncated_files import drop, newest_whole, numbers
-from twophase.errors import IdentityError, PlanOverwrittenError, SpecError
 from twophase.values import SparkState
 from wal.durable import sync_all, sync_ancestors
 
@@ -100,7 +100,7 @@ class LocalSparkLog:
             raise SpecError(message, remedy="its tasks are as many as Spark has cores at the start")
         if any(_LIMIT in path.read_text() for path in described):
             message = "a step has a LIMIT, which counts in one partition: Spark cannot divide that state"
-            raise SpecError(message, remedy="leave it as it is; or take the LIMIT out and begin anew by `eos reset`")
+            raise SpecError(message, remedy="leave it as it is; or remove the LIMIT and restart with `eos reset`")
 
     def state_bytes(self, incarnation: str) -> int:
         """What the state takes on disk, with the older versions of it that Spark keeps."""

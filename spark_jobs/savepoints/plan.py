@@ -17,8 +17,8 @@ from connectors.spec import PythonStep, Spec
 from connectors.spec.sinks import SinkEntry
 from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import TransformStep
+from eos.errors import HeadError
 from twophase.codec import check_readable
-from twophase.errors import HeadError
 from wal.private import replace_durably
 
 _log: Final = logging.getLogger("eos.savepoint")

@@ -24,7 +24,7 @@ from spark_jobs.session.master import is_local
 ARCHIVE: Final = "eos-modules.zip"
 """Spark knows what was sent by its file name, so that a pipeline's own files must have others."""
 
-_PROJECT: Final = ("wal", "twophase", "connectors", "spark_jobs")
+_PROJECT: Final = ("eos", "wal", "twophase", "connectors", "spark_jobs")
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # of a zip file's clock
 
 

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from connectors.aws import AwsIdentity, AwsLoginError, forget_sessions, kafka_token
-from connectors.kafka.handles import AwsTokens, Complaints, as_kafka_error
+from connectors.kafka.handles import AwsTokens, ClientErrors, as_kafka_error
 from connectors.kafka.refusals import is_refusal, remedy_of
+from eos.errors import SpecError
 from integration_tests.services.aws_identities import REGION, Identity, Program
-from twophase.errors import SpecError
 
 _HERE = AwsIdentity(REGION)
 
@@ -88,7 +88,7 @@ def test_a_fork_signs_with_credentials_of_its_own(program: Program) -> None:
 
 def test_why_there_is_no_token_is_told_by_the_client(program: Program) -> None:
     """confluent_kafka itself says of a callback only that it raised something."""
-    complaints = Complaints()
+    complaints = ClientErrors()
     tokens = AwsTokens(_HERE, complaints)
     tokens.sign_first()
     assert program.calls == 1

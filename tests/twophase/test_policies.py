@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eos.errors import ConnectorError, FencedError, SinkUnavailableError, TargetError
 from twophase import faults
-from twophase.errors import ConnectorError, FencedError, SinkUnavailableError, TargetError
 from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 from twophase.retry import Patience
 

@@ -11,7 +11,7 @@ from pyarrow import types
 
 from connectors.formats.json_text import supported
 from connectors.kafka.columns import METADATA
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 VALUE: Final = "value"
 """The one column that formats other than JSON write."""

@@ -25,9 +25,9 @@ from connectors.kafka.sink.producer import FencedProducerError, TransactionalPro
 from connectors.kafka.sink.target import BATCH, Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.log.ledger import Entries, Share, gap, missing_segments
 from connectors.log.segments import is_of_log, segment_of, slots_of
-from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced
+from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced_error
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase import faults
-from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
@@ -126,7 +126,7 @@ class KafkaLedger:
         if found.slots != self.slots:
             with self._claiming() as (change, now):
                 if now != found:
-                    raise fenced(self._sink, now.owner if now else None, owner)
+                    raise fenced_error(self._sink, now.owner if now else None, owner)
                 change(Claim(owner, self.slots))
 
     def apply(self, share: Share, storage: Storage) -> Sequence[CommitOutcome]:
@@ -234,8 +234,8 @@ class KafkaLedger:
             if not isinstance(error, FencedProducerError):
                 raise
             self._check_applier(incarnation, epoch)
-            message = f"sink {self._sink}, slot {number}: its transaction was ended by somebody else"
-            raise SinkUnavailableError(message, remedy="it is looked up how far it came, and tried again") from None
+            message = f"sink {self._sink}, slot {number}: its transaction was ended by another process"
+            raise SinkUnavailableError(message, remedy="its progress is looked up and the commit retried") from None
 
     @contextmanager
     def _claiming(self) -> Iterator[tuple[Callable[[Claim], None], Claim | None]]:
@@ -271,7 +271,7 @@ class KafkaLedger:
         """The claim, if it is this driver's. Raises FencedError."""
         found = self._claim()
         if found is None or found.owner != owner:
-            raise fenced(self._sink, found.owner if found else None, owner)
+            raise fenced_error(self._sink, found.owner if found else None, owner)
         return found
 
     def _claim(self) -> Claim | None:

@@ -1,7 +1,7 @@
 """What an error number of MySQL or MariaDB means for the pipeline.
 
 Inside this package a statement that fails raises `ServerError`, which keeps the number. At the border of the package
-`translated` turns it into one of `twophase.errors`, by the class of the number. The text decides only where there is no
+`translated` turns it into one of `eos.errors`, by the class of the number. The text decides only where there is no
 session: elsewhere it may quote a row.
 
 Source: MySQL manual, "Server Error Message Reference"; MariaDB "Error Codes" (the two agree below 1900).
@@ -13,7 +13,7 @@ from typing import Final
 
 from connectors.aws import FIND
 from connectors.sql.statements import StatementError
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     PrepareError,

@@ -11,9 +11,8 @@ from functools import partial
 import pyarrow as pa
 
 from connectors.sql.address import login_files, masked
-from connectors.sql.bulk_writer import BulkWriter, Payload
-from connectors.sql.direct_writer import DirectBulkWriter
-from connectors.sql.mysql import stragglers, xa
+from connectors.sql.bulk_writer import BulkWriter, DirectBulkWriter, Payload
+from connectors.sql.mysql import xa, zombie_connections
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan
@@ -62,7 +61,7 @@ class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
     """See Writer."""
 
     def _start(self, session: Session, holders: str) -> None:
-        stragglers.mark(session, holders, self._transaction.task)
+        zombie_connections.mark(session, holders, self._transaction.task)
         xa.start(session, self._transaction)
 
     def _prepare(self, session: Session) -> bool:

@@ -15,7 +15,7 @@ from connectors.login_options import OPTIONS
 from connectors.sql import silence
 from connectors.sql.kind import place_of
 from connectors.tls_options import Protection, of_postgres
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _FORM: Final = "postgresql+psycopg://user:password@host:5432/database"
 _CONNECT_TIMEOUT_S: Final = 10

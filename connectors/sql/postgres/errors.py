@@ -12,7 +12,7 @@ import psycopg
 from connectors.aws import FIND
 from connectors.dead_letters import printable
 from connectors.sql.statements import StatementError
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     PrepareError,

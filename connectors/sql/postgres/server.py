@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
-from connectors.sql.postgres import stragglers, transactions
+from connectors.sql.postgres import transactions, zombie_connections
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
@@ -53,7 +53,7 @@ class PostgresServer(Session):
 
     def end(self, name: str) -> int:
         """See Server."""
-        return stragglers.end(self, name)
+        return zombie_connections.kill(self, name)
 
 
 def postgres_committer(name: str, url: str, pipeline: str) -> TwoPhaseCommitter:

@@ -9,16 +9,16 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors.sql.bulk_writer import Sender
 from connectors.sql.column_text import slices
 from connectors.sql.log.merging import on_conflict, split
-from connectors.sql.postgres import stragglers
+from connectors.sql.postgres import zombie_connections
 from connectors.sql.postgres.copying import copy, copy_statement, lines
 from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.stored import plans_of
 from connectors.sql.postgres.target import read_target
-from connectors.sql.sender import Sender
 from connectors.sql.statements import in_transaction
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _STAGE: Final = "pg_temp.eos_stage"
 
@@ -56,11 +56,11 @@ class PostgresStore(Session):
 
     def mark(self, name: str, member: int | None = None) -> None:
         """See Store."""
-        stragglers.mark(self, name, member)
+        zombie_connections.mark(self, name, member)
 
     def end(self, name: str, member: int | None = None) -> int:
         """See Store."""
-        return stragglers.end(self, name, member)
+        return zombie_connections.kill(self, name, member)
 
     def _load(self, target: str, batches: Iterable[pa.RecordBatch]) -> None:
         sender, row = Sender(), 1

@@ -18,9 +18,9 @@ import pyarrow as pa
 from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.store import SqliteStore
 from connectors.sql.sqlite.values import Stored
-from connectors.sql.statements import in_transaction, translated
+from connectors.sql.statements import in_transaction, translate_errors
+from eos.errors import PrepareError
 from twophase import faults
-from twophase.errors import PrepareError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 
@@ -70,7 +70,7 @@ class SqliteDirectWriter:
                 self._waiting.close()
                 self._file.flush()
             size = self._file.tell()
-            with self._file, translated(f"{self._where}, writing"):
+            with self._file, translate_errors(f"{self._where}, writing"):
                 self._put(self._file)
         faults.point("written", self._transaction.scope.checkpoint_id)
         return Committable(self._transaction, rows=self._rows, bytes=size)
@@ -110,7 +110,7 @@ class SqliteDirectWriter:
             finally:
                 store.execute("ROLLBACK")
 
-        with translated(f"{self._where}, writing"):
+        with translate_errors(f"{self._where}, writing"):
             self._in_turn(insert)
 
     def _in_turn(self, insert: Callable[[SqliteStore], None]) -> None:

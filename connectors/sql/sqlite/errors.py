@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.sql.statements import StatementError
-from twophase.errors import BadRowError, ConnectorError, SinkUnavailableError, TargetError
+from eos.errors import BadRowError, ConnectorError, SinkUnavailableError, TargetError
 
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _LATER: Final = {

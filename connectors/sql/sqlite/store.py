@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from connectors.sql.log.merging import on_conflict, split
 from connectors.sql.sqlite.database import COMMENT_OF, open_engine
 from connectors.sql.sqlite.errors import SqliteError
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _ENDED: Final = (
     "a row was refused, and the transaction is over: a trigger has to refuse by RAISE(ABORT, …), not RAISE(ROLLBACK, …)"

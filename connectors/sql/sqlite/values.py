@@ -16,7 +16,7 @@ from pyarrow import types
 
 from connectors.formats.json_text import json_text
 from connectors.sql.sqlite.columns import Binding, Form
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _STORED: Final = {
     Form.INTEGER: pa.int64(),

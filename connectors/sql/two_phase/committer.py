@@ -8,16 +8,58 @@ from typing import Final
 from connectors.log.segments import is_of_log
 from connectors.owner import Owner
 from connectors.sql import claims, tables
-from connectors.sql.kept import Kept
-from connectors.sql.slots import check_count, raise_slots, read_count
-from connectors.sql.statements import StatementError, in_transaction
-from connectors.sql.two_phase import counts, permits, undoing
+from connectors.sql.reconnecting import ReconnectingConnection
+from connectors.sql.slots import begin_slots, check_count, hold_slot, move_slot, raise_slots, read_count
+from connectors.sql.statements import Connected, StatementError, in_transaction
+from connectors.sql.two_phase import permits, undoing
 from connectors.sql.two_phase.server import Listed, Server, listed
+from eos.errors import IdentityError, SetBackError, SinkUnavailableError
 from twophase import faults
-from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, SinkState
+
+_SLOT: Final = 0  # the only one
+
+
+def _begin_count(server: Connected, pipeline: str, sink: str, owner: Owner, begins: int, known: int) -> None:
+    """Have the sink count in slot 0 alone, from `begins` on where it has no count; then compare as `check_count` does.
+
+    A server that is replaced by an older copy of itself (a replica that lagged, a backup) counts less. No other answer
+    tells the two apart. The comparison runs on the connection that is used afterwards, because a server does not go
+    back under an open connection (H26).
+
+    A sink that had a log before has a slot for each of its connections. Raises FencedError, SetBackError,
+    StatementError.
+    """
+    key = sink_key(sink)
+    with in_transaction(server):
+        claims.hold_claim(server, pipeline, sink, owner)
+        found = begin_slots(server, owner.incarnation, key, 1, begins)
+        if found.keys() != {_SLOT}:
+            server.execute("DELETE FROM eos_slot WHERE incarnation = %s AND sink = %s", owner.incarnation, key)
+            begin_slots(server, owner.incarnation, key, 1, min(found.values()))
+    check_count(server, owner.incarnation, sink, known)
+
+
+def _count(
+    server: Connected, incarnation: str, sink: str, checkpoint_id: int, committed: Sequence[Committable], known: int
+) -> None:
+    """Move the count to this checkpoint, all of whose `committed` transactions the sink shows. Idempotent.
+
+    `known`: what the sink has counted for certain. Raises SetBackError where one is not shown, or the sink counts less
+    than that; StatementError.
+    """
+    key = sink_key(sink)
+    with in_transaction(server):
+        found = hold_slot(server, incarnation, key, _SLOT)
+        if found is None:  # an earlier version claimed the sink last: the next claim begins to count
+            return
+        shown = tables.shown(server, committed)
+        if found < known or any(each.transaction not in shown for each in committed):
+            raise SetBackError.of(sink, min(found, checkpoint_id - 1), checkpoint_id)
+        if found < checkpoint_id:
+            move_slot(server, incarnation, key, _SLOT, checkpoint_id)
 
 
 class TwoPhaseCommitter:
@@ -30,7 +72,7 @@ class TwoPhaseCommitter:
         """`where`: the server, for messages, without secrets; `connect`: a new connection each time."""
         self.name = name
         self._where = where
-        self._kept = Kept(f"sink {name} at {where}", connect)
+        self._kept = ReconnectingConnection(f"sink {name} at {where}", connect)
         self._pipeline = pipeline
         self._sink = sink_key(name)
 
@@ -61,7 +103,7 @@ class TwoPhaseCommitter:
                 permits.check_nothing_undecided(server, self._pipeline, self.name, incarnation, epoch)
             owner = Owner(incarnation, epoch)
             claims.raise_claim(server, self._pipeline, self.name, owner, take_over=take_over, counted=counted)
-            counts.begin_count(server, self._pipeline, self.name, owner, begins, counted)
+            _begin_count(server, self._pipeline, self.name, owner, begins, counted)
             older = permits.older_permits(server, self._pipeline, self.name, incarnation, epoch)
             permits.evict(server, self.name, incarnation, older)
 
@@ -96,7 +138,7 @@ class TwoPhaseCommitter:
         """See Committer."""
         with self._kept.use(f"counting checkpoint {checkpoint_id}") as server:
             before = checkpoint_id - 1 if known is None else known
-            counts.count(server, incarnation, self.name, checkpoint_id, _with_rows(committables), before)
+            _count(server, incarnation, self.name, checkpoint_id, _with_rows(committables), before)
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """See Committer."""

@@ -12,7 +12,7 @@ import pytest
 from connectors.contracts import Sink
 from connectors.testing.life import ALREADY, COMMITTED, Life
 from connectors.testing.rows import rows
-from twophase.errors import IdentityError
+from eos.errors import IdentityError
 from twophase.values import CommitOutcome, Committable
 
 

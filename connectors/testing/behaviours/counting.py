@@ -10,7 +10,7 @@ import pytest
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from connectors.testing.target import Target
-from twophase.errors import ConnectorError, PermitRevokedError, SetBackError
+from eos.errors import ConnectorError, PermitRevokedError, SetBackError
 from twophase.ids import Scope
 
 

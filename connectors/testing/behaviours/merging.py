@@ -9,7 +9,7 @@ import pytest
 
 from connectors.testing.life import ALREADY, Life
 from connectors.testing.rows import AT_ONCE, MANY, SCHEMA, Change, numbered, rows
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 
 class Merging:

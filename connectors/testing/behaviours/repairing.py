@@ -6,7 +6,7 @@ from collections import Counter
 
 from connectors.testing.life import ALREADY, COMMITTED, Life
 from connectors.testing.rows import rows
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 from twophase.values import CommitOutcome
 
 

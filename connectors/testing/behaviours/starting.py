@@ -10,7 +10,7 @@ import pytest
 from connectors.testing.life import Life, new_incarnation
 from connectors.testing.rows import rows
 from connectors.testing.target import Target
-from twophase.errors import ConnectorError, FencedError, IdentityError
+from eos.errors import ConnectorError, FencedError, IdentityError
 from twophase.ids import Scope
 
 

@@ -11,7 +11,7 @@ import pytest
 from connectors.testing.held import Gate, held_committer, log_of
 from connectors.testing.life import Life, new_incarnation
 from connectors.testing.rows import Row, rows
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 
 _OLD: Row = (7, "old")
 _NEW: Row = (7, "new")

@@ -59,7 +59,7 @@ class AdaptiveAdmission:
     """`max_records_per_checkpoint: auto`: a checkpoint under backlog takes about `target_s`.
 
     The number goes half the way that is missing, in the scale of its logarithm. More would overshoot where sinks commit
-    behind (`max_concurrent`), since a duration is then that of the checkpoint before; this comes to rest in both cases,
+    behind (`max_backlog`), since a duration is then that of the checkpoint before; this comes to rest in both cases,
     and one checkpoint that was slow by chance is made up for in a few.
 
     What a checkpoint takes however small it is bounds what smaller ones can help: where that is above half of the

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connectors.formats import Decoded, JsonFormat, format_of, parse_ddl
+from eos.errors import SpecError
 from tests.json_oracle import BAD, expected
-from twophase.errors import SpecError
 
 SCHEMA = parse_ddl(
     "i BIGINT, t TINYINT, s STRING, ok BOOLEAN, f FLOAT, x DOUBLE, m DECIMAL(10,2), w DECIMAL(38,20), ts TIMESTAMP, "

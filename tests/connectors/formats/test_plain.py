@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.formats import JsonFormat, RawFormat, StringFormat, format_of
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 values = st.lists(st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=4).map(str.encode)), max_size=12)
 

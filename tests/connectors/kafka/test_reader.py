@@ -12,7 +12,7 @@ from connectors.formats import JsonFormat, StringFormat, parse_ddl
 from connectors.kafka import bad_records, reader
 from connectors.kafka.columns import METADATA
 from connectors.kafka.reader import OnBadRecord
-from twophase.errors import BadRecordError
+from eos.errors import BadRecordError
 
 BAD = b"\xff"
 FORMAT = StringFormat()

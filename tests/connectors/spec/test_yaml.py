@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from connectors.spec import SpecMistakesError, load_spec
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _STRUCTURE = [
     "\n",

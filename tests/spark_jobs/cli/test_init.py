@@ -64,7 +64,7 @@ def test_what_init_writes_is_a_valid_spec(
 def test_init_never_writes_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pipeline.yaml").write_text("mine")
     assert run_command_line(["init"]) == 2
-    assert "pipeline.yaml is there already" in capsys.readouterr().err
+    assert "pipeline.yaml exists already" in capsys.readouterr().err
     assert (tmp_path / "pipeline.yaml").read_text() == "mine"
     assert run_command_line(["init", "no/where.yaml"]) == 2
     assert "cannot be written: No such file" in capsys.readouterr().err

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from connectors.spec import KafkaEntry, Spec, load_spec
+from eos.errors import SpecError
 from spark_jobs.operations import new_start
 from spark_jobs.operations.new_start import parse, resolve
-from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.values import StartingPoint
 
