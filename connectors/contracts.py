@@ -227,7 +227,7 @@ class DirectWriter(Protocol):
         """
 
     def abort(self) -> None:
-        """See Writer."""
+        """Roll back everything written, and release the connection."""
 
 
 class Unopened(Protocol):
@@ -238,7 +238,7 @@ class Unopened(Protocol):
         """In the spec."""
 
     def open(self, schema: pa.Schema) -> Sink:
-        """See Sink."""
+        """Return the sink for rows with this schema."""
 
 
 class Sink(Protocol):

@@ -18,7 +18,7 @@ class WritesWhole(Protocol):
     """A writer that takes a batch or nothing of it."""
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
-        """See Writer."""
+        """Write the batch, or raise BadRowError with none of its rows written."""
 
 
 @dataclass(slots=True)

@@ -48,7 +48,6 @@ class Reset:
     begins: Mapping[str, StartingPoint] = field(default_factory=dict)  # by source; empty: by `starting_offsets`
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See transitions.Transition."""
         born = HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces, sinks=self.sinks)
         for source, starting_point in self.begins.items():
             born = SetPositions(source, starting_point).apply(born)

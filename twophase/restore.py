@@ -48,7 +48,6 @@ class Restore:
     ended: str | None
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition."""
         seed = self.seed
         born = HeadValue(
             head.pipeline,

@@ -123,7 +123,6 @@ class LocalStorage:
         self._files = files or OsFiles()
 
     def prepare(self, folder: str) -> None:
-        """See Storage."""
         path = self._folder / check_name(folder)
         try:
             self._files.make_folder(path)
@@ -131,7 +130,6 @@ class LocalStorage:
             raise _failed("make", path, error) from error
 
     def create(self, name: str) -> LocalWriter:
-        """See Storage."""
         path = self._folder / check_name(name)
         partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
         try:
@@ -144,7 +142,6 @@ class LocalStorage:
             raise _failed("begin", path, error) from error
 
     def open(self, name: str) -> BinaryIO:
-        """See Storage."""
         path = self._folder / check_name(name)
         try:
             return self._files.open(path)
@@ -155,15 +152,12 @@ class LocalStorage:
             raise _failed("read", path, error) from error
 
     def delete(self, name: str) -> None:
-        """See Storage."""
         self._remove(self._folder / check_name(name))
 
     def names(self, folder: str = "") -> Sequence[str]:
-        """See Storage."""
         return sorted(in_folder(folder, entry) for entry in self._list(folder) if not entry.startswith("."))
 
     def unfinished(self, folder: str = "") -> Sequence[str]:
-        """See Storage."""
         found = map(_UNFINISHED.fullmatch, self._list(folder))
         return sorted({in_folder(folder, match["name"]) for match in found if match})
 
@@ -202,7 +196,7 @@ class LocalStorage:
 
 
 class LocalWriter:
-    """See ObjectWriter."""
+    """An object that is written to a local file."""
 
     def __init__(self, files: Files, partial: Path, target: Path) -> None:
         self._files = files
@@ -211,7 +205,6 @@ class LocalWriter:
         self._file: File | None = files.create(partial)
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """See ObjectWriter."""
         try:
             return self._open_file().write(data)
         except OSError as error:
@@ -236,7 +229,6 @@ class LocalWriter:
         self.discard()
 
     def discard(self) -> None:
-        """See ObjectWriter."""
         file, self._file = self._file, None
         if file is None:
             return

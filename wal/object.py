@@ -191,7 +191,6 @@ class ObjectStorage:
         return cast("BinaryIO", RemoteFile(place, size, first, fetch, stream))
 
     def delete(self, name: str) -> None:
-        """See Storage."""
         try:
             obstore.delete(self._store, check_name(name))
         except FileNotFoundError:
@@ -200,7 +199,6 @@ class ObjectStorage:
             raise failed(f"delete {self._place(name)}", error) from error
 
     def names(self, folder: str = "") -> Sequence[str]:
-        """See Storage."""
         start = in_folder(folder, "")
         try:
             found = obstore.list_with_delimiter(self._store, start)

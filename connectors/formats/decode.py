@@ -76,9 +76,7 @@ class Format(Protocol):
         """Decode a binary column that may hold nulls. Never blocks; raises nothing on account of what a value holds."""
 
 
-def bisector(
-    values: pa.Array, schema: pa.Schema, parse: Parse, judge: Callable[[], Judge], explain: Explain
-) -> Decoded:
+def sieve(values: pa.Array, schema: pa.Schema, parse: Parse, judge: Callable[[], Judge], explain: Explain) -> Decoded:
     """Parse a column at once and, only if that fails, find what is bad in it, piece by piece.
 
     Called once per batch. A column without bad values costs one `parse`. In a piece that fails the judge finds what is

@@ -10,7 +10,7 @@ neighbour's, follows from four facts:
 4. The number of rows equals the number of values, so that every value holds one.
 
 If anything is amiss (an error, a count, a value that does not fit), the values at fault are found one by one
-(`decode.bisector`, `json_judge`).
+(`decode.sieve`, `json_judge`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from connectors.formats import wire
-from connectors.formats.decode import Decoded, bisector
+from connectors.formats.decode import Decoded, sieve
 from connectors.formats.json_judge import Broken, Judge, Unfit
 from connectors.formats.plain import NOT_UTF8, texts_of, utf8_reason
 from eos.bounded import shorten
@@ -51,9 +51,7 @@ class JsonFormat:
 
     def decode(self, values: pa.Array) -> Decoded:
         """Decode a batch. The cost is one parse, unless something in it is bad."""
-        return bisector(
-            values, self.schema, lambda part: _parse(part, self.schema), self._judge, Explainer(self.schema)
-        )
+        return sieve(values, self.schema, lambda part: _parse(part, self.schema), self._judge, Explainer(self.schema))
 
     def _judge(self) -> Callable[[pa.Array], list[object | None]]:
         judge = Judge(self.schema)

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from connectors.formats.decode import Decoded, bisector
+from connectors.formats.decode import Decoded, sieve
 
 VALUE = "value"
 """The name of the one column of these formats."""
@@ -26,7 +26,7 @@ class StringFormat:
 
     def decode(self, values: pa.Array) -> Decoded:
         """Validate and pass on, without a copy."""
-        return bisector(values, self._SCHEMA, self._parse, lambda: _judge, _not_utf8)
+        return sieve(values, self._SCHEMA, self._parse, lambda: _judge, _not_utf8)
 
     def _parse(self, values: pa.Array) -> pa.RecordBatch:
         return pa.record_batch([values.cast(pa.string())], schema=self._SCHEMA)

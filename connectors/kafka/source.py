@@ -172,12 +172,10 @@ class KafkaSource:
 
     @property
     def puts_aside(self) -> bool:
-        """See Source."""
         return self.on_bad_record == "dead-letter"
 
     @property
     def leaves_out(self) -> bool:
-        """See Source."""
         return self.on_bad_record == "skip"
 
     def read(

@@ -42,11 +42,9 @@ class LogCommitter:
 
     @property
     def slots(self) -> frozenset[int]:
-        """See Committer."""
         return frozenset({self._ledger.slots} if self._found is None else {self._ledger.slots, self._found})
 
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
-        """See Committer."""
         self._incarnation = incarnation
         self._ledger.prepare()
         entries = self._ledger.entries(incarnation, expected)

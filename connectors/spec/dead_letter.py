@@ -68,7 +68,6 @@ class KafkaDeadLetter(_DeadLetter, KafkaSinkEntry):
         return self
 
     def arguments(self, checkpoint: CheckpointSettings, several_topics: bool | None) -> dict[str, object]:
-        """See KafkaSinkEntry."""
         from connectors.kafka.sink.layout import Layout  # loads pyarrow
 
         layout = Layout(self.topic, format="raw", key=("key",), headers=MESSAGE_HEADERS, carried="headers")

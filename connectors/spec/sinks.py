@@ -196,7 +196,6 @@ class SqliteEntry(_KeyedEntry):
 
     @property
     def database(self) -> object:
-        """See MySqlEntry."""
         return self.path.resolve()
 
     def servers(self, checkpoint: CheckpointSettings) -> list[str]:

@@ -149,7 +149,6 @@ class SqlHead:
         self._records = self.shelf("records")
 
     def read(self) -> Versioned | None:
-        """See HeadStore."""
         with self._transaction("read") as connection:
             row = connection.execute(
                 select(_HEAD.c.version, _HEAD.c.value).where(_HEAD.c.pipeline == self._pipeline)
@@ -185,13 +184,11 @@ class SqlHead:
             raise HeadUnknownError(error.message, remedy=error.remedy) from error
 
     def put_record(self, name: str, content: bytes) -> None:
-        """See HeadStore."""
         if not self._records.put(name, content) and self.get_record(name) != content:
             message = f"record {name} in {self.describe()} exists with another content"
             raise HeadFormatError(message, remedy="something else wrote it; do not go on")
 
     def get_record(self, name: str) -> bytes:
-        """See HeadStore."""
         content = self._records.get(name)
         if content is None:
             message = f"record {name} is missing in {self.describe()}, and head points at it"
@@ -199,11 +196,9 @@ class SqlHead:
         return content
 
     def delete_record(self, name: str) -> None:
-        """See HeadStore."""
         self._records.delete(name)
 
     def list_records(self) -> Sequence[str]:
-        """See HeadStore."""
         return self._records.names()
 
     def shelf(self, name: str) -> SqlShelf:
@@ -211,14 +206,12 @@ class SqlHead:
         return SqlShelf(SHELVES[name], self._pipeline, self._transaction, _LOOK_EVERY_S)
 
     def describe(self) -> str:
-        """See HeadStore."""
         return f"table eos_head of {self._engine.dialect.name} at {self._place}, pipeline {self._pipeline}"
 
     def __repr__(self) -> str:
         return f"SqlHead({self.describe()})"
 
     def close(self) -> None:
-        """See HeadStore."""
         self._engine.dispose()
 
     def _create(self) -> None:

@@ -81,7 +81,7 @@ class TableColumn(Protocol):
 
     @property
     def name(self) -> str:
-        """As declared."""
+        """Name of the column as declared."""
 
     @property
     def required(self) -> bool:

@@ -28,7 +28,7 @@ class Column(Protocol):
 
     @property
     def name(self) -> str:
-        """As declared."""
+        """Name of the column as declared."""
 
     @property
     def declared(self) -> str:
@@ -124,7 +124,7 @@ class Server(ABC, Generic[C, T, P]):
 
     @abstractmethod
     def direct_writer(self, transaction: TransactionId) -> DirectBulkWriter[Any]:
-        """See Sink."""
+        """Return the writer of a task that commits its rows itself."""
 
     @abstractmethod
     def _two_phase_writer(self, transaction: TransactionId) -> TwoPhaseWriter[Any]:

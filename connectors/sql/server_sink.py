@@ -109,13 +109,11 @@ class ServerSink(Server[C, T, P]):
         return self._opened(schema, target, fit)
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
-        """See Sink."""
         names, _ = self._seen(schema, run=False)
         return with_order(self.upsert and self.upsert.of(schema), names)
 
     @property
     def columns(self) -> Sequence[str]:
-        """See Sink."""
         return with_order(self.upsert, [plan.name for plan in self.plans])
 
     @property
@@ -136,7 +134,6 @@ class ServerSink(Server[C, T, P]):
         return self._two_phase_writer(transaction).in_place_of(instead_of)
 
     def committer(self, pipeline: str) -> Committer:
-        """See Sink."""
         if self.log is not None:
             target = LogTarget(
                 self.name,
@@ -159,7 +156,6 @@ class ServerSink(Server[C, T, P]):
         return DeadLettersTable(opened.table, opened._form(opened.plans), opened.columns)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
-        """See Sink."""
         compare = None if schema is None else lambda: self._compared(schema).partitioning
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None or self.repeats else self.log.slots

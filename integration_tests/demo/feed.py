@@ -38,7 +38,7 @@ class Feed(threading.Thread):
         return self.delivered == len(self._records)
 
     def run(self) -> None:
-        """See threading.Thread."""
+        """Produce the records, one batch after another."""
         try:
             for start in range(0, len(self._records), self._per_pulse):
                 if self.failure or self._stopping.wait(_PULSE_S if start else 0):

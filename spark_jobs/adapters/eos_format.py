@@ -43,7 +43,6 @@ class EosSink(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """See DataSource."""
         return "eos"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802

@@ -47,7 +47,7 @@ class ExactlyOnce:
     Call order: build it on the driver, pass it to `foreachBatch`, start the query. `close` is called at the end of the
     process, or earlier by the job.
 
-    Blocking: a call blocks until the checkpoint is committed, or decided if a sink may be behind (`max_concurrent`).
+    Blocking: a call blocks until the checkpoint is committed, or decided if a sink may be behind (`max_backlog`).
 
     Raises: SpecError at once for a wrong spec. In a batch, errors leave `foreachBatch`, so the query ends, and Spark
     runs the same batch at the next start: SpecError if Spark's traffic is not protected and the spec does not accept

@@ -56,7 +56,6 @@ class EosKafka(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """See DataSource."""
         return FORMAT
 
     def schema(self) -> StructType:

@@ -75,7 +75,7 @@ def skipped(acknowledged: pa.Table) -> int:
 
 
 def committables(acknowledged: pa.Table) -> list[Committable]:
-    """Of all tasks."""
+    """Return the committables of all tasks."""
     return [decode_committable(each) for each in acknowledged.column("committable").to_pylist() if each is not None]
 
 

@@ -68,7 +68,6 @@ class SparkBatch:
 
     @property
     def ends_held(self) -> Sequence[int]:
-        """See NumberedBatch."""
         return self.ends(self.frame)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:

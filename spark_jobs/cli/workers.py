@@ -97,7 +97,7 @@ def _run(context: SparkContext, probe: Probe, tasks: int) -> list[Seen]:
 
 
 def _findings(seen: Sequence[Seen]) -> Iterator[Finding]:
-    """Of one host."""
+    """Yield the findings about one host."""
     pythons = sorted({f"{each.python} ({each.interpreter})" for each in seen})
     own = platform.python_version()
     same = all(_minor(each.python) == _minor(own) for each in seen)

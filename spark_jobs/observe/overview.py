@@ -55,7 +55,7 @@ NO_HISTORY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Of one moment."""
+    """State of a pipeline at one moment."""
 
     presence: Presence | None  # who runs it on this machine
     status: Status | None  # None: it never ran

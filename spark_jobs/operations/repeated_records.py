@@ -30,7 +30,7 @@ class SplitAgain:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """All of it."""
+    """Records and rows that a start from a savepoint writes twice."""
 
     splits: tuple[SplitAgain, ...] = ()
     rows: Mapping[str, int] = field(

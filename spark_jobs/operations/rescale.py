@@ -59,7 +59,6 @@ class Rewriting:
         return Rewritten(self.log.offsets_log(incarnation, checkpoint_id), started_at, time.time())
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
-        """See StateRewriter."""
         self.log.drop_plan(incarnation, checkpoint_id)
 
     def _repartition(self, incarnation: str, state_partitions: int) -> None:

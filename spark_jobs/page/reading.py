@@ -31,7 +31,7 @@ def pipelines(request: Request) -> schemas.Pipelines:
 
 @router.get(OF_ONE)
 def pipeline(chosen: Chosen) -> schemas.Overview:
-    """How it stands."""
+    """Return the overview of a pipeline."""
     return facts.overview(chosen)
 
 

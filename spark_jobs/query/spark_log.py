@@ -39,7 +39,6 @@ class LocalSparkLog:
         return self.location / "spark" / incarnation
 
     def state(self, incarnation: str) -> SparkState:
-        """See twophase.effects.SparkLog."""
         folder = self.folder(incarnation)
         planned = numbers(folder / "offsets")
         logs = {number: self.offsets_log(incarnation, number) for number in planned[-2:]}
@@ -170,7 +169,6 @@ class JobSparkLog(LocalSparkLog):
     """The checkpoint folder of a query that somebody else has started, which is `location` itself."""
 
     def folder(self, incarnation: str) -> Path:
-        """See LocalSparkLog."""
         return self.location
 
     def _of_sources(self, folder: Path) -> list[Path]:
@@ -233,7 +231,7 @@ def check_ends(offsets_log: str, held: Sequence[int]) -> None:
 
 
 def _java_hash(text: str) -> int:
-    """`String.hashCode`."""
+    """Return Java's `String.hashCode` of a text."""
     found = 0
     for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le")):
         found = (31 * found + unit) & 0xFFFFFFFF

@@ -54,7 +54,7 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Size of all files."""
         return sum(each.bytes for each in self.files.values())
 
     @property

@@ -28,7 +28,7 @@ class Point:
 
     @property
     def number(self) -> int:
-        """Of the checkpoint."""
+        """Number of the checkpoint."""
         return self.head.completed
 
 

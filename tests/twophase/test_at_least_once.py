@@ -482,7 +482,7 @@ def test_merging_is_refused_with_the_reason_and_what_else_can_be_had(tmp_path: P
         load_spec(path, {})
     (mistake,) = caught.value.mistakes
     assert (mistake.path, mistake.line) == ("sinks[1].commit", 6)
-    assert "a task that lives on" in mistake.found
+    assert "a task that still runs" in mistake.found
     assert "checkpoint.mode: exactly-once" in mistake.allowed
     path.write_text(path.read_text().replace("at-least-once", "exactly-once"))
     assert load_spec(path, {}).sinks[1].commit == "upsert"

@@ -59,7 +59,7 @@ def test_what_another_life_left_is_ended_by_force_and_what_another_program_left_
     assert chosen_of(found, None, Fate.ROLL_BACK, force=False) == []
     with pytest.raises(IdentityError, match="only that pipeline's head knows") as refused:
         chosen_of(found, [str(lost.transaction)], Fate.ROLL_BACK, force=False)
-    assert "where that head is lost" in refused.value.remedy
+    assert "if that head is lost" in refused.value.remedy
     assert chosen_of(found, [str(lost.transaction)], Fate.ROLL_BACK, force=True) == found[:1]
     with pytest.raises(IdentityError, match="it belongs to another program"):
         chosen_of(found, ["as listed"], Fate.ROLL_BACK, force=True)

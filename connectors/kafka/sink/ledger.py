@@ -60,7 +60,7 @@ class _Slot:
 
 
 class KafkaLedger:
-    """See Ledger."""
+    """The markers and claims of a Kafka sink."""
 
     def __init__(self, sink: str, place: Place, slots: int, pipeline: str) -> None:
         self.slots = slots
@@ -71,7 +71,6 @@ class KafkaLedger:
         self._open: dict[int, _Slot] = {}
 
     def prepare(self) -> None:
-        """See Ledger."""
         with self._asking("looking for its markers"), shared_admin(self._place.connection) as admin:
             ensure_markers(admin, self._place.markers)
             check_timeout(admin, self._place)
@@ -165,7 +164,6 @@ class KafkaLedger:
         return min(entries.seen, default=None)
 
     def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
-        """See Ledger."""
         found = self._owned(owner)
         slots = self._applied(owner.incarnation, found.slots)
         check_counted(self._sink, min(slots.values(), default=None), counted)
@@ -177,7 +175,6 @@ class KafkaLedger:
         """See Ledger. A marker tells of every checkpoint."""
 
     def close(self) -> None:
-        """See Ledger."""
         for number in list(self._open):
             self._shut(number)
 

@@ -56,7 +56,6 @@ class Messages:
         return pa.schema([each for used, each in fields if used], metadata=metadata)
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        """See Form."""
         parts = {
             "topic": self._topic,
             "partition": self._partition,

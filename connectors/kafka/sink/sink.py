@@ -79,7 +79,6 @@ class KafkaSink:
         return encode_known(self._place_text, Facts, self.topics.only)
 
     def open_as(self, schema: pa.Schema, known: str) -> KafkaSink:
-        """See Sink."""
         self.layout.check(self.name, schema)
         facts = decode_known(self.name, self._place_text, Facts, known)
         topics = Topics(self.place.connection, facts, self.place.markers, self.repeats)
@@ -95,7 +94,6 @@ class KafkaSink:
 
     @property
     def columns(self) -> Sequence[str]:
-        """See Sink."""
         return self.layout.columns(self._opened[0])
 
     @property
@@ -105,7 +103,6 @@ class KafkaSink:
 
     @property
     def refuses_equal(self) -> bool:
-        """See Sink."""
         return False
 
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
@@ -115,12 +112,10 @@ class KafkaSink:
         return LogWriter(self.log.open(), Messages(self.layout, rows, topics), slots, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> KafkaDirectWriter:
-        """See Sink."""
         rows, topics = self._opened
         return KafkaDirectWriter(self.name, self.place, Messages(self.layout, rows, topics), transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
-        """See Sink."""
         ledger = KafkaLedger(self.name, self.place, self.log.slots, pipeline)
         return LogCommitter(self.name, ledger, self.log.open())
 

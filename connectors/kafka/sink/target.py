@@ -41,7 +41,7 @@ _KAFKAS_OWN: Final = frozenset({"__consumer_offsets", "__transaction_state", "__
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of one topic."""
+    """Settings and limits of a topic."""
 
     partitions: int
     max_bytes: int  # of a request: the topic's max.message.bytes

@@ -110,7 +110,7 @@ class LogTarget:
 
 
 class SqlLedger:
-    """See Ledger."""
+    """The slots of a log's target in a SQL database."""
 
     def __init__(self, target: LogTarget, pipeline: str) -> None:
         self.slots = target.slots
@@ -151,7 +151,6 @@ class SqlLedger:
         self._claimed = True
 
     def share_out(self, scope: Scope) -> None:
-        """See Ledger."""
         owner = Owner(scope.incarnation, scope.epoch)
         with self._using(f"permitting checkpoint {scope.checkpoint_id}") as store, in_transaction(store):
             claims.hold_claim(store, self._pipeline, self._target.name, owner)
@@ -178,7 +177,6 @@ class SqlLedger:
     def give_up(
         self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[Sequence[TransactionId]], None]
     ) -> TransactionId | None:
-        """See Ledger."""
         with self._using(f"giving up {len(transactions)} segments") as store, in_transaction(store):
             for slot in read_slots(store, incarnation, self._sink):
                 hold_slot(store, incarnation, self._sink, slot)  # nobody applies one of them meanwhile
@@ -188,19 +186,16 @@ class SqlLedger:
             return min(applied, default=None)
 
     def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
-        """See Ledger."""
         with self._using(f"going on from checkpoint {checkpoint_id}") as store, in_transaction(store):
             claims.hold_claim(store, self._pipeline, self._target.name, owner)
             check_count(store, owner.incarnation, self._target.name, counted)
             raise_slots(store, owner.incarnation, self._sink, checkpoint_id)
 
     def prune(self, incarnation: str, below: int) -> None:
-        """See Ledger."""
         with self._using(f"pruning below checkpoint {below}") as store:
             tables.prune_witnesses(store, incarnation, self._sink, below)
 
     def close(self) -> None:
-        """See Ledger."""
         for holder in (self._control, *self._slots.values()):
             holder.close()
 

@@ -69,7 +69,6 @@ class Sifting:
                 self.store.load(self.letters.table, (self.letters.form.convert(each, 1) for each in letters))
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
-        """See Writer."""
         with savepoint(self.store), bad_rows(f"sink {self.sink}, applying checkpoint {self.checkpoint_id}"):
             self.put(iter([batch]))
 

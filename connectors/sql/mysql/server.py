@@ -34,34 +34,27 @@ class MySqlServer(Session):
         self._url = url
 
     def prepared(self) -> Sequence[Listed]:
-        """See Server."""
         return [_listed(branch) for branch in xa.recover(self)]
 
     def commit_prepared(self, transaction: TransactionId) -> None:
-        """See Server."""
         xa.commit(self, transaction)
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
-        """See Server."""
         xa.rollback(self, transaction)
 
     def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
-        """See Server."""
         if not self.dialect.is_mariadb:
             return ()
         return set(committed) - tables.visible_witnesses(self, committed)
 
     def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
-        """See Server."""
         return _find_forgotten(self, incarnation, sink, checkpoint_id) if self.dialect.is_mariadb else ()
 
     def remind(self, transaction: TransactionId) -> None:
-        """See Server."""
         if self.dialect.is_mariadb:
             _remind(self, self._url, transaction)
 
     def end(self, name: str) -> int:
-        """See Server."""
         return zombie_connections.kill(self, name)
 
 

@@ -36,7 +36,6 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
     _remedy_for_one_writer: ClassVar = REMEDY
 
     def direct_writer(self, transaction: TransactionId) -> MySqlDirectWriter:
-        """See Sink."""
         return MySqlDirectWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     @property

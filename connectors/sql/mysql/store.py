@@ -25,7 +25,7 @@ _MERGED_AT_ONCE: Final = 50_000  # rows: a statement must end before we take the
 
 
 class MySqlStore(Session):
-    """See Store."""
+    """The driver's connection to MySQL or MariaDB, which applies a log."""
 
     def __init__(self, url: str) -> None:
         """Connect. Raises ServerError. `url`: a secret."""
@@ -34,7 +34,6 @@ class MySqlStore(Session):
         self._stage = f"eos_stage_{secrets.token_hex(8)}"
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """See Store."""
         self._load(read_target(self, table).quoted, batches)
 
     def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
@@ -61,11 +60,9 @@ class MySqlStore(Session):
             self._put(target, kept)
 
     def mark(self, name: str, member: int | None = None) -> None:
-        """See Store."""
         zombie_connections.mark(self, name, member)
 
     def end(self, name: str, member: int | None = None) -> int:
-        """See Store."""
         return zombie_connections.kill(self, name, member)
 
     def _way(self, target: Target, columns: Sequence[str]) -> Callable[[str, pa.RecordBatch], None]:

@@ -42,7 +42,7 @@ class TargetColumn:
 
     @property
     def unsigned(self) -> bool:
-        """Of an integer."""
+        """Whether the integer type is unsigned."""
         return "unsigned" in self.declared
 
 

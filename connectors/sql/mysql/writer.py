@@ -58,7 +58,7 @@ class _Rows(BulkWriter[Session]):
 
 
 class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
-    """See Writer."""
+    """Two-phase writer of MySQL and MariaDB, by LOAD DATA."""
 
     def _start(self, session: Session, holders: str) -> None:
         zombie_connections.mark(session, holders, self._transaction.task)
@@ -73,4 +73,4 @@ class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
 
 
 class MySqlDirectWriter(_Rows, DirectBulkWriter[Session]):
-    """See DirectWriter."""
+    """At-least-once writer of MySQL and MariaDB, by LOAD DATA."""

@@ -29,30 +29,24 @@ class PostgresServer(Session):
         super().__init__(url, lock_wait_s=_LOCK_WAIT_S)
 
     def prepared(self) -> Sequence[Listed]:
-        """See Server."""
         return transactions.listed(self)
 
     def commit_prepared(self, transaction: TransactionId) -> None:
-        """See Server."""
         transactions.commit(self, transaction)
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
-        """See Server."""
         transactions.rollback(self, transaction)
 
     def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
-        """See Server."""
         return ()
 
     def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
-        """See Server."""
         return ()
 
     def remind(self, transaction: TransactionId) -> None:
-        """See Server."""
+        """Do nothing: PostgreSQL forgets no prepared transaction."""
 
     def end(self, name: str) -> int:
-        """See Server."""
         return zombie_connections.kill(self, name)
 
 

@@ -39,7 +39,6 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
     _remedy_for_one_writer: ClassVar = "this is correct, and slower; its unique indexes need one column in common"
 
     def direct_writer(self, transaction: TransactionId) -> PostgresDirectWriter:
-        """See Sink."""
         return PostgresDirectWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     @property

@@ -24,14 +24,13 @@ _STAGE: Final = "pg_temp.eos_stage"
 
 
 class PostgresStore(Session):
-    """See Store."""
+    """The driver's connection to PostgreSQL, which applies a log."""
 
     def __init__(self, url: str) -> None:
         """Connect. Raises ServerError. `url`: a secret."""
         super().__init__(url, lock_wait_s=1)  # the driver waits between its calls, and longer each time
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """See Store."""
         self._load(read_target(self, table).quoted, batches)
 
     def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
@@ -55,11 +54,9 @@ class PostgresStore(Session):
             self._put(target, key, kept)
 
     def mark(self, name: str, member: int | None = None) -> None:
-        """See Store."""
         zombie_connections.mark(self, name, member)
 
     def end(self, name: str, member: int | None = None) -> int:
-        """See Store."""
         return zombie_connections.kill(self, name, member)
 
     def _load(self, target: str, batches: Iterable[pa.RecordBatch]) -> None:

@@ -49,7 +49,7 @@ class _Rows(BulkWriter[Session]):
 
 
 class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
-    """See Writer."""
+    """Two-phase writer of PostgreSQL, by COPY."""
 
     def _start(self, session: Session, holders: str) -> None:
         zombie_connections.mark(session, holders)
@@ -61,4 +61,4 @@ class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
 
 
 class PostgresDirectWriter(_Rows, DirectBulkWriter[Session]):
-    """See DirectWriter."""
+    """At-least-once writer of PostgreSQL, by COPY."""

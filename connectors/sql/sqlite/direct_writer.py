@@ -29,7 +29,7 @@ _TURN_S: Final = 300.0
 
 
 class SqliteDirectWriter:
-    """See DirectWriter."""
+    """At-least-once writer of SQLite."""
 
     def __init__(self, name: str, path: Path, table: str, form: Stored, transaction: TransactionId) -> None:
         self._where = f"sink {name}, task {transaction.task}"
@@ -63,7 +63,6 @@ class SqliteDirectWriter:
         self.write(batch)
 
     def commit(self) -> Committable:
-        """See DirectWriter."""
         size = 0
         if self._file is not None and self._waiting is not None:
             with self._kept():
@@ -76,7 +75,6 @@ class SqliteDirectWriter:
         return Committable(self._transaction, rows=self._rows, bytes=size)
 
     def abort(self) -> None:
-        """See DirectWriter."""
         if self._file is not None:
             with suppress(OSError):  # of a full disk, once more: what is in the buffer is given up as well
                 self._file.close()

@@ -71,12 +71,10 @@ class SqliteSink:
     """See Sink. The file is on this machine: where it cannot be read, nothing else of the pipeline's may be there."""
 
     def open_as(self, schema: pa.Schema, known: str) -> SqliteSink:
-        """See Sink."""
         del schema, known
         raise must_wait(self.name, f"{self.path} is needed")
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
-        """See Sink."""
         names, _ = self._compared(schema)
         return with_order(self.upsert and self.upsert.of(schema), names)
 
@@ -132,7 +130,6 @@ class SqliteSink:
 
     @property
     def columns(self) -> Sequence[str]:
-        """See Sink."""
         return with_order(self.upsert, [each.name for each in self.bindings])
 
     @property
@@ -142,19 +139,15 @@ class SqliteSink:
 
     @property
     def refuses_equal(self) -> bool:
-        """See Sink."""
         return False
 
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
-        """See Sink."""
         return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction, instead_of)
 
     def direct_writer(self, transaction: TransactionId) -> SqliteDirectWriter:
-        """See Sink."""
         return SqliteDirectWriter(self.name, self.path, self.table, Stored(self.table, self.bindings), transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
-        """See Sink."""
         letters = self.letters.letters_table if self.letters is not None else None
         connect, slots = partial(SqliteStore, self.path), self.log.slots
         target = LogTarget(self.name, self.table, str(self.path), connect, slots, IDLE_S, letters, self.most_letters)

@@ -80,7 +80,6 @@ class TwoPhaseCommitter:
         return f"TwoPhaseCommitter({self.name!r}, {self._where})"
 
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
-        """See Committer."""
         with self._kept.use("comparing with head") as server:
             tables.ensure(server, permits.TABLES, self._where)
             claim = claims.read_claim(server, self._pipeline, self.name)
@@ -108,7 +107,6 @@ class TwoPhaseCommitter:
             permits.evict(server, self.name, incarnation, older)
 
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
-        """See Committer."""
         with self._kept.use(f"permitting checkpoint {scope.checkpoint_id}") as server:
             permits.insert_permit(server, self._pipeline, self.name, scope, counted)
 
@@ -120,7 +118,6 @@ class TwoPhaseCommitter:
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
-        """See Committer."""
         with self._kept.use(f"committing checkpoint {checkpoint_id}"):
             asked, said = _with_rows(committables), set[TransactionId]()
             for number, each in enumerate(asked):
@@ -135,13 +132,11 @@ class TwoPhaseCommitter:
     def count(
         self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
     ) -> None:
-        """See Committer."""
         with self._kept.use(f"counting checkpoint {checkpoint_id}") as server:
             before = checkpoint_id - 1 if known is None else known
             _count(server, incarnation, self.name, checkpoint_id, _with_rows(committables), before)
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """See Committer."""
         with self._kept.use(f"asking what is lost of checkpoint {checkpoint_id}"):
             asked = _with_rows(committables)
             for each in asked:
@@ -163,7 +158,6 @@ class TwoPhaseCommitter:
             return [*ours, *(Prepared(each, f"{each} (not listed)") for each in forgotten if each not in known)]
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
-        """See Committer."""
         transactions = [each.transaction for each in prepared if each.transaction is not None]
         with self._kept.use(f"rolling back {len(transactions)} transactions") as server:
             undoing.roll_back(server, self.name, transactions)
@@ -177,14 +171,12 @@ class TwoPhaseCommitter:
             permits.evict(server, self.name, scope.incarnation, tries)
 
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
-        """See Committer."""
         with self._kept.use(f"going on from checkpoint {checkpoint_id}") as server, in_transaction(server):
             claims.hold_claim(server, self._pipeline, self.name, Owner(incarnation, epoch))
             check_count(server, incarnation, self.name, counted)
             raise_slots(server, incarnation, self._sink, checkpoint_id)
 
     def prune(self, incarnation: str, below: int) -> None:
-        """See Committer."""
         with self._kept.use(f"pruning witnesses below checkpoint {below}") as server:
             tables.prune_witnesses(server, incarnation, self._sink, below)
 

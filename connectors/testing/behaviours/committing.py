@@ -17,7 +17,7 @@ from twophase.values import CommitOutcome, Committable
 
 
 class Committing:
-    """See the module."""
+    """Behaviours of commits."""
 
     def test_rows_are_seen_with_the_commit_and_not_before(self, life: Life) -> None:
         scope = life.permit(0)

@@ -15,7 +15,7 @@ from twophase.ids import Scope
 
 
 class Counting:
-    """See the module."""
+    """Behaviours of the count of committed checkpoints."""
 
     def test_h26_a_sink_counts_what_it_shows(self, target: Target) -> None:
         life = Life(target)

@@ -15,7 +15,7 @@ from twophase.ids import Scope
 
 
 class Starting:
-    """See the module."""
+    """Behaviours of starts."""
 
     late_writers: ClassVar[bool] = False
     """Whether a claim cannot end a writer that lives on. What that one prepares is decided by nobody, keeps nothing

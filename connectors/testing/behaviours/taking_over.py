@@ -18,7 +18,7 @@ _NEW: Row = (7, "new")
 
 
 class TakingOver:
-    """See the module."""
+    """Behaviours of a take-over by another incarnation."""
 
     claims_wait: ClassVar[bool] = True
     """Whether a claim waits for an applier that is not frozen; else the claim ends its transaction at once."""
