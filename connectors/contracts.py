@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from twophase.ids import TransactionId
 from twophase.participants import Committer
-from twophase.values import Committable, OffsetRange, Positions, StartingPoint
+from twophase.positions import Position, Positions
+from twophase.values import Committable, OffsetRange, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,13 @@ class Source(Protocol):
 
         Raises SourceError if the service does not answer, OffsetOutOfRangeError if a topic is no longer the one of
         `known`: its offsets would name other records.
+        """
+
+    def limit(self, offsets: OffsetRange, max_records: int) -> Position:
+        """Return where a checkpoint ends that takes about so many records of the range: after its start, within it.
+
+        Called in Spark's planner process, for ranges whose positions are not integers: those are cut by their
+        distance. The answer is the range's end if the source cannot tell.
         """
 
     def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_jobs.history.model import SplitLag
 from spark_jobs.source_offset import SourceOffset
 from twophase.head_value import HeadValue
+from twophase.positions import least
 
 _PLAN: Final = ("latestOffset", "getBatch", "queryPlanning", "walCommit")
 _TOOK: Final = re.compile(r"(\w+)=(\d+)")
@@ -38,9 +39,10 @@ class Progress:
         if not self.ends:
             return None
         return tuple(
-            SplitLag(at, each.source, split, end, head.position(each.source, split) or 0)
+            SplitLag(at, each.source, split, end, least(end) if position is None else position)
             for each in self.ends
             for split, end in each.ends.items()
+            for position in (head.position(each.source, split),)
         )
 
 

@@ -9,7 +9,8 @@ from spark_jobs.spark_log import LocalSparkLog
 from twophase.driver import Driver
 from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
-from twophase.values import Positions, StartingPoint
+from twophase.positions import Positions
+from twophase.values import StartingPoint
 
 
 def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLog) -> Mapping[str, StartingPoint]:

@@ -18,6 +18,7 @@ from spark_jobs.withheld import read_withheld
 from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
+from twophase.positions import total
 from twophase.requests import Answer, Request
 
 _Found = TypeVar("_Found")
@@ -65,9 +66,9 @@ def overview(watched: Watched) -> answers.Overview:
         run=answers.Run.model_validate(run) if run is not None else None,
         totals=answers.Totals.model_validate(totals) if totals is not None else NOTHING,
         throughput=throughput(lately, window_s),
-        lag_records=sum(each.records for each in lag) if lag else None,
+        lag_records=total(each.records for each in lag) if lag else None,
         lag=[answers.SplitLag.model_validate(each) for each in lag or ()],
-        withheld_records=sum(each.records for each in withheld),
+        withheld_records=total(each.records for each in withheld),
         withheld=[answers.WithheldSplit.model_validate(each) for each in withheld],
         last=answers.Checkpoint.model_validate(newest[0]) if newest else None,
         last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
