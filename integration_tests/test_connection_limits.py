@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy
 from sqlalchemy.engine import make_url
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.headroom import Use, check
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.postgres.engine import Session as PostgresSession

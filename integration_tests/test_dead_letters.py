@@ -16,12 +16,12 @@ from confluent_kafka import Producer
 
 from connectors.dead_letter_names import COLUMNS
 from connectors.formats import format_of
-from connectors.kafka import KafkaSource
 from connectors.kafka.letters import Replay, read_letters
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
+from connectors.kafka.source import KafkaSource
 from connectors.letters import Letter
 from connectors.sql.letters import read_letters as read_table
 from integration_tests import topics

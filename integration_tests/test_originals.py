@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from connectors.dead_letters import RECORD, SCHEMA, headers_of, refused
 from connectors.formats import StringFormat, format_of
-from connectors.kafka import KafkaSource
+from connectors.kafka.source import KafkaSource
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services

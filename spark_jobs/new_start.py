@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from connectors.registry import build_source
 from connectors.spec import Spec
 from spark_jobs.source_offset import topic_of

@@ -10,12 +10,12 @@ import pytest
 
 from connectors.aws import AwsIdentity
 from connectors.formats import RawFormat, format_of
-from connectors.kafka import KafkaSource
 from connectors.kafka.settings import REFUSED, Connection
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.markers import PARTITIONS, partition_of_marker
 from connectors.kafka.sink.place import Names, Place
 from connectors.kafka.sink.sink import KafkaSink
+from connectors.kafka.source import KafkaSource
 from connectors.kafka.splits import parse_split, split_name
 from connectors.log.place import LogPlace
 from twophase.errors import SpecError

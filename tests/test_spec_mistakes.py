@@ -165,7 +165,7 @@ SINGLE = [
         "connector: mariadb",
         20,
         "sinks[0].connector",
-        "did you mean 'mysql'? allowed: mysql, postgresql, sqlite",
+        "did you mean 'mysql'? allowed: kafka, mysql, postgresql, sqlite",
     ),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),

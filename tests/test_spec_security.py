@@ -75,7 +75,7 @@ def test_a_token_is_fetched_with_the_clients_secret(tmp_path: Path) -> None:
         "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
         "https.ca.location": str(tmp_path / "certs" / "id.pem"),
     }
-    assert spec.sources[0].security_files == [tmp_path / "certs" / "id.pem"]
+    assert spec.sources[0].files == [tmp_path / "certs" / "id.pem"]
     plain = load(tmp_path, f'security: {{sasl: {{{_TOKEN}: "https://id.example.com/token"}}}}')
     assert settings(plain).get("https.ca.location") == machine_authorities()
     assert exposures(spec) == []

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from connectors.contracts import Finding, Horizon
+from connectors.api.contracts import Finding, Horizon
 from connectors.sources.split_source import SplitSource
 from twophase.errors import HeadFormatError, OffsetOutOfRangeError, SourceError, SpecError
 from twophase.positions import Position, Positions
@@ -20,7 +20,7 @@ _REMEDY = "restore the input as it was; or begin anew with what there is now by 
 
 @dataclass(frozen=True)
 class BuiltSource:
-    """A source (`connectors.contracts.Source`) over a `SplitSource`.
+    """A source (`connectors.api.contracts.Source`) over a `SplitSource`.
 
     A bad record is an error here: `SplitSource.read` raises BadRecordError, and the pipeline stops.
     """

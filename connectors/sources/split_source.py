@@ -11,7 +11,7 @@ from twophase.positions import Position
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from connectors.contracts import Finding
+    from connectors.api.contracts import Finding
 
 
 class SplitSource(ABC):
@@ -84,7 +84,7 @@ class SplitSource(ABC):
 
     def check(self) -> Sequence[Finding]:
         """Return what `eos doctor` shows of the source. By default, whether its splits can be listed. Never raises."""
-        from connectors.contracts import Finding
+        from connectors.api.contracts import Finding
         from twophase.errors import ConnectorError
 
         try:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
-from connectors.spec.secrets import Url, mask
-from connectors.spec.security import Secured
-from connectors.spec.sinks import MySqlEntry, PostgresEntry
+from connectors.api.entry import Entry
+from connectors.api.masking import Url, mask
 from connectors.spec.spec import Spec
 from connectors.spec.steps import SqlStep
 from connectors.tls_options import Protection, is_local, of_mysql, of_postgres
@@ -53,12 +52,11 @@ def _has_secret(text: str, spec: Spec) -> bool:
 
 
 def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:
-    entries = [(f"source {source.name}", source) for source in spec.sources]
-    for of, entry in [*entries, *((f"sink {sink.name}", sink) for sink in spec.outputs)]:
-        if isinstance(entry, Secured):
+    entries: list[tuple[str, Entry]] = [(f"source {source.name}", source) for source in spec.sources]
+    entries += [(f"sink {sink.name}", sink) for sink in spec.outputs]
+    for of, entry in entries:
+        if entry.protection is not None:
             yield of, entry.protection
-        elif isinstance(entry, (MySqlEntry, PostgresEntry)):
-            yield of, _of_url(entry.url)
     if spec.checkpoint.head is not None:
         yield "head", _of_url(spec.checkpoint.head)
     log = spec.checkpoint.log_at

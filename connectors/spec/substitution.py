@@ -7,21 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from connectors.spec.mistakes import nearest
+from connectors.api.document import Text
+from connectors.api.mistakes import nearest
 
 _MAX_FILE_BYTES: Final = 64 * 1024
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class Text(str):
-    """Text that came, whole or in part, through a substitution. A number may be written so, too."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """Tasks get a mere text: they would load the whole package of the spec for it."""
-        return str, (str(self),)
 
 
 class UnresolvedError(Exception):

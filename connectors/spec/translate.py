@@ -7,9 +7,9 @@ from typing import Final
 
 from pydantic_core import ErrorDetails
 
-from connectors.spec.document import Document, child
-from connectors.spec.mistakes import Path, nearest
-from connectors.spec.model import WRONG, shown
+from connectors.api.document import Document, child
+from connectors.api.mistakes import Path, nearest
+from connectors.api.model import WRONG, shown
 
 _KINDS: Final = {
     "string_type": "text",
@@ -31,7 +31,7 @@ _FORMATS: Final = {
 }
 """By the name of a format that others have: the format to use instead, and the step behind it."""
 
-_OTHER_NAMES: Final = {"mariadb": "mysql", "sqlite3": "sqlite", "text": "string", "bytes": "raw", "binary": "raw"}
+_OTHER_NAMES: Final = {"text": "string", "bytes": "raw", "binary": "raw"}
 
 
 def report_error(document: Document, error: ErrorDetails) -> None:

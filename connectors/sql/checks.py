@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy import Table
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql import head, table_format, tables
 from connectors.sql.statements import Connected, StatementError
 from connectors.tls_options import Protection

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy.engine import make_url
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.kind import Limit, kind_of, place_of
 from connectors.sql.statements import StatementError
 

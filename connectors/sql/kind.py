@@ -15,7 +15,7 @@ from sqlalchemy import URL, Engine, NullPool, QueuePool
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.statements import StatementError
 from twophase.errors import SpecError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
 from connectors.sql.address import masked, protection

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.address import masked
 from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.making import Types

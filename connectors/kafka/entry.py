@@ -1,17 +1,25 @@
-"""The entries of `sources`."""
+"""The entry of `sources` for Kafka. Imports no client."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self, cast
 
 from pydantic import AfterValidator, Field, model_validator
 
-from connectors.spec.fields import AtLeastOne, Count, NonEmpty, StepName, Topic, as_written, without
-from connectors.spec.model import Strict, wrong
-from connectors.spec.security import Secured
-from connectors.spec.starting import StartingOffsets
+from connectors.api.entry import SinkEntry, SourceEntry
+from connectors.api.fields import AtLeastOne, Count, NonEmpty, Topic, as_written, without
+from connectors.api.guarantee import PipelineContext
+from connectors.api.model import Strict, wrong
+from connectors.kafka.security import Secured
+from connectors.kafka.sink.entry import KafkaSinkEntry
+from connectors.kafka.starting_offsets import StartingOffsets
 from twophase.errors import SpecError
+
+if TYPE_CHECKING:
+    from connectors.api.contracts import Source
+    from connectors.letters import Letter
 
 _MAX_NESTING: Final = 64
 _KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"
@@ -78,11 +86,12 @@ class RawFormat(Strict):
 Format = Annotated[JsonFormat | StringFormat | RawFormat, Field(discriminator="type")]
 
 
-class KafkaEntry(Secured):
+class KafkaEntry(Secured, SourceEntry):
     """`connector: kafka`."""
 
-    name: StepName
-    """The view under which steps read it. Positions are kept by it: do not change it while the pipeline lives."""
+    api_version: ClassVar[int] = 1
+    task_modules: ClassVar[Sequence[str]] = ("connectors.kafka.source",)
+
     connector: Literal["kafka"]
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
     """Names of topics; or give `topics_pattern`."""
@@ -92,9 +101,6 @@ class KafkaEntry(Secured):
     """How a record's value becomes columns."""
     starting_offsets: StartingOffsets = "earliest"
     """Where the very first start begins."""
-    on_bad_record: Literal["fail", "skip", "dead-letter"] | None = None
-    """What a record that does not decode does: stop the pipeline; be left out and counted; or be written to
-    `dead_letter`. By default `dead-letter` where the spec has one, else `fail`."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
     """Whether records of aborted Kafka transactions are left out."""
     group_id: NonEmpty | None = None
@@ -116,9 +122,63 @@ class KafkaEntry(Secured):
         return self
 
     @property
+    def where(self) -> str:
+        """See Entry."""
+        topics = ", ".join(self.topics or [f"topics like {self.topics_pattern}"])
+        return f"{self.bootstrap_servers}, {topics}, from {self.starts_from}, {self.format.type}"
+
+    def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
+        """See Entry."""
+        return self.brokers
+
+    @property
+    def description(self) -> dict[str, str]:
+        """See Entry."""
+        schema = self.format.ddl if isinstance(self.format, JsonFormat) else ""
+        topics = ", ".join(self.topics or ()) or f"pattern {self.topics_pattern}"
+        return {"connector": self.connector, "topics": topics, "format": self.format.type, "schema": schema}
+
+    @property
     def starts_from(self) -> str:
-        """`starting_offsets` for people."""
+        """See SourceEntry."""
         return self.starting_offsets if isinstance(self.starting_offsets, str) else self.starting_offsets.words()
+
+    def tolerating_loss(self) -> Self:
+        """See SourceEntry."""
+        return self.model_copy(update={"fail_on_data_loss": False})
+
+    @property
+    def is_one_topic(self) -> bool:
+        """See SourceEntry."""
+        return self.topics is not None and len(self.topics) == 1
+
+    @property
+    def unordered_by(self) -> str:
+        """See SourceEntry."""
+        return "split_above" if self.split_above is not None else ""
+
+    def limits(self) -> list[str]:
+        """See SourceEntry."""
+        found = []
+        if self.starting_offsets != "earliest":
+            found.append(f"starting_offsets: the very first start begins at {self.starts_from}, not before")
+        if not self.fail_on_data_loss:
+            found.append("fail_on_data_loss: false: records that retention deletes before they are read are left out")
+        if self.isolation_level == "read_uncommitted":
+            found.append("isolation_level: read_uncommitted: records of aborted Kafka transactions are written, too")
+        return found
+
+    def reads_from(self, sink: SinkEntry) -> bool:
+        """See SourceEntry."""
+        if not isinstance(sink, KafkaSinkEntry) or sink.bootstrap_servers != self.bootstrap_servers:
+            return False
+        return self.reads(str(sink.topic))
+
+    def resend(self, pipeline: str, topic: str, letters: Sequence[Letter]) -> list[Letter]:
+        """See SourceEntry. One transaction, which remembers in `eos-markers` what it sent."""
+        from connectors.kafka.letters import Replay  # loads the client
+
+        return Replay(pipeline, self.bootstrap_servers, self.client_properties, topic).send(letters)
 
     def reads(self, topic: str) -> bool:
         """Whether this is one of its topics."""
@@ -128,31 +188,33 @@ class KafkaEntry(Secured):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns that its rows have."""
+        """See SourceEntry."""
         from connectors.formats import format_of  # loads pyarrow
         from connectors.sql.kinds import METADATA
 
         schema = self.format.ddl if isinstance(self.format, JsonFormat) else None
         return [*format_of(self.format.type, schema).schema.names, *sorted(METADATA)]
 
-    def arguments(self) -> dict[str, object]:
-        """What the connector is built with. `properties` may contain passwords."""
+    def build(self) -> Source:
+        """See SourceEntry."""
         from connectors.formats import format_of  # loads pyarrow
+        from connectors.kafka.source import KafkaSource
 
         starting = self.starting_offsets
         schema = self.format.ddl if isinstance(self.format, JsonFormat) else None
-        return {
-            "name": self.name,
-            "bootstrap_servers": self.bootstrap_servers,
-            "topics": tuple(self.topics or ()),
-            "topics_pattern": self.topics_pattern,
-            "starting_offsets": starting if isinstance(starting, str) else starting.resolvable(),
-            "format": format_of(self.format.type, schema),
-            "properties": self.client_properties,
-            "on_bad_record": self.on_bad_record or "fail",
-            "group_id": self.group_id,
-            "isolation_level": self.isolation_level,
-            "fail_on_data_loss": self.fail_on_data_loss,
-            "split_above": self.split_above,
-            "join_below": self.join_below,
-        }
+        source = KafkaSource(
+            name=self.name,
+            bootstrap_servers=self.bootstrap_servers,
+            topics=tuple(self.topics or ()),
+            topics_pattern=self.topics_pattern,
+            starting_offsets=starting if isinstance(starting, str) else starting.resolvable(),
+            format=format_of(self.format.type, schema),
+            properties=self.client_properties,
+            on_bad_record=self.on_bad_record or "fail",
+            group_id=self.group_id,
+            isolation_level=self.isolation_level,
+            fail_on_data_loss=self.fail_on_data_loss,
+            split_above=self.split_above,
+            join_below=self.join_below,
+        )
+        return cast("Source", source)  # its fields are frozen

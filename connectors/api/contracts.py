@@ -46,11 +46,23 @@ class Horizon:
 class Source(Protocol):
     """A replayable input. Lives on the driver, in Spark's planner process and in tasks: picklable, no side effects."""
 
-    name: str
-    split_above: int | None  # a range of more offsets than that is read by several tasks, in no order; None: never
-    join_below: int  # a task reads ranges until it has so many offsets
     withheld_by: ClassVar[str]  # the reason for `Horizon.withheld`, as in "waiting for …"; empty: the source has none
     withheld_remedy: ClassVar[str]  # the action that ends the wait
+
+    @property
+    def name(self) -> str:
+        """The name in the spec."""
+
+    @property
+    def split_above(self) -> int | None:
+        """A range of more offsets than this is read by several tasks, in no order. None: never.
+
+        It has no effect where positions are not integers.
+        """
+
+    @property
+    def join_below(self) -> int:
+        """A task reads ranges until it has this many offsets, where positions are integers."""
 
     @property
     def schema(self) -> pa.Schema:
