@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connectors.api.database import DatabaseUse
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
-from connectors.api.fields import SLOTS
 from connectors.sources.split_source import SplitSource
 from connectors.spec.spec import Spec
-from connectors.sql.entry import ServerEntry
 from twophase.errors import SpecError
 from twophase.requests import SHELF, Channel
 
@@ -74,19 +73,10 @@ def check_connections(spec: Spec, tasks: int | None) -> Sequence[Finding]:
     """What `eos doctor` says of the connections that a run opens at each database server. `tasks`: that run at once."""
     from connectors.sql import headroom
 
-    direct = spec.checkpoint.at_least_once
-    uses = [
-        headroom.Use(
-            f"{each.name}:",
-            each.url.reveal(),
-            slots=0 if direct or each.commit == "two-phase" else each.slots or SLOTS,
-            prepares=not direct,
-        )
-        for each in spec.outputs
-        if isinstance(each, ServerEntry)
-    ]
+    found = [each.database_use(spec.context) for each in spec.outputs]
+    uses = [each for each in found if each is not None]
     if spec.checkpoint.head is not None:
-        uses.append(headroom.Use("head:", spec.checkpoint.head.reveal(), is_head=True))
+        uses.append(DatabaseUse("head:", spec.checkpoint.head.reveal(), is_head=True))
     return list(headroom.check(uses, tasks))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from connectors.formats import RawFormat
+from connectors.formats.plain import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.security import KafkaSecurity
 from connectors.kafka.sink.place import Place

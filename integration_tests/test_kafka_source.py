@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors.formats import RawFormat, StringFormat
+from connectors.formats.plain import RawFormat, StringFormat
 from connectors.kafka import pool
 from connectors.kafka.client import open_consumer
 from connectors.kafka.ranges import messages

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from ruamel.yaml import YAML
 
-from connectors.formats import RawFormat
+from connectors.formats.plain import RawFormat
 from connectors.kafka.security import KafkaSecurity
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
@@ -19,6 +20,7 @@ class Chosen(Generic[M]):
     """Annotation of a field whose model is a plugin's: `Annotated[SinkEntry, Chosen("eos.sinks", "connector", …)]`.
 
     `model_of`: from the plugin's class to the model of this field; None refuses the plugin here, with `refusal`.
+    `other_names`: suggestions for names that others use. `unknown`: a message for names that need another answer.
     """
 
     def __init__(
@@ -28,12 +30,17 @@ class Chosen(Generic[M]):
         base: type[M],
         model_of: Callable[[type[M]], type[M] | None] = lambda found: found,
         refusal: str = "",
+        *,
+        other_names: Mapping[str, str] = MappingProxyType({}),
+        unknown: Callable[[str], str] = lambda name: "",
     ) -> None:
         self._group = group
         self._key = key
         self._base = base
         self._model_of = model_of
         self._refusal = refusal
+        self._other_names = other_names
+        self._unknown = unknown
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_info_plain_validator_function(self._validate)
@@ -71,9 +78,10 @@ class Chosen(Generic[M]):
         except plugins.UnknownPluginError as error:
             if not error.known:
                 raise wrong(f"{error.message}; {error.remedy}", at=self._key) from None
-            raise wrong(
-                f"wrong value: {shown(name)}", *error.known, suggestion=error.suggestion, at=self._key
-            ) from None
+            if found := self._unknown(name):
+                raise wrong(found, *error.known, at=self._key) from None
+            near = self._other_names.get(name, error.suggestion)
+            raise wrong(f"wrong value: {shown(name)}", *error.known, suggestion=near, at=self._key) from None
         except plugins.PluginError as error:
             raise wrong(f"{error.message}; {error.remedy}", at=self._key) from None
         if model is None:

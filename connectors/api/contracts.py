@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from twophase.ids import TransactionId
 from twophase.participants import Committer
 from twophase.positions import Position, Positions
 from twophase.values import Committable, OffsetRange, StartingPoint
+
+METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
+"""Columns that every row has; a table may leave them out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Self
 
 from pydantic import Field, model_validator
 
+from connectors.api.database import DatabaseUse
 from connectors.api.fields import MaxBacklog, NonEmpty, StepName, Title
 from connectors.api.guarantee import Guarantee, PipelineContext
 from connectors.api.masking import Url
 from connectors.api.model import Strict, wrong
+from connectors.api.tls import Protection
 from connectors.dead_letter_names import NAME
-from connectors.tls_options import Protection
 from twophase.errors import SpecError
 
 if TYPE_CHECKING:
@@ -185,6 +186,10 @@ class SinkEntry(Entry):
     def is_local_file(self) -> bool:
         """Whether the target is a file of the driver's machine, so that tasks must run there."""
         return False
+
+    def database_use(self, context: PipelineContext) -> DatabaseUse | None:
+        """Return the connections at a server of a kind of `eos.databases`, for `eos doctor`; None if there are none."""
+        return None
 
     def takes_refused(self, sink: SinkEntry) -> bool:
         """Return whether this dead-letter entry takes the rows that `sink` refuses, in the sink's own transaction."""

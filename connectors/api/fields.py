@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from connectors.api.document import Document, Section, Text
+from connectors.api.login import LoginOptionsError, token_login
 from connectors.api.masking import Url
 from connectors.api.model import Strict, refuse, shown, wrong
-from connectors.login_options import LoginOptionsError, token_login
 
 
 def _number(value: object) -> object:

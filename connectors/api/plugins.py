@@ -22,8 +22,10 @@ API_VERSION: Final = 1
 DISTRIBUTION: Final = "eos-spark"
 SINKS: Final = "eos.sinks"
 SOURCES: Final = "eos.sources"
+FORMATS: Final = "eos.formats"
+SECRETS: Final = "eos.secrets"
 DATABASES: Final = "eos.databases"
-GROUPS: Final = {SOURCES: "source", SINKS: "sink", DATABASES: "database"}
+GROUPS: Final = {SOURCES: "source", SINKS: "sink", FORMATS: "format", SECRETS: "secret", DATABASES: "database"}
 """Groups of entry points, each with the word for one member."""
 
 _MAX_REASON: Final = 120  # characters of another library's error; a mistake of the spec is cut at 300

@@ -10,18 +10,17 @@ from pydantic import AfterValidator, Field, model_validator
 
 from connectors.api.entry import SinkEntry, SourceEntry
 from connectors.api.fields import AtLeastOne, Count, NonEmpty, Topic, as_written, without
+from connectors.api.format import AnyFormat
 from connectors.api.guarantee import PipelineContext
-from connectors.api.model import Strict, wrong
+from connectors.api.model import wrong
 from connectors.kafka.security import Secured
 from connectors.kafka.sink.entry import KafkaSinkEntry
 from connectors.kafka.starting_offsets import StartingOffsets
-from twophase.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Source
     from connectors.letters import Letter
 
-_MAX_NESTING: Final = 64
 _KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"
 _SET_ELSEWHERE: Final = {
     "bootstrap.servers": "write it as bootstrap_servers",
@@ -50,42 +49,6 @@ def _pattern(pattern: str) -> str:
     return pattern
 
 
-def _schema(ddl: str) -> str:
-    from connectors.formats import parse_ddl  # loads pyarrow, which only this format needs
-    from connectors.formats.wire import check as check_json
-
-    if ddl.count("<") > _MAX_NESTING:
-        raise wrong("the schema is nested too deeply", f"at most {_MAX_NESTING} of ARRAY<, MAP< and STRUCT<")
-    try:
-        check_json(parse_ddl(ddl))
-    except SpecError as error:
-        raise wrong(error.message, *([error.remedy] if error.remedy else [])) from None
-    return ddl
-
-
-class JsonFormat(Strict):
-    """`format: {type: json, schema: …}`: each value is one JSON object with these columns."""
-
-    type: Literal["json"]
-    ddl: Annotated[NonEmpty, AfterValidator(_schema)] = Field(alias="schema")
-    """Columns and types as Spark SQL writes them: `id BIGINT NOT NULL, name STRING, at TIMESTAMP`."""
-
-
-class StringFormat(Strict):
-    """`format: {type: string}`: each value is UTF-8 text, in the column `value`."""
-
-    type: Literal["string"]
-
-
-class RawFormat(Strict):
-    """`format: {type: raw}`: each value is bytes, in the column `value`."""
-
-    type: Literal["raw"]
-
-
-Format = Annotated[JsonFormat | StringFormat | RawFormat, Field(discriminator="type")]
-
-
 class KafkaEntry(Secured, SourceEntry):
     """`connector: kafka`."""
 
@@ -97,7 +60,7 @@ class KafkaEntry(Secured, SourceEntry):
     """Names of topics; or give `topics_pattern`."""
     topics_pattern: Annotated[NonEmpty, AfterValidator(_pattern)] | None = None
     """A regular expression for whole names of topics, also of those that are made later."""
-    format: Format
+    format: AnyFormat
     """How a record's value becomes columns."""
     starting_offsets: StartingOffsets = "earliest"
     """Where the very first start begins."""
@@ -134,9 +97,13 @@ class KafkaEntry(Secured, SourceEntry):
     @property
     def description(self) -> dict[str, str]:
         """See Entry."""
-        schema = self.format.ddl if isinstance(self.format, JsonFormat) else ""
         topics = ", ".join(self.topics or ()) or f"pattern {self.topics_pattern}"
-        return {"connector": self.connector, "topics": topics, "format": self.format.type, "schema": schema}
+        return {
+            "connector": self.connector,
+            "topics": topics,
+            "format": self.format.type,
+            "schema": self.format.schema_text,
+        }
 
     @property
     def starts_from(self) -> str:
@@ -189,26 +156,22 @@ class KafkaEntry(Secured, SourceEntry):
     @property
     def columns(self) -> list[str]:
         """See SourceEntry."""
-        from connectors.formats import format_of  # loads pyarrow
-        from connectors.sql.kinds import METADATA
+        from connectors.api.contracts import METADATA  # loads pyarrow, as the format does
 
-        schema = self.format.ddl if isinstance(self.format, JsonFormat) else None
-        return [*format_of(self.format.type, schema).schema.names, *sorted(METADATA)]
+        return [*self.format.build().schema.names, *sorted(METADATA)]
 
     def build(self) -> Source:
         """See SourceEntry."""
-        from connectors.formats import format_of  # loads pyarrow
-        from connectors.kafka.source import KafkaSource
+        from connectors.kafka.source import KafkaSource  # loads the client
 
         starting = self.starting_offsets
-        schema = self.format.ddl if isinstance(self.format, JsonFormat) else None
         source = KafkaSource(
             name=self.name,
             bootstrap_servers=self.bootstrap_servers,
             topics=tuple(self.topics or ()),
             topics_pattern=self.topics_pattern,
             starting_offsets=starting if isinstance(starting, str) else starting.resolvable(),
-            format=format_of(self.format.type, schema),
+            format=self.format.build(),
             properties=self.client_properties,
             on_bad_record=self.on_bad_record or "fail",
             group_id=self.group_id,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
+from connectors.api.database import protection_of
 from connectors.api.entry import Entry
-from connectors.api.masking import Url, mask
+from connectors.api.masking import mask
+from connectors.api.tls import Protection, is_local
 from connectors.spec.spec import Spec
 from connectors.spec.steps import SqlStep
-from connectors.tls_options import Protection, is_local, of_mysql, of_postgres
 from wal.address import ObjectAddress
 
 
@@ -58,16 +59,7 @@ def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:
         if entry.protection is not None:
             yield of, entry.protection
     if spec.checkpoint.head is not None:
-        yield "head", _of_url(spec.checkpoint.head)
+        yield "head", protection_of(spec.checkpoint.head.reveal())
     log = spec.checkpoint.log_at
     if isinstance(log, ObjectAddress) and log.endpoint.startswith("http://"):
         yield "log", Protection.LOCAL if is_local(urlsplit(log.endpoint).hostname) else Protection.NONE
-
-
-def _of_url(url: Url) -> Protection:
-    parts = urlsplit(url.reveal())
-    query = dict(parse_qsl(parts.query))
-    kind = url.scheme.partition("+")[0]
-    if kind in ("mysql", "mariadb"):
-        return of_mysql(parts.hostname, query)
-    return of_postgres(parts.hostname, query) if kind == "postgresql" else Protection.LOCAL

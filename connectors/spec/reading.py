@@ -9,8 +9,9 @@ from typing import Final
 from connectors.api.document import Document, Items, Section, Text
 from connectors.api.masking import is_secret_name, passwords_in
 from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
+from connectors.api.secret import UnresolvedError
 from connectors.spec import yaml_reader
-from connectors.spec.substitution import Substitution, UnresolvedError
+from connectors.spec.substitution import Substitution
 from twophase.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024

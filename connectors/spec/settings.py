@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, PrivateAttr, ValidationInfo, model_validator
 
+from connectors.api.database import EXAMPLE, is_installed
 from connectors.api.fields import (
     AtLeastOne,
     Count,
@@ -44,22 +45,14 @@ def _log_place(value: object, info: ValidationInfo) -> Path | str:
 LogLocation = Annotated[Path | str, PlainValidator(_log_place, json_schema_input_type=str)]
 
 
-_HEADS: Final = frozenset({"mysql", "mariadb", "postgresql", "sqlite"})
-
-
-def _keeps_head(scheme: str) -> bool:
-    """Whether the durability and the TLS of such a database are known here."""
-    return scheme.partition("+")[0] in _HEADS
-
-
 class CheckpointSettings(Strict):
     """`checkpoint`: where the pipeline's memory is, and how often it decides."""
 
     location: LocalPath
     """Folder of decisions, positions and Spark's state, on a local disk; from the spec's folder. Keep it."""
-    head: Annotated[Url, database_url("mysql+pymysql://user:password@host/database", _keeps_head)] | None = None
-    """A database to keep the decisions in, as an SQLAlchemy URL of MySQL, MariaDB, PostgreSQL or SQLite; without it
-    they are files at `location`."""
+    head: Annotated[Url, database_url(EXAMPLE, is_installed)] | None = None
+    """A database to keep the decisions in, as an SQLAlchemy URL of a kind that `eos connectors` lists; without it they
+    are files at `location`."""
     log: LogLocation | None = None
     """Where rows wait that are committed by a log: a path, or `s3://bucket/prefix`, `gs://bucket/prefix`,
     `az://container/prefix`; without it the folder `log` at `location`. Change it only where nothing waits."""

@@ -13,9 +13,9 @@ from connectors.api.document import Document
 from connectors.api.entry import SinkEntry, SourceEntry
 from connectors.api.fields import Title
 from connectors.api.guarantee import PipelineContext
+from connectors.api.login import extras_of
 from connectors.api.masking import mask
 from connectors.api.model import Strict
-from connectors.login_options import extras_of
 from connectors.spec.flow import behind, trunk_of
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
 from connectors.spec.steps import PythonStep, TransformStep

@@ -9,16 +9,17 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, model_validator
 
+from connectors.api.database import DatabaseUse
 from connectors.api.entry import TWO_PHASE, DeadLetterEntry, SinkEntry
 from connectors.api.fields import SLOTS, NonEmpty, Slots, Title, database_url
 from connectors.api.guarantee import EXACTLY_ONCE, Guarantee, PipelineContext, at_least_once, with_each_checkpoint
 from connectors.api.guarantee import log_needs as needs_of_log
+from connectors.api.login import extras_of
 from connectors.api.masking import Url
 from connectors.api.model import wrong
+from connectors.api.tls import NO_FILES
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
-from connectors.login_options import extras_of
-from connectors.tls_options import NO_FILES
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
@@ -262,6 +263,12 @@ class ServerEntry(TableEntry):
     def query(self) -> dict[str, str]:
         """Options of the URL. May contain secrets."""
         return dict(parse_qsl(urlsplit(self.url.reveal()).query))
+
+    def database_use(self, context: PipelineContext) -> DatabaseUse:
+        """See SinkEntry."""
+        direct = context.at_least_once
+        slots = self.slots or SLOTS if self.is_logged and not direct else 0
+        return DatabaseUse(f"{self.name}:", self.url.reveal(), slots=slots, prepares=not direct)
 
     def arguments(self, context: PipelineContext) -> dict[str, Any]:
         """See TableEntry. They contain the password."""

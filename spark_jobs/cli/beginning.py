@@ -12,7 +12,7 @@ from rich.text import Text
 
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import count, position
-from spark_jobs.new_start import SplitStart
+from spark_jobs.operations.new_start import SplitStart
 from twophase.abandoned import Abandoned
 from twophase.head_value import HeadValue
 from twophase.positions import total

@@ -9,9 +9,9 @@ from tests.mutants.mutant import Mutant
 _RANGES: Final = "connectors/kafka/ranges.py"
 _POSITIONS: Final = "connectors/kafka/positions.py"
 _SETTINGS: Final = "connectors/kafka/settings.py"
-_RANGE_TESTS: Final = "tests/test_kafka_ranges.py"
-_POSITION_TESTS: Final = "tests/test_kafka_positions.py"
-_SETTING_TESTS: Final = "tests/test_kafka_settings.py"
+_RANGE_TESTS: Final = "tests/connectors/kafka/test_ranges.py"
+_POSITION_TESTS: Final = "tests/connectors/kafka/test_positions.py"
+_SETTING_TESTS: Final = "tests/connectors/kafka/test_settings.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -188,7 +188,7 @@ MUTANTS: Final = (
     Mutant(
         name="a token is fetched in plain text",
         rule="docs/security.md, Tokens, and clouds",
-        path="connectors/tls_options.py",
+        path="connectors/api/tls.py",
         before='    if parts.scheme.lower() != "https" or not parts.hostname:\n',
         after="    if not parts.hostname:\n",
         caught_by=(f"{_SETTING_TESTS}::test_a_token_is_not_fetched_in_plain_text",),

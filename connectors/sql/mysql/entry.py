@@ -6,18 +6,40 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
+from connectors.api.database import Database
 from connectors.api.entry import SinkEntry
 from connectors.api.fields import Title, database_url
 from connectors.api.masking import Url
+from connectors.api.tls import Protection, Query
 from connectors.dead_letter_names import NAME
 from connectors.sql.entry import PROTOCOL_TABLES, ServerEntry, TableDeadLetter
-from connectors.tls_options import MYSQL_FILES, Protection, of_mysql
+from connectors.sql.mysql.tls import MYSQL_FILES, of_mysql
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
 
 _URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
+
+
+class MySqlDatabase(Database):
+    """MySQL and MariaDB, for `checkpoint.head`."""
+
+    api_version: ClassVar[int] = 1
+    port: ClassVar[int] = 3306
+    verified_by: ClassVar[str] = "ssl_ca"
+
+    @classmethod
+    def protection(cls, host: str | None, query: Query) -> Protection:
+        """See Database."""
+        return of_mysql(host, query)
+
+    @classmethod
+    def kind(cls) -> object:
+        """See Database."""
+        from connectors.sql.mysql.kind import KIND  # loads the driver
+
+        return KIND
 
 
 class MySqlEntry(ServerEntry):
@@ -27,7 +49,7 @@ class MySqlEntry(ServerEntry):
     task_modules: ClassVar[Sequence[str]] = ("connectors.sql.mysql.sink",)
     kind_of_table: ClassVar[str] = "an InnoDB table"
     upsert_needs: ClassVar[tuple[str, ...]] = ("the privilege CREATE TEMPORARY TABLES",)
-    port: ClassVar[int] = 3306
+    port: ClassVar[int] = MySqlDatabase.port
     file_options: ClassVar[tuple[str, ...]] = MYSQL_FILES
 
     connector: Literal["mysql"]

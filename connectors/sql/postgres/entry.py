@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
+from connectors.api.database import Database
 from connectors.api.entry import SinkEntry
 from connectors.api.fields import Title, database_url
 from connectors.api.masking import Url
+from connectors.api.tls import Protection, Query
 from connectors.dead_letter_names import NAME
 from connectors.sql.entry import PROTOCOL_TABLES, ServerEntry, TableDeadLetter
-from connectors.tls_options import POSTGRES_FILES, Protection, of_postgres
+from connectors.sql.postgres.tls import POSTGRES_FILES, of_postgres
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
@@ -20,13 +22,33 @@ _URL: Final = "postgresql+psycopg://user:password@host:5432/database"
 _DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
 
 
+class PostgresDatabase(Database):
+    """PostgreSQL, for `checkpoint.head`."""
+
+    api_version: ClassVar[int] = 1
+    port: ClassVar[int] = 5432
+    verified_by: ClassVar[str] = "sslrootcert"
+
+    @classmethod
+    def protection(cls, host: str | None, query: Query) -> Protection:
+        """See Database."""
+        return of_postgres(host, query)
+
+    @classmethod
+    def kind(cls) -> object:
+        """See Database."""
+        from connectors.sql.postgres.kind import KIND  # loads the driver
+
+        return KIND
+
+
 class PostgresEntry(ServerEntry):
     """`connector: postgresql`: a table of PostgreSQL."""
 
     api_version: ClassVar[int] = 1
     task_modules: ClassVar[Sequence[str]] = ("connectors.sql.postgres.sink",)
     kind_of_table: ClassVar[str] = "a logged table"
-    port: ClassVar[int] = 5432
+    port: ClassVar[int] = PostgresDatabase.port
     file_options: ClassVar[tuple[str, ...]] = POSTGRES_FILES
 
     connector: Literal["postgresql"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
+from connectors.api.database import Database
 from connectors.api.entry import SinkEntry
 from connectors.api.fields import LocalPath, Title
 from connectors.api.guarantee import PipelineContext
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from connectors.letters import Letter
 
 _NO_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
+
+
+class SqliteDatabase(Database):
+    """SQLite, for `checkpoint.head`."""
+
+    api_version: ClassVar[int] = 1
+
+    @classmethod
+    def kind(cls) -> object:
+        """See Database."""
+        from connectors.sql.sqlite.kind import KIND  # loads the driver
+
+        return KIND
 
 
 class SqliteEntry(TableEntry):

@@ -1,0 +1,113 @@
+"""Messages become batches: what is left out, put aside or refused of them, and whether each is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
+
+from connectors.formats.ddl import parse_ddl
+from connectors.formats.json_values import JsonFormat
+from connectors.formats.plain import StringFormat
+from connectors.kafka import bad_records, reader
+from connectors.kafka.columns import METADATA
+from connectors.kafka.reader import OnBadRecord
+from twophase.errors import BadRecordError
+
+BAD = b"\xff"
+FORMAT = StringFormat()
+PLAIN = pa.schema([*FORMAT.schema, METADATA.field("_offset")])
+TIMED = pa.schema([*PLAIN, METADATA.field("_timestamp")])
+BEYOND_MS = 2**60  # no database has a time for it
+
+
+def message(offset: int, value: bytes | None = b"v", ms: int = 1_000, partition: int = 0, key: bytes = b"") -> Message:
+    at = (TIMESTAMP_CREATE_TIME, ms)
+    return Message(topic="t", partition=partition, offset=offset, key=key, value=value, timestamp=at)
+
+
+GROUP = [message(5), message(6, BAD), message(7, None), message(8, ms=BEYOND_MS), message(9, b"w")]
+
+
+def batch(on_bad_record: OnBadRecord, schema: pa.Schema = TIMED) -> tuple[list[int], list[int]]:
+    """Offsets of the rows, and how many records were put aside each time."""
+    aside: list[int] = []
+    made = reader._batch(GROUP, FORMAT, schema, on_bad_record, aside.append)
+    return made.column("_offset").to_pylist(), aside
+
+
+def test_what_is_left_out_is_counted_and_the_others_stay() -> None:
+    assert batch("dead-letter") == ([5, 7, 9], [2])
+    assert batch("dead-letter", PLAIN) == ([5, 7, 8, 9], [1])
+
+
+def test_what_is_left_out_is_told_with_its_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bad_records.Skipped] = []
+    monkeypatch.setattr(bad_records, "listeners", [told.append])
+    assert batch("skip")[0] == [5, 7, 9]
+    assert [(each.topic, each.partition, each.offsets) for each in told] == [("t", 0, (6, 8))]
+
+
+def test_what_a_record_holds_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """In a task, whose log nobody masks or escapes."""
+    text = rb"\n2026-11-22 10:00:00 WARNING eos.runner: all is well \u001b[2J\u009b\u2028"
+    value = b'{"day": "%s"}' % (text + b"x" * 9_000)
+    format_ = JsonFormat(parse_ddl("day DATE"))
+    reader._batch([message(6, value)], format_, METADATA, "skip", lambda _: None)
+    (said,) = caplog.messages
+    assert caplog.records[0].name == "eos.source"
+    assert said.startswith("left out 1 bad records: topic t, partition 0, offsets 6; the first: field day: ")
+    assert r"\x0a2026-11-22 10:00:00 WARNING eos.runner: all is well \x1b[2J\x9b\u2028xxx" in said
+    assert said.isprintable()
+    assert len(said) < 2_500
+    with pytest.raises(BadRecordError) as failure:
+        reader._batch([message(6, value)], format_, METADATA, "fail", lambda _: None)
+    assert said.partition("the first: ")[2] in failure.value.message
+    assert failure.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        (GROUP[:2], "topic t, partition 0, offset 6: not UTF-8"),
+        (GROUP[2:4], "topic t, partition 0, offset 8: its timestamp, .* is not in the years 1 to 9999"),
+    ],
+)
+def test_the_first_bad_record_stops_the_reader(group: Sequence[Message], said: str) -> None:
+    with pytest.raises(BadRecordError, match=said):
+        reader._batch(group, FORMAT, TIMED, "fail", lambda _: None)
+
+
+def test_what_a_reader_puts_aside_is_what_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record is a row, or a letter, and never both."""
+    monkeypatch.setattr(reader, "messages", lambda *_, **__: iter([GROUP]))
+    for schema in (PLAIN, TIMED):
+        rows, aside = batch("dead-letter", schema)
+        letters = list(reader.bad_records_of(None, None, FORMAT, schema, "in"))  # type: ignore[arg-type]
+        found = [offset for each in letters for offset in each.column("offset").to_pylist()]
+        assert sorted([*rows, *found]) == [5, 6, 7, 8, 9]
+        assert len(found) == sum(aside)
+    assert letters[0].column("value").to_pylist() == [BAD, b"v"]
+
+
+def test_groups_are_of_one_split_and_hold_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_ROWS", 4)
+    monkeypatch.setattr(reader, "_MAX_BYTES", 500)
+
+    def chunks() -> Iterator[list[Message]]:
+        yield [message(0), message(1)]
+        yield [message(2), message(3)]
+        yield [message(4)]
+        yield [message(0, partition=1)]
+        yield [message(n, b"x" * 200) for n in range(5, 10)]
+
+    groups = list(reader._gathered(chunks()))
+    assert [(m.partition(), m.offset()) for group in groups for m in group] == [
+        *((0, n) for n in range(5)),
+        (1, 0),
+        *((0, n) for n in range(5, 10)),
+    ]
+    assert all(len({m.partition() for m in group}) == 1 for group in groups)
+    assert all(len(group) <= 4 and sum(map(len, group)) <= 500 for group in groups)
