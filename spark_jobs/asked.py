@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from connectors.spec import Spec
 from spark_jobs.control import StopControl
 from spark_jobs.history.model import answered

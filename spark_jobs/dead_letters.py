@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from connectors.contracts import Sink, Source
+from connectors.api.contracts import Sink, Source
 from connectors.dead_letters import RECORD, SCHEMA, dated
 from spark_jobs.columns import numbered, quoted
 from spark_jobs.failures import TOKEN, carried

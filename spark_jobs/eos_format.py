@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
+from connectors.api.mistakes import nearest
 from connectors.spec import Spec
-from connectors.spec.mistakes import nearest
 from spark_jobs.driving import limits_of
 from spark_jobs.protection import Gap, require
 from spark_jobs.sink_spec import load_sink_spec

@@ -14,16 +14,16 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from connectors.api.mistakes import nearest
+from connectors.kafka.entry import KafkaEntry
 from connectors.registry import build_source
-from connectors.spec.mistakes import nearest
-from connectors.spec.sources import KafkaEntry
 from spark_jobs.kafka_begun import FORMAT, begun
 from spark_jobs.kafka_reader import KafkaQueryReader
 from spark_jobs.pacing.turns import AlwaysDue
 from twophase.errors import SpecError
 
 if TYPE_CHECKING:
-    from connectors.kafka import KafkaSource
+    from connectors.kafka.source import KafkaSource
 
 _PROPERTY: Final = "kafka."
 _TEXTS: Final = (

@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from spark_jobs.dead_letters import Ranges, Read
 from twophase.errors import BadRecordError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from spark_jobs.spark_log import LocalSparkLog
 from twophase.driver import Driver
 from twophase.errors import IdentityError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.contracts import Horizon, Source
+from connectors.api.contracts import Horizon, Source
 from spark_jobs.control import pause
 from spark_jobs.report import Listener
 from spark_jobs.starting_points import known_of

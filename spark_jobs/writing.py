@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from connectors.contracts import DirectWriter, Sink, Writer
+from connectors.api.contracts import DirectWriter, Sink, Writer
 from connectors.sifting import Sieve
 from spark_jobs.acknowledging import acknowledgement
 from spark_jobs.failures import carried

@@ -11,7 +11,8 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from connectors.spec import SqliteEntry, load_spec
+from connectors.spec import load_spec
+from connectors.sql.sqlite.entry import SqliteEntry
 from spark_jobs.cli import run_command_line
 from spark_jobs.cli.template import FormatKind, SinkKind
 

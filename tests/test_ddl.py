@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.formats import parse_ddl
+from connectors.formats.ddl import parse_ddl
 from twophase.errors import SpecError
 
 TYPES = {

@@ -19,9 +19,10 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.api.mistakes import SpecMistakesError
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
 from connectors.dead_letters import PLACE, RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused, with_row
-from connectors.formats import parse_ddl
+from connectors.formats.ddl import parse_ddl
 from connectors.kafka.bad_records import letters
 from connectors.kafka.letters import _letters as in_topic
 from connectors.kafka.settings import Connection
@@ -32,7 +33,6 @@ from connectors.letters import Letter
 from connectors.registry import build_sink, build_source
 from connectors.sifting import Sieve, decoded
 from connectors.spec import Spec, guarantees, load_spec
-from connectors.spec.mistakes import SpecMistakesError
 from spark_jobs.cli import run_command_line
 from spark_jobs.dead_letters import DeadLetters, Found, Read, _ReadAgain, read_and_mark, with_mark
 from spark_jobs.failures import TOKEN, CarriedError, translate

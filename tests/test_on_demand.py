@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from connectors.contracts import Horizon
+from connectors.api.contracts import Horizon
 from spark_jobs.on_demand import OnDemand
 from spark_jobs.report import CheckpointReport
 from tests.twophase_values import record

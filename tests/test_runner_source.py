@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from connectors.contracts import Horizon
+from connectors.api.contracts import Horizon
 from spark_jobs.failures import TOKEN, CarriedError, translate
 from spark_jobs.pacing.turns import ALL_THERE, AlwaysDue, Turn
 from spark_jobs.source import SourceReader

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from connectors.api.masking import MASK
 from connectors.spec import Url, guarantees, load_spec, mask
-from connectors.spec.secrets import MASK
 from spark_jobs.cli.output import Output
 from spark_jobs.page.effective import effective
 from spark_jobs.page.masked import masking

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from connectors.api.fields import _duration
 from connectors.registry import build_sink
 from connectors.spec import Spec, SpecMistakesError, guarantees, load_spec
-from connectors.spec.fields import _duration
+from tests.spec_entries import server_sink
 from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 
 DESIGN = """\
@@ -61,7 +62,7 @@ def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
 
 def test_a_sink_hears_how_long_a_task_may_wait(tmp_path: Path) -> None:
     spec = load(tmp_path, DESIGN.replace("timeout: 10min", "timeout: 1h"), ENVIRON)
-    assert spec.sinks[0].arguments(spec.checkpoint, several_topics=None)["timeout_s"] == 3600
+    assert server_sink(spec, 0).arguments(spec.context)["timeout_s"] == 3600
 
 
 def test_its_dead_letter_target_loads(tmp_path: Path) -> None:

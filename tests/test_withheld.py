@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from connectors.contracts import Horizon
+from connectors.api.contracts import Horizon
 from spark_jobs import until_readable
 from spark_jobs.pacing.pace import Pace
 from spark_jobs.pacing.turns import PacedTurns, read_polls

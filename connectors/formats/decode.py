@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
+
+from connectors.api.format import Decoded, Undecodable
 
 Parse = Callable[[pa.Array], pa.RecordBatch]
 """Decodes a whole column, one row per value; raises ValueError if any value of it does not decode."""
@@ -28,33 +29,6 @@ _UNEXPLAINED: Final = "does not decode, as others of this batch"
 
 _PIECE: Final = 1024
 """Values that are parsed at once, and judged one by one where that fails: few are judged if few records are bad."""
-
-
-@dataclass(frozen=True, slots=True)
-class Undecodable:
-    """One record that does not decode."""
-
-    index: int  # in the column that was given
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """The outcome of one column: every value is either a row of `rows` or an entry of `bad`."""
-
-    rows: pa.RecordBatch  # the good records, in order
-    bad: tuple[Undecodable, ...] = ()  # by ascending index
-
-
-class Format(Protocol):
-    """How values are decoded. Picklable: it travels to the tasks inside a source."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of `Decoded.rows`."""
-
-    def decode(self, values: pa.Array) -> Decoded:
-        """Decode a binary column that may hold nulls. Never blocks; raises nothing on account of what a value holds."""
 
 
 def sieve(values: pa.Array, schema: pa.Schema, parse: Parse, judge: Callable[[], Judge], explain: Explain) -> Decoded:

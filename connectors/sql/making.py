@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.fitting import Fit, Plan, RowColumn
 from connectors.sql.statements import Connected, StatementError
 from twophase.errors import SinkUnavailableError, TargetError

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.keyed import Upsert, check_upsert
 from connectors.sql.fitting import Fit, Plan, RowColumn, row_columns
 from connectors.sql.making import Maker, Table, Types

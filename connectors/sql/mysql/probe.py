@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.mysql import xa
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError

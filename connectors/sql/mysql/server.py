@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final
 
 from connectors.sql import tables
-from connectors.sql.address import masked
 from connectors.sql.mysql import forgotten, stragglers, xa
+from connectors.sql.mysql.address import masked
 from connectors.sql.mysql.engine import Session
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from connectors.sql.two_phase.server import Listed

@@ -10,10 +10,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from connectors.sql.address import login_files, masked
 from connectors.sql.bulk_writer import BulkWriter, Payload
 from connectors.sql.direct_writer import DirectBulkWriter
 from connectors.sql.mysql import stragglers, xa
+from connectors.sql.mysql.address import login_files, masked
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan
