@@ -8,7 +8,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.known import must_wait
 from connectors.stores.rows import RowForm, require, stored_schema
 

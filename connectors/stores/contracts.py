@@ -20,7 +20,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 
 
 class TokenStore(Protocol):

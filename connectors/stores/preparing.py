@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log import belonging
 from connectors.log.ledger import Share
 from connectors.owner import Owner, check_counted

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
-from connectors.sql.kinds import METADATA
+from connectors.api.contracts import Finding
+from connectors.api.contracts import METADATA
 from twophase.errors import BadRowError, TargetError
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter

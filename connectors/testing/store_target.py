@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.log.place import LogPlace
 from connectors.stores.preparing import PreparingSink
 from connectors.stores.sink import StoreSink

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from twophase.errors import LostCommittableError
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from twophase.errors import BadRowError, SinkUnavailableError
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.testing.life import Life
 from connectors.testing.rows import Row, batch, rows
 from twophase import faults
