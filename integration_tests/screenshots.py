@@ -14,8 +14,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from integration_tests.services.chromium import chromium, resize
+from spark_jobs.observe.run_lock import present
 from spark_jobs.page.opening import PageOptions, opened
-from spark_jobs.presence import present
 from tests.page_history import RUN, live_through, spec_of
 
 IMAGES: Final = Path(__file__).parents[1] / "docs" / "images"

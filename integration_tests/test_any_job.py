@@ -16,7 +16,7 @@ from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline_process import PROJECT
 from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
-from spark_jobs.history.store import History
+from spark_jobs.observe.history.store import History
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead

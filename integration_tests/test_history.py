@@ -7,8 +7,8 @@ import math
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from spark_jobs.history.model import Checkpoint, of_record
-from spark_jobs.history.store import History
+from spark_jobs.observe.history.model import Checkpoint, of_record
+from spark_jobs.observe.history.store import History
 from twophase.local_head import LocalHead
 from twophase.status import read_status
 

@@ -24,9 +24,9 @@ from integration_tests import topics
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.workload import Row
 from integration_tests.services.copied import CopiedKafka
-from spark_jobs.failures import TOKEN, CarriedError, translate
-from spark_jobs.pacing.turns import ALL_THERE
-from spark_jobs.source import SourceReader
+from spark_jobs.query.pacing.turns import ALL_THERE
+from spark_jobs.query.source import SourceReader
+from spark_jobs.session.failures import TOKEN, CarriedError, translate
 from twophase.errors import ConnectorError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 

@@ -23,9 +23,9 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
-from spark_jobs.pacing.turns import AlwaysDue
-from spark_jobs.source import SourceReader
-from spark_jobs.source_offset import SourceOffset
+from spark_jobs.query.pacing.turns import AlwaysDue
+from spark_jobs.query.source import SourceReader
+from spark_jobs.query.source_offset import SourceOffset
 from twophase.errors import OffsetOutOfRangeError, SourceError, SpecError, UnknownTopicError
 from twophase.values import StartingPoint
 

@@ -20,8 +20,8 @@ from connectors.kafka.source import KafkaSource
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
-from spark_jobs.failures import TOKEN, CarriedError, translate
-from spark_jobs.originals import Originals
+from spark_jobs.batch.source_records import Originals
+from spark_jobs.session.failures import TOKEN, CarriedError, translate
 from twophase.errors import SourceError
 from twophase.values import OffsetRange
 

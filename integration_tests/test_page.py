@@ -19,13 +19,13 @@ from connectors.registry import open_requests
 from connectors.spec import Spec
 from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium, logged, resize
-from spark_jobs.history.database import NAME
-from spark_jobs.history.model import AbortedTry, Event
-from spark_jobs.history.retention import Retention
-from spark_jobs.history.writer import HistoryWriter
+from spark_jobs.observe.history.database import NAME
+from spark_jobs.observe.history.model import AbortedTry, Event
+from spark_jobs.observe.history.retention import Retention
+from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.run_lock import present
+from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.page.opening import PageOptions, opened
-from spark_jobs.presence import present
-from spark_jobs.withheld import Poll, Withheld
 from tests.history_values import completed
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from tests.page_http import TOKEN

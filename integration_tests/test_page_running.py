@@ -13,7 +13,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium
-from spark_jobs.savepoint.manifest import checked
+from spark_jobs.savepoints.manifest import checked
 from tests.page_http import client_of
 
 pytestmark = pytest.mark.any_server

@@ -12,7 +12,7 @@ from integration_tests import topics
 from integration_tests.counting import assert_counted, count_words
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
-from spark_jobs.history.store import History
+from spark_jobs.observe.history.store import History
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 

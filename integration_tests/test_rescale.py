@@ -10,7 +10,7 @@ import pytest
 from integration_tests.counting import assert_counted, count_words
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
-from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.query.spark_log import LocalSparkLog
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 

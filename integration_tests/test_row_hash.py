@@ -13,7 +13,7 @@ pytestmark = pytest.mark.any_server
 _SCRIPT = """
 import json
 from pyspark.sql import SparkSession
-from spark_jobs.branch_jobs import row_hash
+from spark_jobs.batch.branch_jobs import row_hash
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 rows = [(None, "a", 1), ("a", None, 1), (None, None, 1), ("a", "a", 1), ("a", "a", None), ("", None, 1)]

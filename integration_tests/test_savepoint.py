@@ -14,7 +14,7 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.savepoints import facts, keep_ids, rescale, run, succeed, take
-from spark_jobs.history.store import History
+from spark_jobs.observe.history.store import History
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 

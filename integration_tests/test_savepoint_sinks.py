@@ -18,7 +18,7 @@ from integration_tests.harness.oracle import PostgresTable, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, TABLE, Pipeline
 from integration_tests.savepoints import facts, keep_ids, rescale, run, succeed, take
 from integration_tests.services import Services
-from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.query.spark_log import LocalSparkLog
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 

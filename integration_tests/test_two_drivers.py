@@ -7,7 +7,7 @@ import json
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from spark_jobs.spark_log import LocalSparkLog
+from spark_jobs.query.spark_log import LocalSparkLog
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.history.entries import Committed, Completed, Entry, Measured, SinkCommitted
-from spark_jobs.history.model import Acknowledgement, Checkpoint, Phases, Run, SinkCommit, SplitLag, of_record
-from spark_jobs.history.retention import Retention
-from spark_jobs.history.writer import HistoryWriter
+from spark_jobs.observe.history.entries import Committed, Completed, Entry, Measured, SinkCommitted
+from spark_jobs.observe.history.model import Acknowledgement, Checkpoint, Phases, Run, SinkCommit, SplitLag, of_record
+from spark_jobs.observe.history.retention import Retention
+from spark_jobs.observe.history.writer import HistoryWriter
 from tests.twophase_values import INCARNATION, record
 
 AT = 1_700_000_000.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.spec import Spec, load_spec
-from spark_jobs.history import entries
-from spark_jobs.history.database import NAME
-from spark_jobs.history.model import (
+from spark_jobs.observe.history import entries
+from spark_jobs.observe.history.database import NAME
+from spark_jobs.observe.history.model import (
     AbortedTry,
     Acknowledgement,
     Checkpoint,
@@ -20,8 +20,8 @@ from spark_jobs.history.model import (
     SinkCommit,
     SplitLag,
 )
-from spark_jobs.history.retention import Retention
-from spark_jobs.history.writer import HistoryWriter
+from spark_jobs.observe.history.retention import Retention
+from spark_jobs.observe.history.writer import HistoryWriter
 from twophase.codec import encode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead

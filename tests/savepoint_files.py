@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 from connectors.spec import Spec, load_spec
-from spark_jobs.savepoint import plan as plans
-from spark_jobs.savepoint.plan import Operator, Plan, describe
+from spark_jobs.savepoints import plan as plans
+from spark_jobs.savepoints.plan import Operator, Plan, describe
 from twophase.codec import encode_head, encode_record, sha256_of
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key

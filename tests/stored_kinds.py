@@ -15,13 +15,13 @@ from typing import Any, Final
 from connectors.kafka.sink.markers import encode
 from connectors.known import decode_known, encode_known
 from connectors.sql.mysql.target import Target
-from spark_jobs.kafka_begun import _decoded, _encoded
-from spark_jobs.known_sinks import KnownSink
-from spark_jobs.savepoint import manifest as manifests
-from spark_jobs.source_offset import SourceOffset
+from spark_jobs.adapters.kafka_start import _decoded, _encoded
+from spark_jobs.query.source_offset import SourceOffset
+from spark_jobs.run.known_sinks import KnownSink
+from spark_jobs.savepoints import manifest as manifests
 from tests import stored_values as stored
-from tests.test_stored_documents import markers_with
-from tests.test_twophase_codec import COMMITTABLE, HEAD, RECORD
+from tests.project.test_stored_documents import markers_with
+from tests.twophase.test_codec import COMMITTABLE, HEAD, RECORD
 from twophase import codec, requests
 from twophase.requests import Answer, Request
 
@@ -31,7 +31,7 @@ class Kind:
     """One kind of stored document."""
 
     sites: tuple[str, ...]
-    """Where the product writes it, as `path:function`; tests/test_neighbours.py finds all of them."""
+    """Where the product writes it, as `path:function`; tests/project/test_neighbours.py finds all of them."""
     format: tuple[str, int] | None
     """The module that has the number of its format, and that number; None: it has none (`why`)."""
     read: Callable[[bytes], Any]
@@ -105,8 +105,8 @@ KINDS: Final[dict[str, Kind]] = {
         refusal="a request beside head has format 3, which is read from format 2 on; this version reads 1",
     ),
     "savepoint": Kind(
-        ("spark_jobs/savepoint/manifest.py:_dump", "spark_jobs/savepoint/manifest.py:encode"),
-        ("spark_jobs/savepoint/manifest.py", 1),
+        ("spark_jobs/savepoints/manifest.py:_dump", "spark_jobs/savepoints/manifest.py:encode"),
+        ("spark_jobs/savepoints/manifest.py", 1),
         lambda content: manifests.decode(content, Path("/savepoint")),
         stored.MANIFEST,
         lambda: manifests.encode(stored.MANIFEST),
@@ -114,16 +114,16 @@ KINDS: Final[dict[str, Kind]] = {
         refusal="/savepoint has format 3, which is read from format 2 on; this version reads 1",
     ),
     "plan": Kind(
-        tuple(f"spark_jobs/savepoint/plan.py:{each}" for each in ("keep", "_source", "_step")),
-        ("spark_jobs/savepoint/plan.py", 1),
+        tuple(f"spark_jobs/savepoints/plan.py:{each}" for each in ("keep", "_source", "_step")),
+        ("spark_jobs/savepoints/plan.py", 1),
         stored.plan_of,
         stored.PLAN,
         lambda: stored.written_plan(stored.PLAN),
         refusal="has format 3, which is read from format 2 on; this version reads 1",
     ),
     "known-sink": Kind(
-        ("spark_jobs/known_sinks.py:KnownSink.encoded", "spark_jobs/known_sinks.py:KnownSinks.keep"),
-        ("spark_jobs/known_sinks.py", 1),
+        ("spark_jobs/run/known_sinks.py:KnownSink.encoded", "spark_jobs/run/known_sinks.py:KnownSinks.keep"),
+        ("spark_jobs/run/known_sinks.py", 1),
         lambda content: KnownSink.decoded(content, "the file"),
         stored.KNOWN,
         stored.KNOWN.encoded,
@@ -139,8 +139,8 @@ KINDS: Final[dict[str, Kind]] = {
         why="it is a text in a known sink's document, whose number it has",
     ),
     "first-offsets": Kind(
-        ("spark_jobs/kafka_begun.py:_encoded",),
-        ("spark_jobs/kafka_begun.py", 1),
+        ("spark_jobs/adapters/kafka_start.py:_encoded",),
+        ("spark_jobs/adapters/kafka_start.py", 1),
         lambda content: _decoded(content, "/location"),
         stored.BEGUN,
         lambda: _encoded(stored.BEGUN),
@@ -149,8 +149,8 @@ KINDS: Final[dict[str, Kind]] = {
         refusal="the first offsets at /location has format 3, which is read from format 2 on; this version reads 1",
     ),
     "source-offset": Kind(
-        ("spark_jobs/source_offset.py:SourceOffset.to_json",),
-        ("spark_jobs/source_offset.py", 2),
+        ("spark_jobs/query/source_offset.py:SourceOffset.to_json",),
+        ("spark_jobs/query/source_offset.py", 2),
         lambda content: SourceOffset.from_json(json.loads(content)),
         stored.OFFSET,
         lambda: json.dumps(stored.OFFSET.to_json()).encode(),
@@ -195,8 +195,8 @@ KINDS: Final[dict[str, Kind]] = {
         why="a segment has no `least_reader`: it is applied before a version goes back",
     ),
     "history": Kind(
-        ("spark_jobs/history/rows.py:packed", "spark_jobs/history/writer.py:HistoryWriter._add"),
-        ("spark_jobs/history/database.py", 1),
+        ("spark_jobs/observe/history/rows.py:packed", "spark_jobs/observe/history/writer.py:HistoryWriter._add"),
+        ("spark_jobs/observe/history/database.py", 1),
         stored.history_of,
         stored.HISTORY,
         None,
@@ -212,7 +212,7 @@ KINDS: Final[dict[str, Kind]] = {
         why="its columns and headers are a promise to users: no version changes them",
     ),
     "presence": Kind(
-        ("spark_jobs/presence.py:present",),
+        ("spark_jobs/observe/run_lock.py:present",),
         None,
         stored.presence_of,
         stored.PRESENCE,
@@ -221,7 +221,7 @@ KINDS: Final[dict[str, Kind]] = {
         why="it ends with its process, and informs only; fields that are not known are passed over",
     ),
     "admission": Kind(
-        ("spark_jobs/pacing/remembered.py:RememberedAdmission.observe",),
+        ("spark_jobs/query/pacing/remembered.py:RememberedAdmission.observe",),
         None,
         stored.records_of,
         5000,
@@ -229,7 +229,7 @@ KINDS: Final[dict[str, Kind]] = {
         why="a hint: what cannot be read is ignored",
     ),
     "withheld": Kind(
-        ("spark_jobs/withheld.py:_write",),
+        ("spark_jobs/observe/withheld.py:_write",),
         None,
         stored.withheld_of,
         stored.WITHHELD,

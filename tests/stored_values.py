@@ -20,19 +20,19 @@ from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
 from connectors.kafka.sink.markers import Claim, Marker
 from connectors.owner import Owner
 from connectors.sql.mysql.target import KeyPart, Target, TargetColumn, UniqueIndex
-from spark_jobs.history.store import History
-from spark_jobs.kafka_begun import Begun
-from spark_jobs.known_sinks import KnownSink
-from spark_jobs.pacing.admission import AdaptiveAdmission
-from spark_jobs.pacing.remembered import RememberedAdmission
-from spark_jobs.presence import Presence, _living
-from spark_jobs.savepoint import plan as plans
-from spark_jobs.savepoint.manifest import Entry, Manifest
-from spark_jobs.savepoint.plan import Operator, Plan
-from spark_jobs.source_offset import SourceOffset
-from spark_jobs.withheld import WithheldSplit, read_withheld
-from tests import test_twophase_codec as before
+from spark_jobs.adapters.kafka_start import Begun
+from spark_jobs.observe.history.store import History
+from spark_jobs.observe.run_lock import Presence, _living
+from spark_jobs.observe.withheld import WithheldSplit, read_withheld
+from spark_jobs.query.pacing.admission import AdaptiveAdmission
+from spark_jobs.query.pacing.remembered import RememberedAdmission
+from spark_jobs.query.source_offset import SourceOffset
+from spark_jobs.run.known_sinks import KnownSink
+from spark_jobs.savepoints import plan as plans
+from spark_jobs.savepoints.manifest import Entry, Manifest
+from spark_jobs.savepoints.plan import Operator, Plan
 from tests.history_values import AT, RUN, whole, writing
+from tests.twophase import test_codec as before
 from tests.twophase_values import INCARNATION
 from twophase import codec
 from twophase.head_value import HeadValue, Origin, RecordRef

@@ -85,7 +85,7 @@ class LogCommitter:
         self._prepare(scope)
 
     def permit_away(self, scope: Scope) -> None:
-        """See Committer. The sink keeps its slots: a start without it writes for as many (`spark_jobs.known_sinks`)."""
+        """See Committer. The sink keeps its slots: a start without it writes for as many slots (H32)."""
         self._prepare(scope)
 
     def commit(

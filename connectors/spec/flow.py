@@ -44,7 +44,7 @@ def _without_texts(sql: str) -> str:
 def command_in(sql: str) -> str:
     """Return the first word of SQL that cannot be a query, in capitals; empty for one that may be.
 
-    Spark's own parser tells the rest when a pipeline starts: see spark_jobs.one_query.
+    Spark's own parser tells the rest when a pipeline starts: see spark_jobs.query.one_query.
     """
     plain = _without_texts(sql)
     first = re.match(r"[\s(]*(\w+)", plain)
@@ -54,7 +54,7 @@ def command_in(sql: str) -> str:
 def code_in(sql: str) -> str:
     """What of Spark SQL a query takes to run Java by its name, or a program of the machine; empty: nothing.
 
-    What the text shows, without Spark: a start looks at the query as Spark understands it (spark_jobs.one_query).
+    What the text shows, without Spark: a start looks at the query as Spark understands it (spark_jobs.query.one_query).
     """
     called = [match["called"].lower() for match in TOKENS.finditer(sql) if match["called"]]
     plain = _without_texts(sql)

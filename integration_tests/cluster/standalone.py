@@ -23,7 +23,7 @@ import psutil
 from integration_tests.cluster.interpreter import make_interpreter
 from integration_tests.harness import session
 from integration_tests.harness.fast_start import SHORT_LIVED, fast_start
-from spark_jobs.properties import as_properties
+from spark_jobs.session.properties import as_properties
 
 HOST = "127.0.0.1"
 WORKERS = 2

@@ -10,7 +10,7 @@ import sys
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.exactly_once import ExactlyOnce
+from spark_jobs.adapters.exactly_once import ExactlyOnce
 
 
 def main(spec: str, checkpoint: str, folder: str, mode: str) -> None:

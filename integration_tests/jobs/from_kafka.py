@@ -11,8 +11,8 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.exactly_once import ExactlyOnce
-from spark_jobs.formats import register_formats
+from spark_jobs.adapters.exactly_once import ExactlyOnce
+from spark_jobs.adapters.formats import register_formats
 
 
 def main(spec: str, checkpoint: str, bootstrap_servers: str, *sources: str) -> None:

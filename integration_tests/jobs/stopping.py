@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.exactly_once import ExactlyOnce
+from spark_jobs.adapters.exactly_once import ExactlyOnce
 
 
 def main(spec: str, checkpoint: str, folder: str, file: str) -> None:

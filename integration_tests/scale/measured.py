@@ -21,8 +21,8 @@ from integration_tests.bench.product import Product, spec
 from integration_tests.bench.targets import Place
 from integration_tests.scale.cost import Cost, cost
 from integration_tests.services import Services
-from spark_jobs.history.model import Checkpoint
-from spark_jobs.history.store import History
+from spark_jobs.observe.history.model import Checkpoint
+from spark_jobs.observe.history.store import History
 
 _COLD = 2
 """Checkpoints in which Spark and its workers still load what they need."""

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from spark_jobs import batch as job
-from spark_jobs.checkpoints import Checkpoints, NumberedBatch
+from spark_jobs.batch import batch as job
 from spark_jobs.cli import main
-from spark_jobs.report import CheckpointReport
+from spark_jobs.observe.report import CheckpointReport
+from spark_jobs.run.checkpoints import Checkpoints, NumberedBatch
 
 _READING = ("committables", "measured", "by_sink")
-"""What spark_jobs.batch calls between the end of the job and the decision."""
+"""What spark_jobs.batch.batch calls between the end of the job and the decision."""
 
 
 def _time(file: Path) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from connectors.registry import open_requests
 from connectors.spec import Spec
-from spark_jobs.presence import running
+from spark_jobs.observe.run_lock import running
 from twophase.errors import ConnectorError
 from twophase.requests import Answer, Channel, Request
 

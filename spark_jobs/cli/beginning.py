@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_jobs.cli.output import out
-from spark_jobs.new_start import SplitStart
+from spark_jobs.operations.new_start import SplitStart
 from twophase.abandoned import Abandoned
 from twophase.head_value import HeadValue
 

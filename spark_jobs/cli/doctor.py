@@ -17,10 +17,10 @@ from connectors.spec import Spec, exposures, promise
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.known_sinks import KnownSinks
-from spark_jobs.master import is_local
-from spark_jobs.protection import findings, gaps_of
-from spark_jobs.stored_head import read_head
+from spark_jobs.observe.head_reader import read_head
+from spark_jobs.run.known_sinks import KnownSinks
+from spark_jobs.session.master import is_local
+from spark_jobs.session.protection import findings, gaps_of
 from twophase.errors import ConnectorError
 from twophase.values import StartingPoint
 

@@ -15,7 +15,7 @@ from typing import Final
 from connectors.api.contracts import Finding
 from connectors.spec import Spec
 from spark_jobs.cli.filesystem import existing, why_not_writable
-from spark_jobs.master import is_local
+from spark_jobs.session.master import is_local
 from wal.errors import NetworkFilesystemError
 from wal.filesystem import refuse_network_filesystem
 

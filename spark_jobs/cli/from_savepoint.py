@@ -11,8 +11,8 @@ from rich.text import Text
 from connectors.spec import Spec
 from connectors.sql.entry import UPSERT
 from spark_jobs.cli.output import out
-from spark_jobs.savepoint.repeated import Repeated
-from spark_jobs.savepoint.start import Beginning
+from spark_jobs.operations.from_savepoint import Beginning
+from spark_jobs.operations.repeated_records import Repeated
 
 
 def tell(spec: Spec, console: Console, beginning: Beginning) -> None:

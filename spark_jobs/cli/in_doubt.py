@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
-from spark_jobs.stored_head import read_history
+from spark_jobs.observe.head_reader import read_history
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt, Fate, doubt_of

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_jobs.cli.output import out
-from spark_jobs.savepoint import manifest as manifests
-from spark_jobs.savepoint.manifest import Manifest
-from spark_jobs.savepoint.stored import Found
-from spark_jobs.savepoint.take import Taken
+from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints.manifest import Manifest
+from spark_jobs.savepoints.stored import Found
+from spark_jobs.savepoints.take import Taken
 from twophase.codec import decode_head
 from twophase.errors import HeadFormatError
 

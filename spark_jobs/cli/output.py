@@ -20,9 +20,9 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from connectors.spec import Spec, SpecMistakesError, load_spec, mask
-from spark_jobs.log_lines import JsonLines
-from spark_jobs.masked_log import mask_log
-from spark_jobs.printable import printable, printable_json
+from spark_jobs.observe.log_lines import JsonLines
+from spark_jobs.observe.masked_log import mask_log
+from spark_jobs.observe.printable import printable, printable_json
 from twophase.errors import ConnectorError
 from wal.bounded import bounded
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from connectors.spec import Spec
-from spark_jobs.presence import token_kept
+from spark_jobs.observe.run_lock import token_kept
 from twophase.in_doubt import Doubt
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from spark_jobs.cli.output import out
 from twophase.errors import SpecError
 
 if TYPE_CHECKING:
-    from spark_jobs.preview import Preview
+    from spark_jobs.operations.preview import Preview
 
 
 def preview(
@@ -60,9 +60,9 @@ def preview(
         message = f"{spec} names no sources"
         raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos preview` needs sources")
     log_to_stderr()
-    from spark_jobs.new_start import parse
-    from spark_jobs.preview import preview as look  # imports Spark: not before the spec is right
-    from spark_jobs.scratch import scratch_session
+    from spark_jobs.operations.new_start import parse
+    from spark_jobs.operations.preview import preview as look  # imports Spark: not before the spec is right
+    from spark_jobs.operations.scratch import scratch_session
 
     wanted = parse(begin) if begin is not None else None
     names = [entry.name for entry in loaded.sinks]

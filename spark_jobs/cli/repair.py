@@ -18,11 +18,11 @@ from spark_jobs.cli.asking import asker
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.driving import driver_of
-from spark_jobs.history.model import Event
-from spark_jobs.history.recorder import tell
-from spark_jobs.spark_log import LocalSparkLog
-from spark_jobs.stored_head import read_history
+from spark_jobs.observe.head_reader import read_history
+from spark_jobs.observe.history.model import Event
+from spark_jobs.observe.history.recorder import tell
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.run.open_driver import open_driver
 from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.participants import Committer
@@ -166,8 +166,8 @@ def _lost(
 
 
 def _repair(spec: Spec, history: Status, losses: Sequence[Loss]) -> Repaired:
-    from spark_jobs.repairing import Rerun  # imports Spark, which takes a second
-    from spark_jobs.session import spark_session
+    from spark_jobs.operations.repair import Rerun  # imports Spark, which takes a second
+    from spark_jobs.session.spark_session import spark_session
 
     out.say("starting Spark")
     spark = spark_session(spec, debug=out.debug)
@@ -177,7 +177,7 @@ def _repair(spec: Spec, history: Status, losses: Sequence[Loss]) -> Repaired:
             rerun.check(each)
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
         log = LocalSparkLog(spec.checkpoint.location)
-        with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+        with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
             return driver.repair(rerun)
     finally:
         spark.stop()

@@ -13,10 +13,10 @@ from connectors.spec import Spec
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.driving import driver_of
-from spark_jobs.presence import alone, check_stopped
-from spark_jobs.spark_log import STATE_PARTITIONS, LocalSparkLog
-from spark_jobs.stored_head import read_head
+from spark_jobs.observe.head_reader import read_head
+from spark_jobs.observe.run_lock import alone, check_stopped
+from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
+from spark_jobs.run.open_driver import open_driver
 from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.rescale import Rescaled, is_at_rest
@@ -140,10 +140,10 @@ def _said(spec: Spec, plan: Plan) -> str:
 
 
 def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
-    from spark_jobs.console import ConsoleListener  # Spark takes a second to import
-    from spark_jobs.known_sinks import KnownSinks
-    from spark_jobs.rescaling import Rewriting, bring_to_rest
-    from spark_jobs.session import spark_session
+    from spark_jobs.observe.console import ConsoleListener  # Spark takes a second to import
+    from spark_jobs.operations.rescale import Rewriting, bring_to_rest
+    from spark_jobs.run.known_sinks import KnownSinks
+    from spark_jobs.session.spark_session import spark_session
 
     out.say("starting Spark")
     spark = spark_session(spec, debug=out.debug)
@@ -154,7 +154,7 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
             out.say("running the batch that is half done to its end")
             bring_to_rest(spec, spark, ConsoleListener(spec.pipeline, out.console()))
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
-        with driver_of(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+        with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
             head, known = _head(spec), KnownSinks(spec.checkpoint.location)
             for name, committer in driver.committers.items():
                 known.foresee(head, name, committer.slots)

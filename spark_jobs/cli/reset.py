@@ -17,12 +17,12 @@ from spark_jobs.cli.asking import asker
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.driving import driver_of
-from spark_jobs.history.model import Event
-from spark_jobs.history.recorder import tell
-from spark_jobs.new_start import parse, resolve
-from spark_jobs.spark_log import LocalSparkLog
-from spark_jobs.stored_head import read_head
+from spark_jobs.observe.head_reader import read_head
+from spark_jobs.observe.history.model import Event
+from spark_jobs.observe.history.recorder import tell
+from spark_jobs.operations.new_start import parse, resolve
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import add_given_up
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
@@ -108,7 +108,7 @@ def _reset(
 ) -> Begun:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = LocalSparkLog(spec.checkpoint.location)
-    with driver_of(spec, sinks, log, session=secrets.token_hex(8)) as driver:
+    with open_driver(spec, sinks, log, session=secrets.token_hex(8)) as driver:
         return driver.reset(expected=head, abandon_lost=abandon_lost, begins=begins)
 
 

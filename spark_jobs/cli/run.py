@@ -17,23 +17,23 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from connectors.spec import Spec, promise
-from spark_jobs.chaining import may_chain
+from spark_jobs.batch.chaining import may_chain
 from spark_jobs.cli.from_savepoint import tell
 from spark_jobs.cli.page_options import held_by_sinks, shown_entry
-from spark_jobs.console import ConsoleListener, shown
-from spark_jobs.control import StopControl
-from spark_jobs.history.recorder import recorded
-from spark_jobs.master import check_sinks
-from spark_jobs.page.live import Beside
-from spark_jobs.report import Listeners, LogListener
-from spark_jobs.runner import Runner
-from spark_jobs.savepoint.start import Allowed, begin
-from spark_jobs.session import spark_session
-from spark_jobs.stderr_log import StderrLog
-from spark_jobs.stop_signals import StopSignals
-from spark_jobs.submitted import given_settings, is_submitted, settle
-from spark_jobs.together import FAIR, check_together, run_all, sessions_of
-from spark_jobs.traces import traced
+from spark_jobs.observe.console import ConsoleListener, shown
+from spark_jobs.observe.history.recorder import recorded
+from spark_jobs.observe.report import Listeners, LogListener
+from spark_jobs.observe.traces import traced
+from spark_jobs.operations.from_savepoint import Allowed, begin
+from spark_jobs.page.live_view import Beside
+from spark_jobs.run.control import StopControl
+from spark_jobs.run.multi_pipeline import FAIR, check_together, run_all, sessions_of
+from spark_jobs.run.runner import Runner
+from spark_jobs.run.stop_signals import StopSignals
+from spark_jobs.session.master import check_sinks
+from spark_jobs.session.spark_session import spark_session
+from spark_jobs.session.stderr_log import StderrLog
+from spark_jobs.session.submitted import given_settings, is_submitted, settle
 
 if TYPE_CHECKING:
     from spark_jobs.page.opening import PageOptions
@@ -114,7 +114,7 @@ def _page(runs: Sequence[_Run], options: PageOptions | None) -> Iterator[Sequenc
     if options is None:
         yield [Beside() for _ in runs]
         return
-    from spark_jobs.page.beside import served_beside  # its libraries take a quarter of a second
+    from spark_jobs.page.app import served_beside  # its libraries take a quarter of a second
 
     specs, run_ids = [each.spec for each in runs], [each.run_id for each in runs]
     with served_beside(specs, run_ids, options, held_by_sinks, lambda page: shown_entry(page, specs[0])) as pages:

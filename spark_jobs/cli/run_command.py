@@ -103,7 +103,7 @@ def run(
             raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos run` needs sources")
     log_to_stderr()
     from spark_jobs.cli.run import run_pipelines  # imports Spark, which takes a second: not before the spec is right
-    from spark_jobs.savepoint.start import Allowed
+    from spark_jobs.operations.from_savepoint import Allowed
 
     run_pipelines(
         loaded,

@@ -11,9 +11,9 @@ from typer.core import TyperGroup
 from spark_jobs.cli.kept import facts_in, facts_of, lines_in, lines_of, listed, table
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.savepoint import manifest as manifests
-from spark_jobs.savepoint.stored import dispose, found_in
-from spark_jobs.savepoint.take import default_folder, take
+from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints.stored import dispose, found_in
+from spark_jobs.savepoints.take import default_folder, take
 
 
 class _TakesFirst(TyperGroup):

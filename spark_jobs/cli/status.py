@@ -14,10 +14,10 @@ from connectors.spec import Spec, promise
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.status_text import of_detail, of_overview
-from spark_jobs.history.store import NEWEST
-from spark_jobs.overview import Overview, detail, overview
-from spark_jobs.overview_facts import detail_facts, facts
-from spark_jobs.stored_head import read_history
+from spark_jobs.observe.head_reader import read_history
+from spark_jobs.observe.history.store import NEWEST
+from spark_jobs.observe.overview import Overview, detail, overview
+from spark_jobs.observe.overview_facts import detail_facts, facts
 from twophase.errors import HistoryError
 
 _REFRESHED_S = 1.0

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import ago, count, counted, moment, seconds, short, size
-from spark_jobs.history.model import Checkpoint, Detail, Event, Run, SplitLag
-from spark_jobs.history.summary import Distribution, Summary, missing
-from spark_jobs.overview import NO_HISTORY, Overview
-from spark_jobs.withheld import WithheldSplit, describe
+from spark_jobs.observe.history.model import Checkpoint, Detail, Event, Run, SplitLag
+from spark_jobs.observe.history.summary import Distribution, Summary, missing
+from spark_jobs.observe.overview import NO_HISTORY, Overview
+from spark_jobs.observe.withheld import WithheldSplit, describe
 from twophase.values import CheckpointRecord
 
 _INCIDENTS = 6  # that are shown

@@ -14,9 +14,9 @@ from spark_jobs.cli.kept import facts_of, lines_of
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath, Timeout
 from spark_jobs.cli.output import out
-from spark_jobs.deletion import Deleted, delete
-from spark_jobs.presence import running
-from spark_jobs.savepoint.take import take
+from spark_jobs.observe.run_lock import running
+from spark_jobs.operations.deletion import Deleted, delete
+from spark_jobs.savepoints.take import take
 from twophase.errors import SpecError
 
 Now = Annotated[bool, typer.Option("--now", help="Abort the running checkpoint instead of finishing it.")]

@@ -15,7 +15,7 @@ from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.page_options import UiHost, UiPort
 from spark_jobs.cli.run_command import Ui, UntilCaughtUp
-from spark_jobs.private_settings import private_file
+from spark_jobs.session.private_settings import private_file
 from twophase.errors import SparkUnavailableError
 
 

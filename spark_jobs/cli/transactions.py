@@ -14,9 +14,9 @@ from connectors.registry import build_sink
 from spark_jobs.cli.in_doubt import chosen_of, in_doubt, in_order
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.driving import driver_of
-from spark_jobs.spark_log import LocalSparkLog
-from spark_jobs.stored_head import read_history
+from spark_jobs.observe.head_reader import read_history
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.run.open_driver import open_driver
 from twophase.errors import IdentityError, SpecError
 from twophase.in_doubt import Doubt, Fate
 from twophase.values import CommitOutcome
@@ -147,7 +147,7 @@ def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
         return
     sinks = [build_sink(loaded, entry) for entry in loaded.outputs]
     log = LocalSparkLog(loaded.checkpoint.location)
-    with driver_of(loaded, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+    with open_driver(loaded, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
         driver.start()
     _done("settled", [each for each in held.found if each.fate is not Fate.FOREIGN], as_json=as_json)
 

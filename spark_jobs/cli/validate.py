@@ -23,7 +23,7 @@ from connectors.spec import (
 )
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.protection import gaps_of
+from spark_jobs.session.protection import gaps_of
 
 
 def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:

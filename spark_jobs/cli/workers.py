@@ -19,15 +19,15 @@ from connectors.api.entry import Entry
 from connectors.extras import EXTRAS
 from connectors.registry import build_sink, build_source
 from connectors.spec import PythonStep, Spec
-from spark_jobs.failures import translate
-from spark_jobs.probe import Probe, Seen
-from spark_jobs.session import spark_session
+from spark_jobs.session.failures import translate
+from spark_jobs.session.probe import Probe, Seen
+from spark_jobs.session.spark_session import spark_session
 from twophase.errors import ConnectorError
 from wal.address import ObjectAddress
 
 _PATIENCE_S: Final = 90.0
 _TASKS_PER_CORE: Final = 3  # so that with some certainty each worker gets one
-_ALWAYS: Final = ("spark_jobs.source", "spark_jobs.writing")
+_ALWAYS: Final = ("spark_jobs.query.source", "spark_jobs.batch.writing")
 _PORTS: Final = {"https": 443, "http": 80}  # by scheme
 _INSTALL: Final = "install it on each worker for the Python named there, or ship it with spark.submit.pyFiles"
 _FREE: Final = "see the master's page: are there workers with spark.executor.cores and spark.executor.memory free?"

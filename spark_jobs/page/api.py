@@ -15,9 +15,9 @@ from starlette.types import ASGIApp
 
 from connectors.spec import mask
 from spark_jobs.page import probes, reading, steering
-from spark_jobs.page.guard import Guard, Tokens
+from spark_jobs.page.auth import Guard, Tokens
 from spark_jobs.page.masked import masking
-from spark_jobs.page.watched import BusyError, NobodyRunsError, Watched
+from spark_jobs.page.pipeline_view import BusyError, NobodyRunsError, Watched
 from twophase.errors import ConnectorError
 from twophase.version import installed_version
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeVar
 
 from connectors.spec import guarantees, promise
-from spark_jobs.history.model import PHASES, Bucket, Run
-from spark_jobs.history.model import Detail as KeptDetail
-from spark_jobs.history.shares import SinkShare, shares, waiting
-from spark_jobs.overview import NO_HISTORY
-from spark_jobs.page import answers
+from spark_jobs.observe.history.model import PHASES, Bucket, Run
+from spark_jobs.observe.history.model import Detail as KeptDetail
+from spark_jobs.observe.history.shares import SinkShare, shares, waiting
+from spark_jobs.observe.overview import NO_HISTORY
+from spark_jobs.observe.withheld import read_withheld
+from spark_jobs.page import schemas
+from spark_jobs.page.pipeline_view import Watched
 from spark_jobs.page.state import can_steer, newest_run, state_of
-from spark_jobs.page.watched import Watched
-from spark_jobs.withheld import read_withheld
 from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
@@ -27,15 +27,15 @@ _INTERVALS: Final = 5
 _NEWEST: Final = 20  # of those one is committed, unless a sink is far behind
 
 
-def overview(watched: Watched) -> answers.Overview:
+def overview(watched: Watched) -> schemas.Overview:
     """What cannot be read is named, and the rest is told all the same."""
-    problems: list[answers.Problem] = []
+    problems: list[schemas.Problem] = []
 
     def read(what: Callable[[], _Found]) -> _Found | None:
         try:
             return what()
         except ConnectorError as error:
-            problems.append(answers.Problem(message=error.message, remedy=error.remedy))
+            problems.append(schemas.Problem(message=error.message, remedy=error.remedy))
             return None
 
     history, presence, now = watched.history, watched.presence(), time.time()
@@ -43,14 +43,14 @@ def overview(watched: Watched) -> answers.Overview:
     head = read(watched.head)
     totals = read(history.totals)
     if head is not None and totals is not None and totals.since is None:
-        problems.append(answers.Problem(message=NO_HISTORY))
+        problems.append(schemas.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read(history.lag)
     withheld = read_withheld(watched.spec.checkpoint.location)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
     state, detail = state_of(watched, presence)
-    return answers.Overview(
+    return schemas.Overview(
         key=watched.key,
         name=watched.name,
         guarantee=promise(watched.spec),
@@ -62,20 +62,20 @@ def overview(watched: Watched) -> answers.Overview:
         now=now,
         interval_s=watched.spec.checkpoint.interval_s,
         head=head_of(head) if head is not None else None,
-        run=answers.Run.model_validate(run) if run is not None else None,
-        totals=answers.Totals.model_validate(totals) if totals is not None else NOTHING,
+        run=schemas.Run.model_validate(run) if run is not None else None,
+        totals=schemas.Totals.model_validate(totals) if totals is not None else NOTHING,
         throughput=throughput(lately, window_s),
         lag_records=sum(each.records for each in lag) if lag else None,
-        lag=[answers.SplitLag.model_validate(each) for each in lag or ()],
+        lag=[schemas.SplitLag.model_validate(each) for each in lag or ()],
         withheld_records=sum(each.records for each in withheld),
-        withheld=[answers.WithheldSplit.model_validate(each) for each in withheld],
-        last=answers.Checkpoint.model_validate(newest[0]) if newest else None,
+        withheld=[schemas.WithheldSplit.model_validate(each) for each in withheld],
+        last=schemas.Checkpoint.model_validate(newest[0]) if newest else None,
         last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
         problems=problems,
     )
 
 
-NOTHING: Final = answers.Totals(
+NOTHING: Final = schemas.Totals(
     since=None, checkpoints=0, records=0, rows=0, bytes=0, aborted=0, failures=0, restarts=0, runs=0, skipped=0
 )
 
@@ -87,9 +87,9 @@ def window_of(interval_s: float, run: Run | None, now: float) -> float:
     return min(window_s, max(now - run.started_at, 1.0)) if run is not None else window_s
 
 
-def throughput(buckets: Sequence[Bucket], window_s: float) -> answers.Throughput:
+def throughput(buckets: Sequence[Bucket], window_s: float) -> schemas.Throughput:
     """`buckets`: all that was decided in these seconds."""
-    return answers.Throughput(
+    return schemas.Throughput(
         window_s=window_s,
         records_per_s=sum(each.records for each in buckets) / window_s,
         rows_per_s=sum(each.rows for each in buckets) / window_s,
@@ -97,31 +97,31 @@ def throughput(buckets: Sequence[Bucket], window_s: float) -> answers.Throughput
     )
 
 
-def head_of(head: HeadValue) -> answers.Head:
+def head_of(head: HeadValue) -> schemas.Head:
     """Its numbers."""
-    return answers.Head.model_validate(head)
+    return schemas.Head.model_validate(head)
 
 
-def detail(found: KeptDetail) -> answers.Detail:
+def detail(found: KeptDetail) -> schemas.Detail:
     """One checkpoint, whole."""
-    return answers.Detail(
-        checkpoint=answers.Checkpoint.model_validate(found.checkpoint),
+    return schemas.Detail(
+        checkpoint=schemas.Checkpoint.model_validate(found.checkpoint),
         ranges=[
-            answers.Range(source=source, split=each.split, start=each.start, end=each.end)
+            schemas.Range(source=source, split=each.split, start=each.start, end=each.end)
             for source, ranges in found.ranges.items()
             for each in ranges
         ],
-        acknowledgements=[answers.Acknowledgement.model_validate(each) for each in found.acknowledgements],
-        aborted=[answers.AbortedTry.model_validate(each) for each in found.aborted],
-        lag=[answers.SplitLag.model_validate(each) for each in found.lag],
+        acknowledgements=[schemas.Acknowledgement.model_validate(each) for each in found.acknowledgements],
+        aborted=[schemas.AbortedTry.model_validate(each) for each in found.aborted],
+        lag=[schemas.SplitLag.model_validate(each) for each in found.lag],
     )
 
 
 def series(
-    buckets: Sequence[Bucket], metrics: Sequence[answers.Metric], since: float, width_s: float
-) -> answers.Series:
+    buckets: Sequence[Bucket], metrics: Sequence[schemas.Metric], since: float, width_s: float
+) -> schemas.Series:
     """Charts over the same buckets. Where nothing was decided a rate is 0, and everything else is not known."""
-    return answers.Series(
+    return schemas.Series(
         since=since,
         width_s=width_s,
         buckets=len(buckets),
@@ -129,26 +129,26 @@ def series(
     )
 
 
-def _chart(metric: answers.Metric, buckets: Sequence[Bucket]) -> answers.Chart:
-    def line(name: str, value: Callable[[Bucket], float | None]) -> answers.Line:
-        return answers.Line(name=name, values=[value(each) for each in buckets])
+def _chart(metric: schemas.Metric, buckets: Sequence[Bucket]) -> schemas.Chart:
+    def line(name: str, value: Callable[[Bucket], float | None]) -> schemas.Line:
+        return schemas.Line(name=name, values=[value(each) for each in buckets])
 
     match metric:
         case "rate":
             lines = [line("records", lambda b: b.records_per_s), line("rows", lambda b: b.rows_per_s)]
-            return answers.Chart(metric=metric, unit="1/s", lines=lines)
+            return schemas.Chart(metric=metric, unit="1/s", lines=lines)
         case "lag":
-            return answers.Chart(metric=metric, unit="1", lines=[line("records", lambda b: b.lag)])
+            return schemas.Chart(metric=metric, unit="1", lines=[line("records", lambda b: b.lag)])
         case "duration":
             lines = [line("mean", lambda b: b.duration_s), line("longest", lambda b: b.max_duration_s)]
-            return answers.Chart(metric=metric, unit="s", lines=lines)
+            return schemas.Chart(metric=metric, unit="s", lines=lines)
         case "phases":
             seconds = [dict(each.phases.items()) for each in buckets]
-            lines = [answers.Line(name=name, values=[each[name] for each in seconds]) for name in PHASES]
-            return answers.Chart(metric=metric, unit="s", lines=lines)
+            lines = [schemas.Line(name=name, values=[each[name] for each in seconds]) for name in PHASES]
+            return schemas.Chart(metric=metric, unit="s", lines=lines)
 
 
-def sinks(watched: Watched) -> answers.Sinks:
+def sinks(watched: Watched) -> schemas.Sinks:
     """As the spec has them, with what the history and head say."""
     spec, head, location = watched.spec, watched.head(), watched.spec.checkpoint.location
     had = {each.sink: each for each in shares(location)}
@@ -158,7 +158,7 @@ def sinks(watched: Watched) -> answers.Sinks:
         nothing = SinkShare(entry.name, 0, 0, 0, None)
         all_of_it, of_backlog = had.get(entry.name, nothing), behind.get(entry.name, nothing)
         found.append(
-            answers.Sink(
+            schemas.Sink(
                 name=entry.name,
                 connector=entry.connector,
                 where=entry.where,
@@ -175,13 +175,13 @@ def sinks(watched: Watched) -> answers.Sinks:
                 committed_at=all_of_it.committed_at,
             )
         )
-    return answers.Sinks(sinks=found)
+    return schemas.Sinks(sinks=found)
 
 
-def transaction(doubt: Doubt) -> answers.Transaction:
+def transaction(doubt: Doubt) -> schemas.Transaction:
     """What a sink holds, and what becomes of it."""
     own = doubt.prepared.transaction
-    return answers.Transaction(
+    return schemas.Transaction(
         sink=doubt.sink,
         id=doubt.id,
         checkpoint_id=own.scope.checkpoint_id if own is not None else None,
@@ -193,13 +193,13 @@ def transaction(doubt: Doubt) -> answers.Transaction:
     )
 
 
-def request_of(asked: Request, answer: Answer | None, now: float) -> answers.RequestState:
+def request_of(asked: Request, answer: Answer | None, now: float) -> schemas.RequestState:
     """A request, and what became of it."""
     if answer is None:
         state: Literal["waiting", "done", "refused", "expired"] = "waiting" if now < asked.expires_at else "expired"
     else:
         state = "done" if answer.ok else "refused"
-    return answers.RequestState(
+    return schemas.RequestState(
         id=asked.id,
         kind=asked.kind,
         asked_at=asked.asked_at,

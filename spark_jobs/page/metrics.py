@@ -18,10 +18,10 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from connectors.spec import Spec
-from spark_jobs.finishing import Finished, Finishing
-from spark_jobs.history.model import Event
-from spark_jobs.report import CheckpointReport, Listener
-from spark_jobs.withheld import Poll, WithheldSplit
+from spark_jobs.observe.finishing import Finished, Finishing
+from spark_jobs.observe.history.model import Event
+from spark_jobs.observe.report import CheckpointReport, Listener
+from spark_jobs.observe.withheld import Poll, WithheldSplit
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord

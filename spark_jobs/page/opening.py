@@ -11,10 +11,10 @@ from typing import Final
 
 from connectors.spec import Spec
 from spark_jobs.page.api import Metrics, application
-from spark_jobs.page.guard import Tokens
-from spark_jobs.page.live import Live
+from spark_jobs.page.auth import Tokens
+from spark_jobs.page.live_view import Live
+from spark_jobs.page.pipeline_view import AskSinks, watch
 from spark_jobs.page.server import PageError, listen, serving
-from spark_jobs.page.watched import AskSinks, watch
 
 TOKEN_VARIABLE: Final = "EOS_UI_TOKEN"
 READ_TOKEN_VARIABLE: Final = "EOS_UI_READ_TOKEN"

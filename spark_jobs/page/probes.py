@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from spark_jobs.page import state
-from spark_jobs.page.chosen import all_of
+from spark_jobs.page.selection import all_of
 
 router: Final = APIRouter()
 

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 
-from spark_jobs.page import answers, facts, state
-from spark_jobs.page.chosen import ERRORS, OF_ONE, PREFIX, Chosen, all_of
+from spark_jobs.page import facts, schemas, state
 from spark_jobs.page.effective import effective
+from spark_jobs.page.selection import ERRORS, OF_ONE, PREFIX, Chosen, all_of
 
 router: Final = APIRouter(responses=ERRORS)
 
@@ -23,30 +23,30 @@ Before = Annotated[int | None, Query(ge=0, lt=2**62, description="`before` of th
 
 
 @router.get(f"{PREFIX}/pipelines")
-def pipelines(request: Request) -> answers.Pipelines:
+def pipelines(request: Request) -> schemas.Pipelines:
     """All that are served here."""
     names = [state.name_of(each) for each in all_of(request).values()]
-    return answers.Pipelines(pipelines=names, version=request.app.version)
+    return schemas.Pipelines(pipelines=names, version=request.app.version)
 
 
 @router.get(OF_ONE)
-def pipeline(chosen: Chosen) -> answers.Overview:
+def pipeline(chosen: Chosen) -> schemas.Overview:
     """How it stands."""
     return facts.overview(chosen)
 
 
 @router.get(f"{OF_ONE}/checkpoints")
-def checkpoints(chosen: Chosen, limit: Limit = 50, before: Before = None) -> answers.Checkpoints:
+def checkpoints(chosen: Chosen, limit: Limit = 50, before: Before = None) -> schemas.Checkpoints:
     """Completed checkpoints, newest first."""
     found = chosen.history.checkpoints(limit + 1, before)
-    shown = [answers.Checkpoint.model_validate(each) for each in found[:limit]]
-    return answers.Checkpoints(checkpoints=shown, before=shown[-1].seq if len(found) > limit else None)
+    shown = [schemas.Checkpoint.model_validate(each) for each in found[:limit]]
+    return schemas.Checkpoints(checkpoints=shown, before=shown[-1].seq if len(found) > limit else None)
 
 
 @router.get(f"{OF_ONE}/checkpoints/summary")
-def summary(chosen: Chosen, newest: Annotated[int, Query(ge=1, le=5000)] = 1000) -> answers.Summary:
+def summary(chosen: Chosen, newest: Annotated[int, Query(ge=1, le=5000)] = 1000) -> schemas.Summary:
     """Figures over the newest so many checkpoints."""
-    return answers.Summary.model_validate(chosen.history.summary(newest))
+    return schemas.Summary.model_validate(chosen.history.summary(newest))
 
 
 @router.get(f"{OF_ONE}/checkpoints/{{checkpoint_id}}")
@@ -56,7 +56,7 @@ def checkpoint(
     incarnation: Annotated[
         str | None, Query(max_length=64, description="of the life that is meant, if not the newest")
     ] = None,
-) -> answers.Detail:
+) -> schemas.Detail:
     """One, with every writer's acknowledgement and every sink's commit."""
     found = chosen.history.checkpoint(checkpoint_id, incarnation)
     if found is None:
@@ -67,13 +67,13 @@ def checkpoint(
 @router.get(f"{OF_ONE}/series")
 def series(
     chosen: Chosen,
-    metric: Annotated[list[answers.Metric], Query(min_length=1, max_length=4)],
+    metric: Annotated[list[schemas.Metric], Query(min_length=1, max_length=4)],
     since: Annotated[
         float | None, Query(ge=0, le=2**40, description="seconds since 1970; without it 15 minutes ago")
     ] = None,
     until: Annotated[float | None, Query(ge=0, le=2**40, description="without it now")] = None,
     buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS, description="at most so many, of a round width")] = 90,
-) -> answers.Series:
+) -> schemas.Series:
     """For charts. A bucket that has not ended yet is left out."""
     until = time.time() if until is None else until
     since = until - 900.0 if since is None else max(since, until - _LONGEST_S)
@@ -85,34 +85,34 @@ def series(
 
 
 @router.get(f"{OF_ONE}/sinks")
-def sinks(chosen: Chosen) -> answers.Sinks:
+def sinks(chosen: Chosen) -> schemas.Sinks:
     """Each sink, and how far it is behind. Asks none of them."""
     return facts.sinks(chosen)
 
 
-@router.get(f"{OF_ONE}/transactions", responses={429: {"model": answers.Refused, "description": "Ask again later."}})
-def transactions(chosen: Chosen) -> answers.Transactions:
+@router.get(f"{OF_ONE}/transactions", responses={429: {"model": schemas.Refused, "description": "Ask again later."}})
+def transactions(chosen: Chosen) -> schemas.Transactions:
     """What sinks hold prepared, and what becomes of it. Connects to every sink; what they said holds for 10 seconds."""
     asked_at, found = chosen.prepared()
-    return answers.Transactions(asked_at=asked_at, transactions=[facts.transaction(each) for each in found])
+    return schemas.Transactions(asked_at=asked_at, transactions=[facts.transaction(each) for each in found])
 
 
 @router.get(f"{OF_ONE}/failures")
-def failures(chosen: Chosen, limit: Limit = 50, before: Before = None) -> answers.Events:
+def failures(chosen: Chosen, limit: Limit = 50, before: Before = None) -> schemas.Events:
     """Failures, restarts, aborted tries, and what else went wrong, newest first."""
     found = chosen.history.events(limit + 1, before, _KINDS)
-    shown = [answers.Event.model_validate(each) for each in found[:limit]]
-    aborted = [answers.AbortedTry.model_validate(each) for each in chosen.history.aborted(limit)]
-    return answers.Events(events=shown, before=shown[-1].seq if len(found) > limit else None, aborted=aborted)
+    shown = [schemas.Event.model_validate(each) for each in found[:limit]]
+    aborted = [schemas.AbortedTry.model_validate(each) for each in chosen.history.aborted(limit)]
+    return schemas.Events(events=shown, before=shown[-1].seq if len(found) > limit else None, aborted=aborted)
 
 
 @router.get(f"{OF_ONE}/spec")
-def spec(chosen: Chosen) -> answers.SpecText:
+def spec(chosen: Chosen) -> schemas.SpecText:
     """The spec with every default filled in, without secrets."""
-    return answers.SpecText(text=effective(chosen.spec))
+    return schemas.SpecText(text=effective(chosen.spec))
 
 
 @router.get(f"{OF_ONE}/runs")
-def runs(chosen: Chosen, limit: Limit = 20) -> answers.Runs:
+def runs(chosen: Chosen, limit: Limit = 20) -> schemas.Runs:
     """Processes that ran it, newest first."""
-    return answers.Runs(runs=[answers.Run.model_validate(each) for each in chosen.history.runs(limit)])
+    return schemas.Runs(runs=[schemas.Run.model_validate(each) for each in chosen.history.runs(limit)])

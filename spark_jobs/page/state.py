@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_jobs.history.model import Run
-from spark_jobs.page import answers
-from spark_jobs.page.watched import Watched
-from spark_jobs.presence import Presence
+from spark_jobs.observe.history.model import Run
+from spark_jobs.observe.run_lock import Presence
+from spark_jobs.page import schemas
+from spark_jobs.page.pipeline_view import Watched
 from twophase.errors import HistoryError
 
-_OF_RUN: Final[dict[str, answers.State]] = {"starting": "starting", "restarting": "restarting", "stopping": "stopping"}
+_OF_RUN: Final[dict[str, schemas.State]] = {"starting": "starting", "restarting": "restarting", "stopping": "stopping"}
 """By the first word that a run says of itself; with any other one it runs."""
-_ENDED: Final[dict[str, answers.State]] = {"stopped": "stopped", "caught up": "caught up", "failed": "failed"}
+_ENDED: Final[dict[str, schemas.State]] = {"stopped": "stopped", "caught up": "caught up", "failed": "failed"}
 """What it says at its end, which others that share its process may outlive."""
 
 
-def state_of(watched: Watched, presence: Presence | None) -> tuple[answers.State, str]:
+def state_of(watched: Watched, presence: Presence | None) -> tuple[schemas.State, str]:
     """The state, and what else is to be said of it: without a history that can be read, what is known without."""
     if watched.live is not None:
         return _told(watched.live.text, presence)
@@ -26,7 +26,7 @@ def state_of(watched: Watched, presence: Presence | None) -> tuple[answers.State
         return ("running", "") if presence is not None else ("stopped", "")
 
 
-def _by_history(watched: Watched, presence: Presence | None) -> tuple[answers.State, str]:
+def _by_history(watched: Watched, presence: Presence | None) -> tuple[schemas.State, str]:
     if presence is not None:
         return _told(_newest_state(watched, presence.session) or "starting", presence)
     run = newest_run(watched)
@@ -36,7 +36,7 @@ def _by_history(watched: Watched, presence: Presence | None) -> tuple[answers.St
     return (_ENDED[ended], "") if ended in _ENDED else ("killed", "its process ended without a word")
 
 
-def _told(text: str, presence: Presence | None) -> tuple[answers.State, str]:
+def _told(text: str, presence: Presence | None) -> tuple[schemas.State, str]:
     if text in _ENDED:
         return ("stopping" if presence is not None else _ENDED[text]), ""
     state = _OF_RUN.get(text.split(" ")[0], "running")
@@ -48,10 +48,10 @@ def _newest_state(watched: Watched, run_id: str) -> str:
     return said[0].message if said and said[0].run_id == run_id else ""
 
 
-def name_of(watched: Watched) -> answers.PipelineName:
+def name_of(watched: Watched) -> schemas.PipelineName:
     """For the list of all."""
     state, _ = state_of(watched, watched.presence())
-    return answers.PipelineName(key=watched.key, name=watched.name, state=state)
+    return schemas.PipelineName(key=watched.key, name=watched.name, state=state)
 
 
 def is_ready(watched: Watched) -> bool:

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, HTTPException, Path, Request, Response
 
 from connectors.registry import open_requests
-from spark_jobs.page import answers, facts, state
-from spark_jobs.page.chosen import ERRORS, OF_ONE, Chosen
-from spark_jobs.page.watched import NobodyRunsError, Watched
+from spark_jobs.page import facts, schemas, state
+from spark_jobs.page.pipeline_view import NobodyRunsError, Watched
+from spark_jobs.page.selection import ERRORS, OF_ONE, Chosen
 from twophase import requests
 
 _NOBODY: Final[dict[int | str, dict[str, Any]]] = {
-    409: {"model": answers.Refused, "description": "Nobody runs the pipeline."}
+    409: {"model": schemas.Refused, "description": "Nobody runs the pipeline."}
 }
 _PATIENCE_S: Final = 600.0
 
@@ -26,27 +26,27 @@ router: Final = APIRouter(responses=ERRORS)
 
 
 @router.post(f"{OF_ONE}/checkpoint", status_code=202, responses=_NOBODY)
-def checkpoint(chosen: Chosen, request: Request, response: Response) -> answers.RequestState:
+def checkpoint(chosen: Chosen, request: Request, response: Response) -> schemas.RequestState:
     """Ask for a checkpoint now."""
     return _ask(chosen, request, response, "checkpoint", {})
 
 
 @router.post(f"{OF_ONE}/savepoint", status_code=202, responses=_NOBODY)
-def savepoint(chosen: Chosen, request: Request, response: Response) -> answers.RequestState:
+def savepoint(chosen: Chosen, request: Request, response: Response) -> schemas.RequestState:
     """Ask for a savepoint, at the checkpoint location: another place is for who has a shell there to name."""
     return _ask(chosen, request, response, "savepoint", {})
 
 
 @router.post(f"{OF_ONE}/stop", status_code=202, responses=_NOBODY)
 def stop(
-    chosen: Chosen, request: Request, response: Response, wish: Annotated[answers.StopWish | None, Body()] = None
-) -> answers.RequestState:
+    chosen: Chosen, request: Request, response: Response, wish: Annotated[schemas.StopWish | None, Body()] = None
+) -> schemas.RequestState:
     """Ask it to stop, as `eos stop` does."""
     return _ask(chosen, request, response, "stop", {"now": "true"} if wish is not None and wish.now else {})
 
 
 @router.get(f"{OF_ONE}/requests/{{request_id}}")
-def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=requests.ID)]) -> answers.RequestState:
+def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=requests.ID)]) -> schemas.RequestState:
     """What became of a request."""
     with open_requests(chosen.spec) as channel:
         found = channel.find(request_id)
@@ -57,7 +57,7 @@ def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=reques
 
 def _ask(
     chosen: Watched, request: Request, response: Response, kind: str, arguments: Mapping[str, str]
-) -> answers.RequestState:
+) -> schemas.RequestState:
     if not state.is_steerable(chosen):
         message = f"nobody runs {chosen.name}"
         raise NobodyRunsError(message, remedy="start it with `eos run`")

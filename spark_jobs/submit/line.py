@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
-from spark_jobs.java import logging_options
-from spark_jobs.master import is_loopback
-from spark_jobs.private_settings import PrivateFile, file_option, names_file, settings_text
-from spark_jobs.properties import spark_defaults, spark_home_of
-from spark_jobs.protection import gaps, require
+from spark_jobs.session.java import logging_options
+from spark_jobs.session.master import is_loopback
+from spark_jobs.session.private_settings import PrivateFile, file_option, names_file, settings_text
+from spark_jobs.session.properties import spark_defaults, spark_home_of
+from spark_jobs.session.protection import gaps, require
 from spark_jobs.submit.refusals import check, conditions, modules
 from spark_jobs.submit.request import Request, from_here, master_of, passed_on
 from wal.private import make_private
 
-APPLICATION: Final = Path(__file__).resolve().parents[1] / "application" / "eos_run.py"
+APPLICATION: Final = Path(__file__).resolve().parents[1] / "cli" / "application" / "eos_run.py"
 _UNPACKED: Final = "environment"
 _PYTHON: Final = f"{_UNPACKED}/bin/python"
 """Of a packed environment, from the folder where the cluster unpacks it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
-from spark_jobs.master import is_local
+from spark_jobs.session.master import is_local
 from spark_jobs.submit.request import Request
 from twophase.errors import SpecError
 
@@ -82,7 +82,7 @@ def modules(spec: Spec) -> list[Path]:
 def _beside(spec: Spec) -> list[Path]:
     if not spec.has_python_steps:
         return []
-    from spark_jobs.shipping import beside  # imports Spark
+    from spark_jobs.session.shipping import beside  # imports Spark
 
     return [path for path, _ in beside(spec.folder)]
 

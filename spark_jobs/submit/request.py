@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connectors.spec import Spec
-from spark_jobs.properties import read_properties
+from spark_jobs.session.properties import read_properties
 from twophase.errors import SpecError
 
 _OWN: Final = ("--master", "--deploy-mode", "--name", "--archives", "--files", "--py-files", "--class")

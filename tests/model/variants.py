@@ -22,7 +22,7 @@ NOT_OF_THE_COORDINATOR = {
     # connections of a database, which have marks; the simulation has none
     "a claim ends only the appliers of its own slots": "test_h28_a_take_over_ends_a_frozen_applier_of_any_slot",
     "an applier ends no frozen claim": "test_h28_a_start_ends_a_frozen_claim",
-    # a lock of the command (`spark_jobs.presence.alone`); the simulation begins one after the other, as it does
+    # a lock of the command (`spark_jobs.observe.run_lock.alone`); the simulation begins one after the other, as it does
     # head has to go back by four swaps while drivers take turns three times: more worlds than an exploration covers
     "an epoch that another driver has claimed as well goes on (H29)": (
         "test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers"

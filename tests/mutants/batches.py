@@ -10,7 +10,7 @@ MUTANTS: Final = (
     Mutant(
         name="a try that only looks for equal rows is decided",
         rule="H15",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="""                    self._run(branch_jobs.writing(task, together=True))
                     return tries.looked(tries.locked)
                 if self.chain is not None:
@@ -18,31 +18,37 @@ MUTANTS: Final = (
         after="""                    acknowledged = self._run(branch_jobs.writing(task, together=True))
                 elif self.chain is not None:
 """,
-        caught_by=("tests/test_runner_batch.py::test_h15_a_try_that_looks_for_equal_rows_is_never_decided",),
+        caught_by=("tests/spark_jobs/batch/test_batch.py::test_h15_a_try_that_looks_for_equal_rows_is_never_decided",),
     ),
     Mutant(
         name="dead letters are prepared and not decided",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())",
         after="return Acknowledged(by_sink(names, prepared), time.time())",
-        caught_by=("tests/test_runner_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",
+        ),
     ),
     Mutant(
         name="a checkpoint that leaves out too many records is decided",
         rule="docs/sources.md, Records that are left out",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="                    return Failed(surplus)\n",
         after="                    surplus.add_note('')\n",
-        caught_by=("tests/test_runner_batch.py::test_a_batch_that_leaves_out_too_many_records_is_not_decided",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_a_batch_that_leaves_out_too_many_records_is_not_decided",
+        ),
     ),
     Mutant(
         name="what a chained task leaves out is not counted",
         rule="docs/sources.md, Records that are left out",
-        path="spark_jobs/chaining.py",
+        path="spark_jobs/batch/chaining.py",
         before="            if any(counts):\n",
         after="            if not any(counts):\n",
-        caught_by=("tests/test_skipping.py::test_a_task_that_reads_and_writes_acknowledges_what_it_has_left_out",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_skipping.py::test_a_task_that_reads_and_writes_acknowledges_what_it_has_left_out",
+        ),
     ),
     Mutant(
         name="a small checkpoint may leave out no record of a share",
@@ -50,160 +56,176 @@ MUTANTS: Final = (
         path="connectors/spec/settings.py",
         before="        return math.ceil(",
         after="        return math.floor(",
-        caught_by=("tests/test_skipping.py::test_the_limit_is_a_number_or_a_share",),
+        caught_by=("tests/spark_jobs/batch/test_skipping.py::test_the_limit_is_a_number_or_a_share",),
     ),
     Mutant(
         name="what a stage that ran twice leaves out counts twice",
         rule="docs/sources.md, Records that are left out",
-        path="spark_jobs/skipping.py",
+        path="spark_jobs/batch/skipping.py",
         before="    return read.aside * tasks // max(read.marks, tasks)\n",
         after="    return read.aside * tasks // tasks\n",
-        caught_by=("tests/test_skipping.py::test_the_count_is_that_of_the_job",),
+        caught_by=("tests/spark_jobs/batch/test_skipping.py::test_the_count_is_that_of_the_job",),
     ),
     Mutant(
         name="a checkpoint that is told twice counts its skipped records twice",
         rule="docs/watching.md, History and status",
-        path="spark_jobs/history/writer.py",
+        path="spark_jobs/observe/history/writer.py",
         before='        if run("INSERT OR IGNORE INTO skipped VALUES',
         after='        if run("INSERT OR REPLACE INTO skipped VALUES',
-        caught_by=("tests/test_history_store.py::test_what_sources_leave_out_is_counted_once_and_for_ever",),
+        caught_by=(
+            "tests/spark_jobs/observe/test_history_store.py::test_what_sources_leave_out_is_counted_once_and_for_ever",
+        ),
     ),
     Mutant(
         name="a checkpoint that runs past its timeout is not cancelled",
         rule="R8",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="""        return ended_after(self.timeout_s, lambda: self.cancel(reason))
 """,
         after="""        return ended_after(self.timeout_s, lambda: None if reason else self.cancel(reason))
 """,
-        caught_by=("tests/test_runner_batch.py::test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort",
+        ),
     ),
     Mutant(
         name="a replayed batch does not bring its state along",
         rule="R4",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="""        if not self.stateful:
             return None
 """,
         after="""        if not self.stateful or digest_methods:
             return None
 """,
-        caught_by=("tests/test_runner_batch.py::test_r4_a_replay_that_fails_is_not_taken_for_one_without_rows",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_r4_a_replay_that_fails_is_not_taken_for_one_without_rows",
+        ),
     ),
     Mutant(
         name="a replay adds up digests of another branch",
         rule="R4",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before='own = [row for row in counts if (row["branch"], row["hash"]) == (branch_number, hash_number)]',
         after='own = [row for row in counts if row["hash"] == hash_number]',
-        caught_by=("tests/test_runner_batch.py::test_r4_a_replay_with_state_runs_its_job_and_adds_up_each_branch",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_r4_a_replay_with_state_runs_its_job_and_adds_up_each_branch",
+        ),
     ),
     Mutant(
         name="dead letters that do not fit the counts are decided",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="""        return found.mistake(self.checkpoint_id, rows_written) or acknowledged
 """,
         after="""        return acknowledged
 """,
-        caught_by=("tests/test_runner_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",
+        ),
     ),
     Mutant(
         name="tasks of dead letters have the numbers of the rows' tasks",
         rule="R6",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="max((each.transaction.task for each in written), default=-1) + 1",
         after="0 * len(written)",
-        caught_by=("tests/test_runner_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",
+        ),
     ),
     Mutant(
         name="a cancelled checkpoint names the error of a task that was killed",
         rule="R8",
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="""        if self._cancelled:
 """,
         after="""        if not self._cancelled and error is None:
 """,
-        caught_by=("tests/test_runner_batch.py::test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort",
+        ),
     ),
     Mutant(
         name="a timeout ends one stage of a job and not the job",
         rule="R8",
-        path="spark_jobs/deadline.py",
+        path="spark_jobs/batch/deadline.py",
         before="""        while not left.wait(wait_s):
             cancel()
 """,
         after="""        if not left.wait(wait_s):
             cancel()
 """,
-        caught_by=("tests/test_runner_control.py::test_a_timeout_cancels_until_the_job_has_ended",),
+        caught_by=("tests/spark_jobs/run/test_control.py::test_a_timeout_cancels_until_the_job_has_ended",),
     ),
     Mutant(
         name="of several writers only the first is aborted",
         rule="R5",
-        path="spark_jobs/writing.py",
+        path="spark_jobs/batch/writing.py",
         before="""        for writer in writers:
             writer.abort()
 """,
         after="""        for writer in writers[:1]:
             writer.abort()
 """,
-        caught_by=("tests/test_runner_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
+        caught_by=("tests/spark_jobs/batch/test_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
     ),
     Mutant(
         name="an error of the rows leaves what the writers have begun",
         rule="R5",
-        path="spark_jobs/writing.py",
+        path="spark_jobs/batch/writing.py",
         before="""        for writer in writers:
             writer.abort()
         raise
 """,
         after="""        raise
 """,
-        caught_by=("tests/test_runner_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
+        caught_by=("tests/spark_jobs/batch/test_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
     ),
     Mutant(
         name="each sink gets the digest of the first one's columns",
         rule="R4",
-        path="spark_jobs/writing.py",
+        path="spark_jobs/batch/writing.py",
         before="digest=self.values[share.digest])",
         after="digest=self.values[0])",
-        caught_by=("tests/test_runner_writing.py::test_r4_each_sink_has_the_digest_of_its_own_columns",),
+        caught_by=("tests/spark_jobs/batch/test_writing.py::test_r4_each_sink_has_the_digest_of_its_own_columns",),
     ),
     Mutant(
         name="a replay counts the rows of its last batch alone",
         rule="R4",
-        path="spark_jobs/writing.py",
+        path="spark_jobs/batch/writing.py",
         before="""        self.rows += batch.num_rows
         return batch.select""",
         after="""        self.rows = batch.num_rows
         return batch.select""",
-        caught_by=("tests/test_runner_writing.py::test_the_task_of_a_replay_counts_and_writes_nothing",),
+        caught_by=("tests/spark_jobs/batch/test_writing.py::test_the_task_of_a_replay_counts_and_writes_nothing",),
     ),
     Mutant(
         name="a share has its columns in the order of the rows",
         rule="R5",
-        path="spark_jobs/writing.py",
+        path="spark_jobs/batch/writing.py",
         before="batch.select(self.places).rename_columns",
         after="batch.select(sorted(self.places)).rename_columns",
-        caught_by=("tests/test_runner_writing.py::test_a_share_has_the_columns_in_its_sinks_order",),
+        caught_by=("tests/spark_jobs/batch/test_writing.py::test_a_share_has_the_columns_in_its_sinks_order",),
     ),
     Mutant(
         name="attempts of a task that a stage repeats share one name",
         rule="H1",
-        path="spark_jobs/writing.py",
+        path="spark_jobs/batch/writing.py",
         before="TransactionId(scope, sink_key(share.sink.name), task, fresh_attempt(context.taskAttemptId()))",
         after="TransactionId(scope, sink_key(share.sink.name), task, context.partitionId())",
-        caught_by=("tests/test_runner_writing.py::test_r5_a_task_prepares_its_rows_in_every_sink",),
+        caught_by=("tests/spark_jobs/batch/test_writing.py::test_r5_a_task_prepares_its_rows_in_every_sink",),
     ),
     Mutant(
         name="rows that tasks put aside are dropped",
         rule="docs/sinks.md, Dead letters",
-        path="spark_jobs/acknowledging.py",
+        path="spark_jobs/batch/acks.py",
         before="""    return pa.concat_tables([RECORD.empty_table(), *letters])
 """,
         after="""    return pa.concat_tables([RECORD.empty_table(), *letters[:0]])
 """,
-        caught_by=("tests/test_runner_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",),
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",
+        ),
     ),
 )

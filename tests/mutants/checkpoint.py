@@ -13,7 +13,7 @@ MUTANTS: Final = (
         path="twophase/checkpoint.py",
         before="answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)",
         after="answer.error if isinstance(answer, Failed) else None",
-        caught_by=("tests/test_twophase_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
     ),
     Mutant(
         name="an abort rolls back before its swap has won",
@@ -25,7 +25,7 @@ MUTANTS: Final = (
         after="""    yield from close(owned.head, scope, sinks=owned.present)
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_failed_job_is_aborted_by_a_swap_and_then_closed",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_a_failed_job_is_aborted_by_a_swap_and_then_closed",),
     ),
     Mutant(
         name="a close lists what is prepared before it has deleted the permits",
@@ -37,7 +37,7 @@ MUTANTS: Final = (
         after="""    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
     yield messages.Revoke(scope, counted, sinks)
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_the_order_of_r10",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_the_order_of_r10",),
     ),
     Mutant(
         name="a replay of other offsets than those decided goes on",
@@ -45,7 +45,7 @@ MUTANTS: Final = (
         path="twophase/checkpoint.py",
         before="if record.offsets_log != begin.offsets_log:",
         after="if not record.offsets_log:",
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_replay_of_other_offsets_is_refused",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_a_replay_of_other_offsets_is_refused",),
     ),
     Mutant(
         name="a replay with other rows than those decided goes on",
@@ -55,7 +55,7 @@ MUTANTS: Final = (
 """,
         after="""        pass
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_replay_with_other_rows_is_refused",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_a_replay_with_other_rows_is_refused",),
     ),
     Mutant(
         name="a close rolls back what another epoch has prepared",
@@ -63,7 +63,7 @@ MUTANTS: Final = (
         path="twophase/checkpoint.py",
         before="    same = (other.epoch, other.checkpoint_id) == (scope.epoch, scope.checkpoint_id)",
         after="    same = other.checkpoint_id == scope.checkpoint_id",
-        caught_by=("tests/test_twophase_checkpoint.py::test_what_is_not_of_this_run_is_left_alone_by_the_close",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_what_is_not_of_this_run_is_left_alone_by_the_close",),
     ),
     Mutant(
         name="a plan may end before what is completed",
@@ -73,7 +73,7 @@ MUTANTS: Final = (
 """,
         after="""    if end < 0:
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_what_spark_may_not_run",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_what_spark_may_not_run",),
     ),
     Mutant(
         name="offsets go to the consumer group before head calls them committed",
@@ -85,7 +85,7 @@ MUTANTS: Final = (
         after="""    yield from tell(owned, record, before)
     yield from owned.swap(Committed(record.checkpoint_id, retained), "committed")
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_replay_goes_on_with_what_was_not_finished",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_a_replay_goes_on_with_what_was_not_finished",),
     ),
     Mutant(
         name="records that head still points at are pruned",
@@ -95,7 +95,7 @@ MUTANTS: Final = (
 """,
         after="""    kept = frozenset[RecordRef]()
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_the_order_of_r10",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_the_order_of_r10",),
     ),
     Mutant(
         name="a replay leaves uncommitted what a crash has left decided",
@@ -105,7 +105,7 @@ MUTANTS: Final = (
 """,
         after="""    if is_new:
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_replay_goes_on_with_what_was_not_finished",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_a_replay_goes_on_with_what_was_not_finished",),
     ),
     Mutant(
         name="a further try begins while the one before may still be decided",
@@ -115,7 +115,7 @@ MUTANTS: Final = (
         scope = replace(""",
         after="        scope = replace(",
         caught_by=(
-            "tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
+            "tests/twophase/test_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
         ),
     ),
     Mutant(
@@ -127,7 +127,7 @@ MUTANTS: Final = (
         after="""attempt=scope.attempt)
         yield""",
         caught_by=(
-            "tests/test_twophase_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
+            "tests/twophase/test_checkpoint.py::test_a_job_that_can_do_otherwise_runs_again_under_the_next_try_when_the_first_is_ended",
         ),
     ),
     Mutant(
@@ -140,7 +140,7 @@ MUTANTS: Final = (
         after="""    yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
     yield put
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_the_order_of_r10",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_the_order_of_r10",),
     ),
     Mutant(
         name="at-least-once notes a checkpoint that not all tasks have written",
@@ -152,7 +152,7 @@ MUTANTS: Final = (
         after="""    if error := mistake(scope, (), {}):
         raise error
 """,
-        caught_by=("tests/test_at_least_once.py::test_what_not_all_tasks_have_committed_is_not_noted",),
+        caught_by=("tests/twophase/test_at_least_once.py::test_what_not_all_tasks_have_committed_is_not_noted",),
     ),
     Mutant(
         name="a permit is not asked for before the job",
@@ -162,7 +162,7 @@ MUTANTS: Final = (
 """,
         after="""    if begin.permitted:
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_the_order_of_r10",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_the_order_of_r10",),
     ),
     Mutant(
         name="a commit that is to be tried later is taken for done",
@@ -172,7 +172,7 @@ MUTANTS: Final = (
 """,
         after="""        waiting = {}
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_lost_is_said_after_the_late_ones_are_committed",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_lost_is_said_after_the_late_ones_are_committed",),
     ),
     Mutant(
         name="what is lost is passed over",
@@ -182,7 +182,7 @@ MUTANTS: Final = (
 """,
         after="""        return
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_lost_stops_the_pipeline_with_ids_and_ranges",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_lost_stops_the_pipeline_with_ids_and_ranges",),
     ),
     Mutant(
         name="a witness that a newer driver has pruned is called lost",
@@ -190,7 +190,7 @@ MUTANTS: Final = (
         path="twophase/commits.py",
         before="seen.head.epoch != owned.head.epoch:",
         after="seen.head.epoch < owned.head.epoch:",
-        caught_by=("tests/test_twophase_checkpoint.py::test_lost_is_fenced_when_a_newer_driver_pruned_the_witness",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_lost_is_fenced_when_a_newer_driver_pruned_the_witness",),
     ),
     Mutant(
         name="a checkpoint is counted before it is committed",
@@ -202,7 +202,7 @@ MUTANTS: Final = (
         after="""    yield from count(owned, record.checkpoint_id, record.committables)
     yield from commit_everywhere(owned, record, own=own)
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_a_replay_goes_on_with_what_was_not_finished",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_a_replay_goes_on_with_what_was_not_finished",),
     ),
     Mutant(
         name="a checkpoint is counted although one before it is lost",
@@ -210,7 +210,7 @@ MUTANTS: Final = (
         path="twophase/commits.py",
         before=" if n not in lost and counts.get(n) == checkpoint_id - 1}",
         after=" if n not in lost}",
-        caught_by=("tests/test_twophase_repair.py::test_a_sink_that_cannot_take_what_it_holds_is_not_claimed",),
+        caught_by=("tests/twophase/test_repair.py::test_a_sink_that_cannot_take_what_it_holds_is_not_claimed",),
     ),
     Mutant(
         name="an acknowledgement of an earlier try counts",
@@ -218,7 +218,7 @@ MUTANTS: Final = (
         path="twophase/acknowledged.py",
         before="t.scope != scope or",
         after="t.scope.checkpoint_id != scope.checkpoint_id or",
-        caught_by=("tests/test_twophase_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
     ),
     Mutant(
         name="two attempts of one task count as two tasks",
@@ -228,7 +228,7 @@ MUTANTS: Final = (
 """,
         after="""        if not tasks[sink] and transactions:
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
     ),
     Mutant(
         name="a task that has not acknowledged is not missed",
@@ -238,7 +238,7 @@ MUTANTS: Final = (
 """,
         after="""    if len(everybody) < max(everybody, default=-1):
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
     ),
     Mutant(
         name="sinks may share some tasks and not all",
@@ -248,7 +248,7 @@ MUTANTS: Final = (
 """,
         after="""            if tasks[other].isdisjoint(numbers):
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_sinks_have_all_their_tasks_in_common_or_none",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_sinks_have_all_their_tasks_in_common_or_none",),
     ),
     Mutant(
         name="a sink that has not acknowledged is not missed",
@@ -258,7 +258,7 @@ MUTANTS: Final = (
 """,
         after="""    if not set(committables) <= set(sinks):
 """,
-        caught_by=("tests/test_twophase_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
     ),
     Mutant(
         name="digests of tasks do not add up modulo 2**64",
@@ -266,7 +266,7 @@ MUTANTS: Final = (
         path="twophase/values.py",
         before="sum(c.digest for c in group) % 2**64)",
         after="sum(c.digest for c in group))",
-        caught_by=("tests/test_twophase_checkpoint.py::test_r4_digests_of_tasks_add_up_modulo_2_to_the_64",),
+        caught_by=("tests/twophase/test_checkpoint.py::test_r4_digests_of_tasks_add_up_modulo_2_to_the_64",),
     ),
     Mutant(
         name="a repair of a repaired transaction looks for the wrong witness",
@@ -276,6 +276,6 @@ MUTANTS: Final = (
 """,
         after="""    return committable.transaction
 """,
-        caught_by=("tests/test_twophase_repair.py::test_what_is_lost_once_more_keeps_its_origin",),
+        caught_by=("tests/twophase/test_repair.py::test_what_is_lost_once_more_keeps_its_origin",),
     ),
 )

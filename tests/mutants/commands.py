@@ -11,11 +11,11 @@ _REPAIR: Final = "spark_jobs/cli/repair.py"
 _STOP: Final = "spark_jobs/cli/stop.py"
 _ASKING: Final = "spark_jobs/cli/asking.py"
 _IN_DOUBT: Final = "spark_jobs/cli/in_doubt.py"
-_NEW_START: Final = "spark_jobs/new_start.py"
-_REFUSALS: Final = "tests/test_cli_refusals.py"
-_RESET_TESTS: Final = "tests/test_cli_reset.py"
-_REPAIR_TESTS: Final = "tests/test_cli_repair.py"
-_NEW_START_TESTS: Final = "tests/test_new_start.py"
+_NEW_START: Final = "spark_jobs/operations/new_start.py"
+_REFUSALS: Final = "tests/spark_jobs/cli/test_refusals.py"
+_RESET_TESTS: Final = "tests/spark_jobs/cli/test_reset.py"
+_REPAIR_TESTS: Final = "tests/spark_jobs/cli/test_repair.py"
+_NEW_START_TESTS: Final = "tests/spark_jobs/operations/test_new_start.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -162,7 +162,7 @@ MUTANTS: Final = (
     Mutant(
         name="`eos stop --delete` deletes what is decided and not committed",
         rule="R2",
-        path="spark_jobs/deletion.py",
+        path="spark_jobs/operations/deletion.py",
         before="    if head.waiting:\n",
         after="    if head.waiting < 0:\n",
         caught_by=(f"{_REFUSALS}::test_what_is_decided_and_not_committed_is_not_deleted",),
@@ -170,10 +170,12 @@ MUTANTS: Final = (
     Mutant(
         name="the new life that has begun during a deletion is deleted",
         rule="R2",
-        path="spark_jobs/deletion.py",
+        path="spark_jobs/operations/deletion.py",
         before="if not path.name.startswith(reset.head.incarnation))",
         after="if path.name)",
-        caught_by=("tests/test_deletion.py::test_the_life_that_a_supervisor_starts_meanwhile_stays",),
+        caught_by=(
+            "tests/spark_jobs/operations/test_deletion.py::test_the_life_that_a_supervisor_starts_meanwhile_stays",
+        ),
     ),
     Mutant(
         name="a refusal of the driver is taken for done",
@@ -224,7 +226,7 @@ MUTANTS: Final = (
         before="        if each.prepared.transaction is None:\n",
         after="        if each.prepared.transaction is None and not force:\n",
         caught_by=(
-            "tests/test_twophase_in_doubt.py::test_what_another_life_left_is_ended_by_force_and_what_another_program_left_never",
+            "tests/twophase/test_in_doubt.py::test_what_another_life_left_is_ended_by_force_and_what_another_program_left_never",
         ),
     ),
 )

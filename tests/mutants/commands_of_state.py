@@ -7,11 +7,11 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _RESCALE: Final = "spark_jobs/cli/rescale.py"
-_BEGIN: Final = "spark_jobs/savepoint/start.py"
-_MANIFEST: Final = "spark_jobs/savepoint/manifest.py"
-_BEGIN_TESTS: Final = "tests/test_savepoint_begin.py"
-_RESCALE_TESTS: Final = "tests/test_cli_rescale.py"
-_FORMAT_TESTS: Final = "tests/test_savepoint_format.py"
+_BEGIN: Final = "spark_jobs/operations/from_savepoint.py"
+_MANIFEST: Final = "spark_jobs/savepoints/manifest.py"
+_BEGIN_TESTS: Final = "tests/spark_jobs/operations/test_begin_from_savepoint.py"
+_RESCALE_TESTS: Final = "tests/spark_jobs/cli/test_rescale.py"
+_FORMAT_TESTS: Final = "tests/spark_jobs/savepoints/test_format.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -97,7 +97,7 @@ MUTANTS: Final = (
     Mutant(
         name="files that are not the savepoint's are deleted with it",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/stored.py",
+        path="spark_jobs/savepoints/stored.py",
         before="    if others := manifests.strangers(folder, manifest):\n",
         after="    if (others := manifests.strangers(folder, manifest)) and not folder.is_dir():\n",
         caught_by=(f"{_FORMAT_TESTS}::test_only_savepoints_are_disposed_of",),

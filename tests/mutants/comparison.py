@@ -15,7 +15,7 @@ MUTANTS: Final = (
 """,
         after="""    if not head.pipeline:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="Spark's checkpoint of another query is taken",
@@ -25,7 +25,7 @@ MUTANTS: Final = (
 """,
         after="""    if head.query_id is not None and spark.query_id is None:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="Spark's checkpoint from a backup is taken",
@@ -35,7 +35,7 @@ MUTANTS: Final = (
 """,
         after="""    if spark.newest_planned > last + 1:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="a batch that head has not completed may be done for Spark",
@@ -45,7 +45,7 @@ MUTANTS: Final = (
 """,
         after="""    if spark.newest_committed > last + 1 and unfinished is None:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="a plan that is not the decided one is taken",
@@ -55,7 +55,7 @@ MUTANTS: Final = (
 """,
         after="""    if newest is not None and last not in spark.offsets_log:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_a_decided_plan_that_a_disk_has_cut_off_is_named_as_that",),
+        caught_by=("tests/twophase/test_verify.py::test_a_decided_plan_that_a_disk_has_cut_off_is_named_as_that",),
     ),
     Mutant(
         name="a sink that holds decided rows is taken out",
@@ -66,7 +66,7 @@ MUTANTS: Final = (
         after="""    if head.committed > head.completed:
         message = f"checkpoint {head.completed} is not yet committed to sink""",
         caught_by=(
-            "tests/test_twophase_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",
+            "tests/twophase/test_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",
         ),
     ),
     Mutant(
@@ -76,7 +76,7 @@ MUTANTS: Final = (
         before="    return spark.newest_planned != head.completed or",
         after="    return",
         caught_by=(
-            "tests/test_twophase_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",
+            "tests/twophase/test_verify.py::test_a_sink_is_not_taken_out_of_the_spec_while_something_waits_for_it",
         ),
     ),
     Mutant(
@@ -87,7 +87,7 @@ MUTANTS: Final = (
 """,
         after="""    if sink.claim_incarnation == "":
 """,
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="a sink that is new to a pipeline lacks the earlier rows",
@@ -97,7 +97,7 @@ MUTANTS: Final = (
 """,
         after="""    if name not in head.sinks and head.completed < -1:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_a_sink_that_lacks_what_was_decided_does_not_join",),
+        caught_by=("tests/twophase/test_verify.py::test_a_sink_that_lacks_what_was_decided_does_not_join",),
     ),
     Mutant(
         name="an empty database is taken for the one that was written to",
@@ -107,7 +107,7 @@ MUTANTS: Final = (
 """,
         after="""    if sink.claim_incarnation is None and head.completed < -1:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="head that is older than a sink's claim is taken",
@@ -117,7 +117,7 @@ MUTANTS: Final = (
 """,
         after="""    if sink.claim_epoch > head.epoch + 1:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="rows that head has not decided are accepted in a sink",
@@ -127,7 +127,7 @@ MUTANTS: Final = (
 """,
         after="""    if sink.highest_witness > head.completed + 1:
 """,
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="a sink without a count may lack committed rows",
@@ -135,7 +135,7 @@ MUTANTS: Final = (
         path="twophase/verify.py",
         before="    if sink.missing and sink.counted is None:",
         after="    if sink.missing and sink.counted is not None:",
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="a pipeline without head takes the sinks of another life",
@@ -147,7 +147,7 @@ MUTANTS: Final = (
         after="""        if sink.claim_incarnation == pipeline:
             message = (
                 f"sink {name} belongs""",
-        caught_by=("tests/test_twophase_verify.py::test_what_does_not_fit_is_refused",),
+        caught_by=("tests/twophase/test_verify.py::test_what_does_not_fit_is_refused",),
     ),
     Mutant(
         name="a start runs a batch again whose rows it cannot compare",
@@ -158,7 +158,7 @@ MUTANTS: Final = (
         after="""    if newest is not None and spark.newest_committed > newest.checkpoint_id:
 """,
         caught_by=(
-            "tests/test_twophase_verify.py::test_digests_that_this_version_does_not_compute_are_refused_before_the_claim",
+            "tests/twophase/test_verify.py::test_digests_that_this_version_does_not_compute_are_refused_before_the_claim",
         ),
     ),
     Mutant(
@@ -169,7 +169,7 @@ MUTANTS: Final = (
 """,
         after="""    if joins:
 """,
-        caught_by=("tests/test_dead_letters.py::test_a_dead_letter_joins_a_pipeline_that_has_run",),
+        caught_by=("tests/connectors/test_dead_letters.py::test_a_dead_letter_joins_a_pipeline_that_has_run",),
     ),
     Mutant(
         name="a dead letter that has joined is new again after a repair that failed",
@@ -178,7 +178,7 @@ MUTANTS: Final = (
         before="(head.committed == head.completed or name in head.sinks)",
         after="head.committed == head.completed",
         caught_by=(
-            "tests/test_sqlite_sink_protocol.py::"
+            "tests/connectors/sql/sqlite/test_sink_protocol.py::"
             "test_r7_a_repair_that_failed_is_run_again_where_a_dead_letter_had_just_joined",
         ),
     ),

@@ -12,12 +12,12 @@ _TEXT: Final = "connectors/formats/json_text.py"
 _DECODE: Final = "connectors/formats/decode.py"
 _LOSS: Final = "connectors/formats/json_loss.py"
 _PLAIN: Final = "connectors/formats/plain.py"
-_JSON_TESTS: Final = "tests/test_formats_json.py"
-_SPEED_TESTS: Final = "tests/test_bad_records_speed.py"
-_LOSS_TESTS: Final = "tests/test_formats_json_loss.py"
-_PLAIN_TESTS: Final = "tests/test_formats_plain.py"
-_ENCODE_TESTS: Final = "tests/test_sql_encode.py"
-_NESTED_TESTS: Final = "tests/test_nested_values.py"
+_JSON_TESTS: Final = "tests/connectors/formats/test_json.py"
+_SPEED_TESTS: Final = "tests/connectors/formats/test_bad_records_speed.py"
+_LOSS_TESTS: Final = "tests/connectors/formats/test_json_loss.py"
+_PLAIN_TESTS: Final = "tests/connectors/formats/test_plain.py"
+_ENCODE_TESTS: Final = "tests/connectors/sql/test_encode.py"
+_NESTED_TESTS: Final = "tests/connectors/sql/test_nested_values.py"
 _RECORDS: Final = "docs/sources.md, Records that do not decode"
 _NESTED: Final = "docs/sinks.md, Nested values"
 
@@ -150,7 +150,7 @@ MUTANTS: Final = (
         path="connectors/formats/ddl.py",
         before="            if name.text.lower() in seen:\n",
         after="            if name.text in seen:\n",
-        caught_by=("tests/test_ddl.py::test_mistakes_are_pointed_at",),
+        caught_by=("tests/connectors/formats/test_ddl.py::test_mistakes_are_pointed_at",),
     ),
     Mutant(
         name="NaN and infinity are written as JSON",

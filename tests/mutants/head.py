@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_PARTED: Final = "tests/test_twophase_parted_head.py::"
+_PARTED: Final = "tests/twophase/test_parted_head.py::"
 _CONNECTIONS: Final = "integration_tests/test_head_connections.py::"
 
 MUTANTS: Final = (
@@ -17,7 +17,7 @@ MUTANTS: Final = (
         before="(expected is not None and not self._holds(expected)) or not create",
         after="not create",
         caught_by=(
-            "tests/test_twophase_head_stores.py::TestFiles::test_h29_a_folder_put_back_from_a_backup_does_not_take_the_swap_of_a_driver_that_lives",
+            "tests/twophase/test_head_stores.py::TestFiles::test_h29_a_folder_put_back_from_a_backup_does_not_take_the_swap_of_a_driver_that_lives",
         ),
     ),
     Mutant(
@@ -28,7 +28,7 @@ MUTANTS: Final = (
 """,
         after="""        if newest - version >= 1000 * _KEPT:
 """,
-        caught_by=("tests/test_twophase_head_stores.py::TestEveryHead::test_a_swap_that_comes_very_late_is_refused",),
+        caught_by=("tests/twophase/test_head_stores.py::TestEveryHead::test_a_swap_that_comes_very_late_is_refused",),
     ),
     Mutant(
         name="two records share one name",
@@ -38,7 +38,7 @@ MUTANTS: Final = (
 """,
         after="""        if not self._records.put(name, content) and not self.get_record(name):
 """,
-        caught_by=("tests/test_twophase_head_stores.py::TestEveryHead::test_a_record_is_stored_once",),
+        caught_by=("tests/twophase/test_head_stores.py::TestEveryHead::test_a_record_is_stored_once",),
     ),
     Mutant(
         name="a version that is cleaned away during a read is taken for a pipeline that never ran",
@@ -51,7 +51,7 @@ MUTANTS: Final = (
                 return None
 """,
         caught_by=(
-            "tests/test_twophase_head_stores.py::test_a_version_that_is_cleaned_away_during_a_read_is_no_empty_head",
+            "tests/twophase/test_head_stores.py::test_a_version_that_is_cleaned_away_during_a_read_is_no_empty_head",
         ),
     ),
     Mutant(
@@ -62,7 +62,7 @@ MUTANTS: Final = (
 """,
         after="""        os.replace(partial, target)
 """,
-        caught_by=("tests/test_twophase_head_stores.py::TestFiles::test_a_name_that_was_not_synced_is_no_success",),
+        caught_by=("tests/twophase/test_head_stores.py::TestFiles::test_a_name_that_was_not_synced_is_no_success",),
     ),
     Mutant(
         name="a disk that takes a part of a file is not noticed",
@@ -72,7 +72,7 @@ MUTANTS: Final = (
 """,
         after="""    if file.write(content) > len(content):
 """,
-        caught_by=("tests/test_twophase_head_stores.py::test_a_disk_that_takes_a_part_of_a_file_has_not_written_it",),
+        caught_by=("tests/twophase/test_head_stores.py::test_a_disk_that_takes_a_part_of_a_file_has_not_written_it",),
     ),
     Mutant(
         name="a sweep takes away what another process still writes",
@@ -83,7 +83,7 @@ MUTANTS: Final = (
 """,
         after="""            path.unlink()
 """,
-        caught_by=("tests/test_twophase_head_stores.py::TestFiles::test_what_a_living_driver_is_writing_stays",),
+        caught_by=("tests/twophase/test_head_stores.py::TestFiles::test_what_a_living_driver_is_writing_stays",),
     ),
     Mutant(
         name="head's decision is not on disk when it is acknowledged",
@@ -93,7 +93,7 @@ MUTANTS: Final = (
 """,
         after="""                file.flush()
 """,
-        caught_by=("tests/test_power_cut.py::test_folders_that_another_process_created_and_did_not_sync",),
+        caught_by=("tests/project/test_power_cut.py::test_folders_that_another_process_created_and_did_not_sync",),
     ),
     Mutant(
         name="the name of head's decision is not on disk when it is acknowledged",
@@ -104,7 +104,7 @@ MUTANTS: Final = (
 """,
         after="""                return linked
 """,
-        caught_by=("tests/test_power_cut.py::test_a_request_beside_head",),
+        caught_by=("tests/project/test_power_cut.py::test_a_request_beside_head",),
     ),
     Mutant(
         name="a head that is damaged is believed",
@@ -114,7 +114,7 @@ MUTANTS: Final = (
 """,
         after="""        if not checksum:
 """,
-        caught_by=("tests/test_twophase_codec.py::test_a_head_that_does_not_match_its_checksum_says_what_to_do",),
+        caught_by=("tests/twophase/test_codec.py::test_a_head_that_does_not_match_its_checksum_says_what_to_do",),
     ),
     Mutant(
         name="a record that is damaged is believed",
@@ -124,7 +124,7 @@ MUTANTS: Final = (
 """,
         after="""    if sha256 is not None and not content:
 """,
-        caught_by=("tests/test_twophase_codec.py::test_a_record_that_does_not_match_its_hash_is_damaged",),
+        caught_by=("tests/twophase/test_codec.py::test_a_record_that_does_not_match_its_hash_is_damaged",),
     ),
     Mutant(
         name="a document of a newer format is read",
@@ -134,7 +134,7 @@ MUTANTS: Final = (
 """,
         after="""    if type(found) is not int:
 """,
-        caught_by=("tests/test_twophase_codec.py::test_another_format_is_refused_by_name",),
+        caught_by=("tests/twophase/test_codec.py::test_another_format_is_refused_by_name",),
     ),
     Mutant(
         name="a record forgets which method has computed its digests",
@@ -143,7 +143,7 @@ MUTANTS: Final = (
         before="""            **({"digest_method": record.digest_method} if record.digest_method is not None else {}),
 """,
         after="",
-        caught_by=("tests/test_twophase_codec.py::test_a_record_comes_back_as_it_was",),
+        caught_by=("tests/twophase/test_codec.py::test_a_record_comes_back_as_it_was",),
     ),
     Mutant(
         name="a record forgets that tasks have committed themselves",
@@ -153,7 +153,7 @@ MUTANTS: Final = (
 """,
         after="""            direct=False,
 """,
-        caught_by=("tests/test_at_least_once.py::test_a_record_tells_its_mode",),
+        caught_by=("tests/twophase/test_at_least_once.py::test_a_record_tells_its_mode",),
     ),
     Mutant(
         name="a request that nobody waits for any more is carried out",
@@ -163,7 +163,7 @@ MUTANTS: Final = (
 """,
         after=""")
 """,
-        caught_by=("tests/test_requests.py::test_what_nobody_waits_for_is_not_done",),
+        caught_by=("tests/spark_jobs/run/test_requests.py::test_what_nobody_waits_for_is_not_done",),
     ),
     Mutant(
         name="a request that was answered is carried out once more",
@@ -171,7 +171,7 @@ MUTANTS: Final = (
         path="twophase/requests.py",
         before="for each in ids if _answered(each) not in names]",
         after="for each in ids]",
-        caught_by=("tests/test_requests.py::test_asked_in_one_process_and_answered_in_another",),
+        caught_by=("tests/spark_jobs/run/test_requests.py::test_asked_in_one_process_and_answered_in_another",),
     ),
     Mutant(
         name="a decided transaction is shown as one to be rolled back",
@@ -181,7 +181,7 @@ MUTANTS: Final = (
 """,
         after="""            if committable is transaction:
 """,
-        caught_by=("tests/test_twophase_in_doubt.py::test_a_decided_one_brings_all_of_its_checkpoint_along",),
+        caught_by=("tests/twophase/test_in_doubt.py::test_a_decided_one_brings_all_of_its_checkpoint_along",),
     ),
     Mutant(
         name="a transaction of a driver that lives is shown as one to be rolled back",
@@ -192,7 +192,7 @@ MUTANTS: Final = (
         after="""    if scope.epoch <= head.epoch:
 """,
         caught_by=(
-            "tests/test_twophase_in_doubt.py::test_a_try_that_was_aborted_is_rolled_back_and_the_next_one_is_open",
+            "tests/twophase/test_in_doubt.py::test_a_try_that_was_aborted_is_rolled_back_and_the_next_one_is_open",
         ),
     ),
     Mutant(
@@ -203,7 +203,7 @@ MUTANTS: Final = (
 """,
         after="""            if committable.transaction.task == transaction.task:
 """,
-        caught_by=("tests/test_twophase_in_doubt.py::test_fates",),
+        caught_by=("tests/twophase/test_in_doubt.py::test_fates",),
     ),
     Mutant(
         name="each call to head opens a connection",
@@ -228,7 +228,7 @@ MUTANTS: Final = (
         before="                    check_writable(seen.head)\n",
         after="                    pass\n",
         caught_by=(
-            "tests/test_twophase_effects.py::"
+            "tests/twophase/test_effects.py::"
             "test_a_head_with_what_a_newer_version_keeps_there_is_refused_before_any_sink_is_touched",
         ),
     ),
@@ -238,7 +238,7 @@ MUTANTS: Final = (
         path="twophase/codec.py",
         before="    elif type(least) is not int or least > known:\n",
         after="    elif type(least) is not int:\n",
-        caught_by=("tests/test_twophase_codec.py::test_a_newer_document_that_takes_a_newer_reader_is_refused_by_name",),
+        caught_by=("tests/twophase/test_codec.py::test_a_newer_document_that_takes_a_newer_reader_is_refused_by_name",),
     ),
     Mutant(
         name="what is not known is passed over in a document of this format",
@@ -246,7 +246,7 @@ MUTANTS: Final = (
         path="twophase/codec.py",
         before='        if unknown and document["format"] <= newest:\n',
         after="        if False:\n",
-        caught_by=("tests/test_twophase_codec.py::test_what_is_not_known_of_this_very_format_is_refused_by_name",),
+        caught_by=("tests/twophase/test_codec.py::test_what_is_not_known_of_this_very_format_is_refused_by_name",),
     ),
     Mutant(
         name="head names its splits before they are stored",
@@ -264,7 +264,7 @@ MUTANTS: Final = (
         after="",
         caught_by=(
             f"{_PARTED}test_a_fail_over_before_a_swap_leaves_no_head_that_names_what_is_not_there",
-            "tests/test_twophase_head_stores.py::TestEveryHead::test_a_swap_lands_only_with_the_records_that_it_needs",
+            "tests/twophase/test_head_stores.py::TestEveryHead::test_a_swap_lands_only_with_the_records_that_it_needs",
         ),
     ),
     Mutant(
@@ -274,7 +274,7 @@ MUTANTS: Final = (
         before="                if not self._records.hold(connection, needs):\n                    return False\n",
         after="",
         caught_by=(
-            "tests/test_twophase_head_stores.py::TestEveryHead::test_a_swap_lands_only_with_the_records_that_it_needs",
+            "tests/twophase/test_head_stores.py::TestEveryHead::test_a_swap_lands_only_with_the_records_that_it_needs",
         ),
     ),
     Mutant(
@@ -283,7 +283,7 @@ MUTANTS: Final = (
         path="connectors/sql/sqlite/database.py",
         before='hide_parameters=True)\n    event.listen(engine, "connect", _make_durable)\n',
         after="hide_parameters=True)\n",
-        caught_by=("tests/test_twophase_head_stores.py::test_a_power_cut_takes_back_no_swap_in_a_sqlite_file",),
+        caught_by=("tests/twophase/test_head_stores.py::test_a_power_cut_takes_back_no_swap_in_a_sqlite_file",),
     ),
     Mutant(
         name="what a swap without an answer named is not stored again",

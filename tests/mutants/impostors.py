@@ -6,8 +6,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_KAFKA: Final = "tests/test_kafka_impostor.py"
-_LOG: Final = "tests/test_masked_log.py"
+_KAFKA: Final = "tests/connectors/kafka/test_impostor.py"
+_LOG: Final = "tests/spark_jobs/observe/test_masked_log.py"
 _VALUES: Final = "integration_tests/test_hostile_values.py"
 _PRINTED: Final = "SECURITY.md, What is promised"
 
@@ -39,10 +39,10 @@ MUTANTS: Final = (
     Mutant(
         name="the SQL of a step reads the driver's environment",
         rule="docs/security.md, A spec is data",
-        path="spark_jobs/settings.py",
+        path="spark_jobs/session/settings.py",
         before='    "spark.sql.variable.substitute": "false",',
         after='    "spark.sql.variable.substitute": "true",',
-        caught_by=("tests/test_one_query.py::test_a_variable_of_spark_is_the_text_that_it_is",),
+        caught_by=("tests/spark_jobs/query/test_one_query.py::test_a_variable_of_spark_is_the_text_that_it_is",),
     ),
     Mutant(
         name="the page takes texts for HTML",
@@ -58,7 +58,7 @@ MUTANTS: Final = (
         path="connectors/spec/exposure.py",
         before='for name in ("ui", "eventLog"))',
         after='for name in ("ui",))',
-        caught_by=("tests/test_spec_security.py::test_validate_names_steps_whose_secrets_spark_would_show",),
+        caught_by=("tests/connectors/spec/test_security.py::test_validate_names_steps_whose_secrets_spark_would_show",),
     ),
     Mutant(
         name="a record is SQL where the URL has the server read another character set",
@@ -67,7 +67,7 @@ MUTANTS: Final = (
         before="            self._read_in_utf8()\n",
         after="",
         caught_by=(
-            "tests/test_sql_sessions_played.py::"
+            "tests/connectors/sql/test_sessions_played.py::"
             "test_no_command_of_the_url_has_mysql_read_texts_in_another_character_set",
         ),
     ),
@@ -77,15 +77,17 @@ MUTANTS: Final = (
         path="connectors/sql/mysql/local_infile.py",
         before="            raise err.OperationalError(CR.CR_SERVER_LOST, message)\n",
         after="            raise RuntimeError(message)\n",
-        caught_by=("tests/test_sql_sessions_played.py::test_a_server_that_asks_for_a_file_gets_none_at_any_door",),
+        caught_by=(
+            "tests/connectors/sql/test_sessions_played.py::test_a_server_that_asks_for_a_file_gets_none_at_any_door",
+        ),
     ),
     Mutant(
         name="the page takes no token where a path is written in another way",
         rule=_PRINTED,
-        path="spark_jobs/page/guard.py",
+        path="spark_jobs/page/auth.py",
         before='self._refusal(scope["method"], scope["path"], ',
         after='self._refusal(scope["method"], scope["raw_path"].decode("latin-1"), ',
-        caught_by=("tests/test_page_security.py::test_no_detour_leads_past_the_token",),
+        caught_by=("tests/spark_jobs/page/test_security.py::test_no_detour_leads_past_the_token",),
     ),
     Mutant(
         name="a session of MySQL reads a backslash as it is",

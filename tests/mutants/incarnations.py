@@ -15,7 +15,7 @@ MUTANTS: Final = (
 """,
         after="""        if seen is None:
 """,
-        caught_by=("tests/test_twophase_reset.py::test_r1_of_two_that_write_the_first_head_one_is_fenced",),
+        caught_by=("tests/twophase/test_reset.py::test_r1_of_two_that_write_the_first_head_one_is_fenced",),
     ),
     Mutant(
         name="a new incarnation begins with epoch 0 again",
@@ -24,7 +24,7 @@ MUTANTS: Final = (
         before="HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces, sinks=self.sinks)",
         after="HeadValue(head.pipeline, self.incarnation, 0, head.nonces, sinks=self.sinks)",
         caught_by=(
-            "tests/test_twophase_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",
+            "tests/twophase/test_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",
         ),
     ),
     Mutant(
@@ -39,7 +39,7 @@ MUTANTS: Final = (
     yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
 """,
         caught_by=(
-            "tests/test_twophase_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",
+            "tests/twophase/test_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",
         ),
     ),
     Mutant(
@@ -55,7 +55,7 @@ MUTANTS: Final = (
     yield from _claim_sinks(owned, old)
 """,
         caught_by=(
-            "tests/test_twophase_reset.py::test_a_fenced_reset_does_not_take_a_pruned_record_for_a_damaged_one",
+            "tests/twophase/test_reset.py::test_a_fenced_reset_does_not_take_a_pruned_record_for_a_damaged_one",
         ),
     ),
     Mutant(
@@ -66,7 +66,7 @@ MUTANTS: Final = (
 """,
         after="""    if take_over and (foreign := foreign_claims(head, inspected.sinks)):
 """,
-        caught_by=("tests/test_sqlite_sink_restore.py::test_a_lost_location",),
+        caught_by=("tests/connectors/sql/sqlite/test_sink_restore.py::test_a_lost_location",),
     ),
     Mutant(
         name="a start from a savepoint that was cut short cannot be made again",
@@ -74,7 +74,7 @@ MUTANTS: Final = (
         path="twophase/restore.py",
         before="head.origin.ended if head.origin is not None else None}",
         after="None}",
-        caught_by=("tests/test_twophase_restore.py::test_the_life_before_is_known_until_every_sink_is_claimed_anew",),
+        caught_by=("tests/twophase/test_restore.py::test_the_life_before_is_known_until_every_sink_is_claimed_anew",),
     ),
     Mutant(
         name="a life from a savepoint is born with a checkpoint that waits for its commit",
@@ -83,7 +83,7 @@ MUTANTS: Final = (
         before="""            committed=seed.checkpoint_id,
 """,
         after="",
-        caught_by=("tests/test_twophase_restore.py::test_the_old_life_is_ended_before_the_new_one_is_born_whole",),
+        caught_by=("tests/twophase/test_restore.py::test_the_old_life_is_ended_before_the_new_one_is_born_whole",),
     ),
     Mutant(
         name="a reset gives up decided rows without being asked",
@@ -93,7 +93,7 @@ MUTANTS: Final = (
 """,
         after="""    if abandoned and abandon_lost:
 """,
-        caught_by=("tests/test_twophase_reset.py::test_a_sink_that_left_the_spec_and_may_hold_something_is_named",),
+        caught_by=("tests/twophase/test_reset.py::test_a_sink_that_left_the_spec_and_may_hold_something_is_named",),
     ),
     Mutant(
         name="a reset drops what waits in a sink that the spec no longer names",
@@ -101,7 +101,7 @@ MUTANTS: Final = (
         path="twophase/ending.py",
         before="for name, group in record.committables.items() if name not in sinks and group}",
         after="for name, group in record.committables.items() if name in sinks and not group}",
-        caught_by=("tests/test_twophase_reset.py::test_what_is_given_up_on_purpose_is_said_first",),
+        caught_by=("tests/twophase/test_reset.py::test_what_is_given_up_on_purpose_is_said_first",),
     ),
     Mutant(
         name="a reset says nothing of what a sink out of reach may hold prepared",
@@ -111,7 +111,7 @@ MUTANTS: Final = (
 """,
         after="""    if not gone or may_be_under_way(old, spark):
 """,
-        caught_by=("tests/test_twophase_reset.py::test_a_sink_that_left_the_spec_and_may_hold_something_is_named",),
+        caught_by=("tests/twophase/test_reset.py::test_a_sink_that_left_the_spec_and_may_hold_something_is_named",),
     ),
     Mutant(
         name="a reset rolls back what is prepared before it asks the records",
@@ -121,7 +121,7 @@ MUTANTS: Final = (
 """,
         after="",
         caught_by=(
-            "tests/test_twophase_reset.py::test_h27_a_sink_that_goes_back_under_a_reset_stops_it_before_anything_is_rolled_back",
+            "tests/twophase/test_reset.py::test_h27_a_sink_that_goes_back_under_a_reset_stops_it_before_anything_is_rolled_back",
         ),
     ),
     Mutant(
@@ -131,7 +131,7 @@ MUTANTS: Final = (
         before=" or (isinstance(record, CheckpointRecord) and record.direct):",
         after=":",
         caught_by=(
-            "tests/test_twophase_two_logs.py"
+            "tests/twophase/test_two_logs.py"
             "::test_h34_a_reset_after_a_repair_that_died_gives_up_nothing_of_at_least_once_checkpoints",
         ),
     ),
@@ -142,7 +142,7 @@ MUTANTS: Final = (
         before="        if number <= owned.head.committed or (",
         after="        if number <= owned.head.completed or (",
         caught_by=(
-            "tests/test_twophase_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",
+            "tests/twophase/test_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",
         ),
     ),
     Mutant(
@@ -152,7 +152,7 @@ MUTANTS: Final = (
         before="if now.get(task) != then.get(task)]:",
         after="if now.get(task, (0, 0))[0] != then.get(task, (0, 0))[0]]:",
         caught_by=(
-            "tests/test_twophase_repair.py::test_r4_a_record_without_a_method_is_repaired_by_the_version_that_decided_it",
+            "tests/twophase/test_repair.py::test_r4_a_record_without_a_method_is_repaired_by_the_version_that_decided_it",
         ),
     ),
     Mutant(
@@ -161,7 +161,7 @@ MUTANTS: Final = (
         path="twophase/repair.py",
         before="_in_place(each, again[each.transaction.task]) if each.transaction in lost else each for each in group",
         after="_in_place(each, again[each.transaction.task]) for each in group",
-        caught_by=("tests/test_twophase_repair.py::test_it_is_prepared_decided_committed_and_closed",),
+        caught_by=("tests/twophase/test_repair.py::test_it_is_prepared_decided_committed_and_closed",),
     ),
     Mutant(
         name="what is written again does not hold the witness of the lost transaction",
@@ -169,7 +169,7 @@ MUTANTS: Final = (
         path="twophase/repair.py",
         before="data={**again.data, INSTEAD_OF: str(origin(lost))}",
         after="data=again.data",
-        caught_by=("tests/test_twophase_repair.py::test_it_is_prepared_decided_committed_and_closed",),
+        caught_by=("tests/twophase/test_repair.py::test_it_is_prepared_decided_committed_and_closed",),
     ),
     Mutant(
         name="a second repair forgets which transaction was lost first",
@@ -177,7 +177,7 @@ MUTANTS: Final = (
         path="twophase/repair.py",
         before="INSTEAD_OF: str(origin(lost))",
         after="INSTEAD_OF: str(lost.transaction)",
-        caught_by=("tests/test_twophase_repair.py::test_what_is_lost_once_more_keeps_its_origin",),
+        caught_by=("tests/twophase/test_repair.py::test_what_is_lost_once_more_keeps_its_origin",),
     ),
     Mutant(
         name="a repair writes again what a sink only refuses now",
@@ -185,7 +185,7 @@ MUTANTS: Final = (
         path="twophase/repair.py",
         before="        if not isinstance(error, LostCommittableError):",
         after="        if isinstance(error, LostCommittableError):",
-        caught_by=("tests/test_twophase_repair.py::test_a_sink_that_cannot_take_what_it_holds_is_not_claimed",),
+        caught_by=("tests/twophase/test_repair.py::test_a_sink_that_cannot_take_what_it_holds_is_not_claimed",),
     ),
     Mutant(
         name="a repair that fails leaves what it has prepared",
@@ -194,7 +194,7 @@ MUTANTS: Final = (
         before="""        yield from close(owned.head, scope)  # no decision of it was ever sent
 """,
         after="",
-        caught_by=("tests/test_twophase_repair.py::test_what_is_not_the_same_is_ended_before_it_is_decided",),
+        caught_by=("tests/twophase/test_repair.py::test_what_is_not_the_same_is_ended_before_it_is_decided",),
     ),
     Mutant(
         name="a repair decides rows that are gone again",
@@ -204,7 +204,7 @@ MUTANTS: Final = (
 """,
         after="""        if not again and again:
 """,
-        caught_by=("tests/test_twophase_repair.py::test_what_was_written_again_and_is_gone_is_not_decided",),
+        caught_by=("tests/twophase/test_repair.py::test_what_was_written_again_and_is_gone_is_not_decided",),
     ),
     Mutant(
         name="a rescale begins while a batch is under way",
@@ -215,7 +215,7 @@ MUTANTS: Final = (
         after="""    if is_at_rest(head, spark) and before < 0:
 """,
         caught_by=(
-            "tests/test_twophase_rescale.py::test_a_rescale_begins_only_where_no_batch_is_planned_or_to_be_run_again",
+            "tests/twophase/test_rescale.py::test_a_rescale_begins_only_where_no_batch_is_planned_or_to_be_run_again",
         ),
     ),
     Mutant(
@@ -226,7 +226,7 @@ MUTANTS: Final = (
 """,
         after="",
         caught_by=(
-            "tests/test_twophase_rescale.py::test_a_rescale_that_failed_takes_back_nothing_of_a_driver_that_has_come_after_it",
+            "tests/twophase/test_rescale.py::test_a_rescale_that_failed_takes_back_nothing_of_a_driver_that_has_come_after_it",
         ),
     ),
     Mutant(
@@ -238,7 +238,7 @@ MUTANTS: Final = (
         after="""    if done:
 """,
         caught_by=(
-            "tests/test_twophase_rescale.py::test_a_rescale_that_has_begun_is_taken_back_by_the_number_of_before_alone",
+            "tests/twophase/test_rescale.py::test_a_rescale_that_has_begun_is_taken_back_by_the_number_of_before_alone",
         ),
     ),
 )

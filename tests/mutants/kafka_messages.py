@@ -10,8 +10,8 @@ _MESSAGES: Final = "connectors/kafka/sink/messages.py"
 _LAYOUT: Final = "connectors/kafka/sink/layout.py"
 _MARKERS: Final = "connectors/kafka/sink/markers.py"
 _PLACE: Final = "connectors/kafka/sink/place.py"
-_MESSAGE_TESTS: Final = "tests/test_kafka_messages.py"
-_SETTING_TESTS: Final = "tests/test_kafka_settings.py"
+_MESSAGE_TESTS: Final = "tests/connectors/kafka/test_messages.py"
+_SETTING_TESTS: Final = "tests/connectors/kafka/test_settings.py"
 _TOPICS: Final = "docs/sinks.md, Topics"
 
 MUTANTS: Final = (
@@ -21,7 +21,7 @@ MUTANTS: Final = (
         path=_MESSAGES,
         before="pc.not_equal(whole.cast(column.type), column)",
         after="pc.less(stamps, -1)",
-        caught_by=("tests/test_kafka_message_time.py::test_a_time_with_microseconds_is_a_bad_row",),
+        caught_by=("tests/connectors/kafka/test_message_time.py::test_a_time_with_microseconds_is_a_bad_row",),
     ),
     Mutant(
         name="a deleted row is a message with a value",

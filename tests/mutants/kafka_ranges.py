@@ -9,9 +9,9 @@ from tests.mutants.mutant import Mutant
 _RANGES: Final = "connectors/kafka/ranges.py"
 _POSITIONS: Final = "connectors/kafka/positions.py"
 _SETTINGS: Final = "connectors/kafka/settings.py"
-_RANGE_TESTS: Final = "tests/test_kafka_ranges.py"
-_POSITION_TESTS: Final = "tests/test_kafka_positions.py"
-_SETTING_TESTS: Final = "tests/test_kafka_settings.py"
+_RANGE_TESTS: Final = "tests/connectors/kafka/test_ranges.py"
+_POSITION_TESTS: Final = "tests/connectors/kafka/test_positions.py"
+_SETTING_TESTS: Final = "tests/connectors/kafka/test_settings.py"
 
 MUTANTS: Final = (
     Mutant(

@@ -7,10 +7,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _READER: Final = "connectors/kafka/reader.py"
-_BEGUN: Final = "spark_jobs/kafka_begun.py"
-_QUERY_READER: Final = "spark_jobs/kafka_reader.py"
-_READER_TESTS: Final = "tests/test_kafka_reader.py"
-_FORMAT_TESTS: Final = "tests/test_kafka_format.py"
+_BEGUN: Final = "spark_jobs/adapters/kafka_start.py"
+_QUERY_READER: Final = "spark_jobs/adapters/kafka_reader.py"
+_READER_TESTS: Final = "tests/connectors/kafka/test_reader.py"
+_FORMAT_TESTS: Final = "tests/spark_jobs/adapters/test_kafka_format.py"
 _BAD_RECORDS: Final = "docs/sources.md, Records that do not decode"
 
 MUTANTS: Final = (
@@ -76,7 +76,7 @@ MUTANTS: Final = (
         path="connectors/kafka/columns.py",
         before="        at = pc.indices_nonzero(pc.fill_null(wrong, False)).to_pylist()\n",
         after="        at: list[int] = []\n",
-        caught_by=("tests/test_dead_letters.py::test_a_time_that_no_sink_takes_is_told_in_the_error",),
+        caught_by=("tests/connectors/test_dead_letters.py::test_a_time_that_no_sink_takes_is_told_in_the_error",),
     ),
     Mutant(
         name="sources of a query that change places read each other's topics",
@@ -121,7 +121,7 @@ MUTANTS: Final = (
     Mutant(
         name="a misspelled option of a source is left out",
         rule="docs/sources.md, In a query of your own",
-        path="spark_jobs/kafka_format.py",
+        path="spark_jobs/adapters/kafka_format.py",
         before="    if unknown:\n",
         after="    if unknown and not given:\n",
         caught_by=(f"{_FORMAT_TESTS}::test_a_wrong_option_is_refused_by_name",),

@@ -102,7 +102,7 @@ MUTANTS: Final = (
         before="_applied(scope.incarnation, max(found.slots, self.slots))",
         after="_applied(scope.incarnation, found.slots)",
         caught_by=(
-            "tests/test_kafka_ledger.py::test_a_slot_that_is_in_use_again_keeps_what_it_says_of_the_checkpoint_before",
+            "tests/connectors/kafka/test_ledger.py::test_a_slot_that_is_in_use_again_keeps_what_it_says_of_the_checkpoint_before",
         ),
     ),
     Mutant(

@@ -13,11 +13,11 @@ _NEWEST: Final = "connectors/log/newest.py"
 _SEGMENTS: Final = "connectors/log/segments.py"
 _BELONGING: Final = "connectors/log/belonging.py"
 _OWNER: Final = "connectors/owner.py"
-_SINK_TESTS: Final = "tests/test_sqlite_sink.py"
-_REPAIR_TESTS: Final = "tests/test_sqlite_sink_repair.py"
-_KEYED_TESTS: Final = "tests/test_log_keyed.py"
-_NEWEST_TESTS: Final = "tests/test_log_newest.py"
-_COMPLIANCE: Final = "tests/test_sqlite_compliance.py"
+_SINK_TESTS: Final = "tests/connectors/sql/sqlite/test_sink.py"
+_REPAIR_TESTS: Final = "tests/connectors/sql/sqlite/test_sink_repair.py"
+_KEYED_TESTS: Final = "tests/connectors/log/test_keyed.py"
+_NEWEST_TESTS: Final = "tests/connectors/log/test_newest.py"
+_COMPLIANCE: Final = "tests/connectors/sql/sqlite/test_compliance.py"
 _MERGED: Final = "docs/sinks.md, Rows that are merged"
 
 MUTANTS: Final = (
@@ -144,7 +144,7 @@ MUTANTS: Final = (
         return 1
     if others:
 """,
-        caught_by=("tests/test_cli_repair.py::test_what_another_commit_variant_has_prepared",),
+        caught_by=("tests/spark_jobs/cli/test_repair.py::test_what_another_commit_variant_has_prepared",),
     ),
     Mutant(
         name="what is written again is divided by the slots of today",
@@ -238,6 +238,6 @@ MUTANTS: Final = (
         return Finding(_CONDITION, ok=True, detail="")
     except ObjectExistsError:
         return""",
-        caught_by=("tests/test_log_probe.py::test_a_store_that_ignores_the_condition",),
+        caught_by=("tests/connectors/log/test_probe.py::test_a_store_that_ignores_the_condition",),
     ),
 )

@@ -8,8 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _MSK: Final = "docs/security.md, Amazon MSK by IAM"
 _RDS: Final = "docs/security.md, Amazon RDS and Aurora by IAM"
-_AWS: Final = "tests/test_aws_login.py"
-_DATABASE: Final = "tests/test_database_aws_iam.py"
+_AWS: Final = "tests/connectors/test_aws_login.py"
+_DATABASE: Final = "tests/connectors/sql/test_database_aws_iam.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -50,7 +50,7 @@ MUTANTS: Final = (
         path="connectors/kafka/settings.py",
         before="    if aws_of(properties) is not None and not is_encrypted",
         after="    if aws_of(properties) is None and not is_encrypted",
-        caught_by=("tests/test_kafka_settings.py::test_a_login_by_aws_iam_among_properties",),
+        caught_by=("tests/connectors/kafka/test_settings.py::test_a_login_by_aws_iam_among_properties",),
     ),
     Mutant(
         name="a token for a database is sent to a server that TLS does not verify",

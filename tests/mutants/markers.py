@@ -15,7 +15,9 @@ MUTANTS: Final = (
 """,
         after="""        marker, digest = slot.marker or Marker(share.checkpoint_id - 1), _digest(share.committables)
 """,
-        caught_by=("tests/test_kafka_ledger.py::test_h10_a_marker_that_is_gone_is_not_taken_for_nothing_applied",),
+        caught_by=(
+            "tests/connectors/kafka/test_ledger.py::test_h10_a_marker_that_is_gone_is_not_taken_for_nothing_applied",
+        ),
     ),
     Mutant(
         name="a slot of a topic leaves out a checkpoint",
@@ -25,7 +27,9 @@ MUTANTS: Final = (
 """,
         after="""        if marker is None or marker.applied >= share.checkpoint_id:
 """,
-        caught_by=("tests/test_kafka_ledger.py::test_h10_a_marker_that_is_gone_is_not_taken_for_nothing_applied",),
+        caught_by=(
+            "tests/connectors/kafka/test_ledger.py::test_h10_a_marker_that_is_gone_is_not_taken_for_nothing_applied",
+        ),
     ),
     Mutant(
         name="messages of another decision are taken for the decided ones",
@@ -35,7 +39,9 @@ MUTANTS: Final = (
 """,
         after="""            other = marker.applied == share.checkpoint_id and not marker.of
 """,
-        caught_by=("tests/test_kafka_ledger.py::test_what_is_applied_is_applied_once_and_only_with_the_decision",),
+        caught_by=(
+            "tests/connectors/kafka/test_ledger.py::test_what_is_applied_is_applied_once_and_only_with_the_decision",
+        ),
     ),
     Mutant(
         name="markers of a broker that went back in time are remembered",
@@ -44,6 +50,6 @@ MUTANTS: Final = (
         before="""        self._markers.forget()
 """,
         after="",
-        caught_by=("tests/test_kafka_ledger.py::test_h26_markers_are_read_anew_after_an_error",),
+        caught_by=("tests/connectors/kafka/test_ledger.py::test_h26_markers_are_read_anew_after_an_error",),
     ),
 )

@@ -15,7 +15,7 @@ MUTANTS: Final = (
 """,
         after="""                if found.seek(0, os.SEEK_END) == size:
 """,
-        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+        caught_by=("tests/wal/test_object.py::test_the_same_bytes_again_are_the_same_object",),
     ),
     Mutant(
         name="a put without an answer is taken for landed",
@@ -25,7 +25,7 @@ MUTANTS: Final = (
 """,
         after="""            if not failure.retriable:
 """,
-        caught_by=("tests/test_wal_object.py::test_a_store_that_is_away",),
+        caught_by=("tests/wal/test_object.py::test_a_store_that_is_away",),
     ),
     Mutant(
         name="a put without an answer is taken for failed",
@@ -36,7 +36,7 @@ MUTANTS: Final = (
         after="""            if failure:
 """,
         caught_by=(
-            "tests/test_wal_object.py::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",
+            "tests/wal/test_object.py::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",
         ),
     ),
     Mutant(
@@ -45,7 +45,7 @@ MUTANTS: Final = (
         path="wal/object.py",
         before='mode="create", use_multipart=False',
         after='mode="overwrite", use_multipart=False',
-        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+        caught_by=("tests/wal/test_object.py::test_the_same_bytes_again_are_the_same_object",),
     ),
     Mutant(
         name="an object that the client has sent twice is taken for another writer's",
@@ -55,7 +55,7 @@ MUTANTS: Final = (
                 message = f"{place}: another""",
         after="""            if self._has(name, content, size):
                 message = f"{place}: another""",
-        caught_by=("tests/test_wal_object.py::test_the_same_bytes_again_are_the_same_object",),
+        caught_by=("tests/wal/test_object.py::test_the_same_bytes_again_are_the_same_object",),
     ),
     Mutant(
         name="segments of a bucket that is gone are called lost",
@@ -64,7 +64,7 @@ MUTANTS: Final = (
         before="""        self.names(name)  # that lists nothing: many may be missing at once
 """,
         after="",
-        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+        caught_by=("tests/wal/test_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
     ),
     Mutant(
         name="a listing takes objects of folders below it",
@@ -80,7 +80,7 @@ MUTANTS: Final = (
             raise failed(f"list {self._place(start)}", error) from error
         paths = (each["path"] for each in found)
 """,
-        caught_by=("tests/test_wal_object.py::test_only_what_lies_flat_below_the_prefix_is_seen",),
+        caught_by=("tests/wal/test_object.py::test_only_what_lies_flat_below_the_prefix_is_seen",),
     ),
     Mutant(
         name="an outage of an object store is a refusal",
@@ -88,7 +88,7 @@ MUTANTS: Final = (
         path="wal/refusals.py",
         before="(status < 500 or status == _NOT_BUILT)",
         after="(status <= 503 or status == _NOT_BUILT)",
-        caught_by=("tests/test_wal_object.py::test_who_may_try_again",),
+        caught_by=("tests/wal/test_object.py::test_who_may_try_again",),
     ),
     Mutant(
         name="a refusal of an object store is tried again",
@@ -96,7 +96,7 @@ MUTANTS: Final = (
         path="wal/refusals.py",
         before="        refused = status not in _AGAIN and (status",
         after="        refused = status not in _AGAIN and status > 404 and (status",
-        caught_by=("tests/test_wal_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+        caught_by=("tests/wal/test_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
     ),
     Mutant(
         name="an object may become larger than one request takes",
@@ -106,7 +106,7 @@ MUTANTS: Final = (
 """,
         after="""        if self._left < -len(data):
 """,
-        caught_by=("tests/test_wal_object.py::test_an_object_that_becomes_too_large_is_refused_while_it_is_written",),
+        caught_by=("tests/wal/test_object.py::test_an_object_that_becomes_too_large_is_refused_while_it_is_written",),
     ),
     Mutant(
         name="an object that comes short is filled with zeros",
@@ -116,6 +116,6 @@ MUTANTS: Final = (
 """,
         after="""        if got > len(target):
 """,
-        caught_by=("tests/test_wal_object.py::test_an_object_that_comes_short_is_no_object_with_zeros",),
+        caught_by=("tests/wal/test_object.py::test_an_object_that_comes_short_is_no_object_with_zeros",),
     ),
 )

@@ -6,16 +6,18 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_CLOSED = "tests/test_page_security.py::test_everything_takes_the_token_but_the_page_itself_and_the_probes"
-_OUTPUT = "tests/test_page_security.py::test_eos_ui_serves_until_it_is_stopped"
+_CLOSED = "tests/spark_jobs/page/test_security.py::test_everything_takes_the_token_but_the_page_itself_and_the_probes"
+_OUTPUT = "tests/spark_jobs/page/test_security.py::test_eos_ui_serves_until_it_is_stopped"
 
-_PROGRESS = "tests/test_page_metrics.py::test_an_idle_pipeline_progresses_and_one_that_has_records_to_read_does_not"
+_PROGRESS = (
+    "tests/spark_jobs/page/test_metrics.py::test_an_idle_pipeline_progresses_and_one_that_has_records_to_read_does_not"
+)
 
 MUTANTS: Final = (
     Mutant(
         name="other users of the machine read the page without a token",
         rule="docs/watching.md, Who may see it, and who may steer",
-        path="spark_jobs/page/guard.py",
+        path="spark_jobs/page/auth.py",
         before="        if not is_reading or path.startswith(_CLOSED):\n",
         after="        if not is_reading or (not self.is_loopback and path.startswith(_CLOSED)):\n",
         caught_by=(_CLOSED,),
@@ -23,7 +25,7 @@ MUTANTS: Final = (
     Mutant(
         name="the token that reads steers, too",
         rule="docs/watching.md, Who may see it, and who may steer",
-        path="spark_jobs/page/guard.py",
+        path="spark_jobs/page/auth.py",
         before="                if not is_reading:\n",
         after="                if False:\n",
         caught_by=(_CLOSED,),
@@ -39,7 +41,7 @@ MUTANTS: Final = (
     Mutant(
         name="everybody who may look into the folder reads the token of the page",
         rule="docs/watching.md, Who may see it, and who may steer",
-        path="spark_jobs/presence.py",
+        path="spark_jobs/observe/run_lock.py",
         before="            if private:\n",
         after="            if False:\n",
         caught_by=(_OUTPUT,),
@@ -63,10 +65,10 @@ MUTANTS: Final = (
     Mutant(
         name="what a plan has taken counts as unread",
         rule="docs/watching.md, Metrics",
-        path="spark_jobs/withheld.py",
+        path="spark_jobs/observe/withheld.py",
         before="        begins = {**horizon.discovered.positions, **taken}\n",
         after="        begins = {**taken, **horizon.discovered.positions, **dict.fromkeys(taken, 0)}\n",
-        caught_by=("tests/test_runner_source.py::test_each_look_tells_how_much_no_plan_before_has_taken",),
+        caught_by=("tests/spark_jobs/query/test_source.py::test_each_look_tells_how_much_no_plan_before_has_taken",),
     ),
     Mutant(
         name="each partition is a series, though nobody has asked for that",
@@ -74,7 +76,9 @@ MUTANTS: Final = (
         path="spark_jobs/page/metrics.py",
         before="splits.items() if self.per_split else ():\n",
         after="splits.items():\n",
-        caught_by=("tests/test_page_metrics.py::test_without_being_asked_no_figure_grows_with_the_number_of_splits",),
+        caught_by=(
+            "tests/spark_jobs/page/test_metrics.py::test_without_being_asked_no_figure_grows_with_the_number_of_splits",
+        ),
     ),
     Mutant(
         name="a line that a thread logs is of no pipeline",
@@ -82,6 +86,6 @@ MUTANTS: Final = (
         path="twophase/gather.py",
         before="Thread(target=copy_context().run, args=(_answer, futures[name], calls[name]),",
         after="Thread(target=_answer, args=(futures[name], calls[name]),",
-        caught_by=("tests/test_log_lines.py::test_each_line_is_of_the_pipeline_of_its_thread",),
+        caught_by=("tests/spark_jobs/observe/test_log_lines.py::test_each_line_is_of_the_pipeline_of_its_thread",),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _RULE: Final = "docs/protocol.md, What may happen, and what follows"
-_TESTS: Final = "tests/test_power_cut.py"
+_TESTS: Final = "tests/project/test_power_cut.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -37,7 +37,7 @@ MUTANTS: Final = (
     Mutant(
         name="the path to Spark's folder is not synced before head has the query's id",
         rule=_RULE,
-        path="spark_jobs/spark_log.py",
+        path="spark_jobs/query/spark_log.py",
         before="        sync_ancestors(folder)\n",
         after="",
         caught_by=(f"{_TESTS}::test_a_completed_checkpoint",),
@@ -45,7 +45,7 @@ MUTANTS: Final = (
     Mutant(
         name="the path to Spark's folder of a start from a savepoint is not synced",
         rule=_RULE,
-        path="spark_jobs/savepoint/rewriting.py",
+        path="spark_jobs/operations/spark_rewriting.py",
         before="    sync_ancestors(target)\n",
         after="",
         caught_by=(f"{_TESTS}::test_a_start_from_a_savepoint",),
@@ -53,7 +53,7 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint's lock file is removed after its folder was synced",
         rule=_RULE,
-        path="spark_jobs/savepoint/take.py",
+        path="spark_jobs/savepoints/take.py",
         before="        (partial / LOCK).unlink()\n        sync(partial)",
         after="        sync(partial)\n        (partial / LOCK).unlink()",
         caught_by=(f"{_TESTS}::test_a_savepoint",),

@@ -7,9 +7,9 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _RULE: Final = "docs/repair.md, Beside dead letters"
-_DECIDED: Final = "tests/test_twophase_repair.py"
-_WRITTEN: Final = "tests/test_runner_batch.py"
-_FOUND: Final = "tests/test_repairing_dead_letters.py"
+_DECIDED: Final = "tests/twophase/test_repair.py"
+_WRITTEN: Final = "tests/spark_jobs/batch/test_batch.py"
+_FOUND: Final = "tests/spark_jobs/operations/test_repairing_dead_letters.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -49,7 +49,7 @@ MUTANTS: Final = (
     Mutant(
         name="a repair forgets the dead letters of tasks that have lost nothing",
         rule=_RULE,
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="now + sum(each.refused for _, each in kept_refused)",
         after="now",
         caught_by=(f"{_WRITTEN}::test_r7_dead_letters_that_are_there_are_counted_and_not_written",),
@@ -57,7 +57,7 @@ MUTANTS: Final = (
     Mutant(
         name="a repair writes dead letters that are there a second time",
         rule=_RULE,
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="if letters is not None and letters_lost:",
         after="if letters is not None:",
         caught_by=(f"{_WRITTEN}::test_r7_dead_letters_that_are_there_are_counted_and_not_written",),
@@ -65,7 +65,7 @@ MUTANTS: Final = (
     Mutant(
         name="a repair writes the dead letters of some refused rows for those of all",
         rule=_RULE,
-        path="spark_jobs/repairing.py",
+        path="spark_jobs/operations/repair.py",
         before="            if each.refused and each.rows:\n",
         after="            if each.refused and each.rows and not lost:\n",
         caught_by=(f"{_FOUND}::test_dead_letters_of_refused_rows_are_found_where_their_rows_are_lost_too",),
@@ -73,7 +73,7 @@ MUTANTS: Final = (
     Mutant(
         name="a repair takes a task of dead letters that wrote none for one that has lost none",
         rule=_RULE,
-        path="spark_jobs/repairing.py",
+        path="spark_jobs/operations/repair.py",
         before="(sink == letters.name and each.rows > 0)",
         after="(sink == letters.name)",
         caught_by=(f"{_FOUND}::test_dead_letters_of_refused_rows_are_found_where_their_rows_are_lost_too",),
@@ -81,7 +81,7 @@ MUTANTS: Final = (
     Mutant(
         name="a repair sifts a checkpoint that was not sifted",
         rule=_RULE,
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="letters.most if letters is not None and sifted else None",
         after="letters.most if letters is not None else None",
         caught_by=(f"{_WRITTEN}::test_r7_a_checkpoint_of_which_no_row_was_refused_is_written_again_as_it_was",),
@@ -89,7 +89,7 @@ MUTANTS: Final = (
     Mutant(
         name="a repair counts rows that were all refused, where their dead letters are lost",
         rule=_RULE,
-        path="spark_jobs/batch.py",
+        path="spark_jobs/batch/batch.py",
         before="all_refused if letters_lost else frozenset()",
         after="frozenset()",
         caught_by=(f"{_WRITTEN}::test_r7_where_a_task_gave_nothing_but_refused_rows_all_of_them_are_refused_again",),
@@ -97,7 +97,7 @@ MUTANTS: Final = (
     Mutant(
         name="a repair shares rows out as they are since a dead letter joined",
         rule=_RULE,
-        path="spark_jobs/repairing.py",
+        path="spark_jobs/operations/repair.py",
         before="self._letters is not None and self._letters.name in record.committables else None",
         after="self._letters is not None and record.committables else None",
         caught_by=(f"{_FOUND}::test_rows_are_shared_out_as_they_were_before_a_dead_letter_joined",),
@@ -109,7 +109,7 @@ MUTANTS: Final = (
         before="(self.digests[sink] + _hash(letter)) % 2**64",
         after="_hash(letter)",
         caught_by=(
-            "tests/test_dead_letters.py::test_refused_rows_are_known_by_their_digest_whatever_their_order_and_error",
+            "tests/connectors/test_dead_letters.py::test_refused_rows_are_known_by_their_digest_whatever_their_order_and_error",
         ),
     ),
 )

@@ -10,144 +10,150 @@ MUTANTS: Final = (
     Mutant(
         name="an error that no restart cures is tried again",
         rule="docs/operations.md",
-        path="spark_jobs/runner.py",
+        path="spark_jobs/run/runner.py",
         before="random.random()) if error.retriable else None",
         after="random.random())",
-        caught_by=("tests/test_runner_tolerance.py::test_what_no_restart_can_cure_ends_the_run_at_once",),
+        caught_by=("tests/spark_jobs/batch/test_tolerance.py::test_what_no_restart_can_cure_ends_the_run_at_once",),
     ),
     Mutant(
         name="a stop hides that decided rows wait for their commit",
         rule="docs/operations.md",
-        path="spark_jobs/runner.py",
+        path="spark_jobs/run/runner.py",
         before="                    if not isinstance(error, PrepareError):",
         after="                    if isinstance(error, PrepareError):",
-        caught_by=("tests/test_runner_restart.py::test_a_stop_hides_no_other_error",),
+        caught_by=("tests/spark_jobs/run/test_restart.py::test_a_stop_hides_no_other_error",),
     ),
     Mutant(
         name="a restart takes over from the driver that has superseded its run",
         rule="R1",
-        path="spark_jobs/runner.py",
+        path="spark_jobs/run/runner.py",
         before="""                follows=self._held,
 """,
         after="",
         caught_by=(
-            "tests/test_runner_run.py::test_r1_a_restart_does_not_take_over_from_a_run_that_has_claimed_meanwhile",
+            "tests/spark_jobs/run/test_run.py::test_r1_a_restart_does_not_take_over_from_a_run_that_has_claimed_meanwhile",
         ),
     ),
     Mutant(
         name="two epochs of a run have one session",
         rule="H20",
-        path="spark_jobs/runner.py",
+        path="spark_jobs/run/runner.py",
         before="""        self._epochs += 1
 """,
         after="",
-        caught_by=("tests/test_runner_run.py::test_h20_no_nonce_of_a_run_is_used_twice",),
+        caught_by=("tests/spark_jobs/run/test_run.py::test_h20_no_nonce_of_a_run_is_used_twice",),
     ),
     Mutant(
         name="a run does not repair what a power cut has left",
         rule="docs/protocol.md",
-        path="spark_jobs/runner.py",
-        before="""            mend(driver, log, self.listener)
+        path="spark_jobs/run/recovery.py",
+        before="""            mend(driver, log, told)
 """,
-        after="",
-        caught_by=("tests/test_runner_run.py::test_what_a_power_cut_has_left_is_gone_before_spark_begins",),
+        after="            pass\n",
+        caught_by=("tests/spark_jobs/run/test_run.py::test_what_a_power_cut_has_left_is_gone_before_spark_begins",),
     ),
     Mutant(
         name="steps that keep state may change places",
         rule="docs/savepoints.md",
-        path="spark_jobs/runner.py",
+        path="spark_jobs/run/runner.py",
         before="""            check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
 """,
         after="",
-        caught_by=("tests/test_runner_run.py::test_steps_that_keep_state_do_not_begin_in_each_others_places",),
+        caught_by=("tests/spark_jobs/run/test_run.py::test_steps_that_keep_state_do_not_begin_in_each_others_places",),
     ),
     Mutant(
         name="a stop leaves sinks behind that it could wait for",
         rule="docs/operations.md",
-        path="spark_jobs/epoch.py",
+        path="spark_jobs/run/query_run.py",
         before="""            self.driver.drain()
 """,
         after="",
-        caught_by=("tests/test_runner_epoch.py::test_a_stop_between_two_batches_waits_for_sinks_that_are_behind",),
+        caught_by=(
+            "tests/spark_jobs/run/test_query_run.py::test_a_stop_between_two_batches_waits_for_sinks_that_are_behind",
+        ),
     ),
     Mutant(
         name="an error of a batch hides behind a stop",
         rule="docs/operations.md",
-        path="spark_jobs/epoch.py",
+        path="spark_jobs/run/query_run.py",
         before="""        if self.failure is not None and not isinstance(self.failure, StopRequestedError):
 """,
         after="""        if self.failure is not None and not self.control.is_stopping():
 """,
-        caught_by=("tests/test_runner_epoch.py::test_a_stop_hides_no_error_of_the_checkpoint_that_it_met",),
+        caught_by=("tests/spark_jobs/run/test_query_run.py::test_a_stop_hides_no_error_of_the_checkpoint_that_it_met",),
     ),
     Mutant(
         name="a run does not keep of which steps its state is",
         rule="docs/savepoints.md",
-        path="spark_jobs/epoch.py",
+        path="spark_jobs/run/query_run.py",
         before="""                self._keep_plan()
 """,
         after="",
-        caught_by=("tests/test_runner_epoch.py::test_the_steps_are_kept_with_the_first_batch_and_not_before",),
+        caught_by=(
+            "tests/spark_jobs/run/test_query_run.py::test_the_steps_are_kept_with_the_first_batch_and_not_before",
+        ),
     ),
     Mutant(
         name="a record that looks like an error of ours is taken for one",
         rule="R7",
-        path="spark_jobs/failures.py",
+        path="spark_jobs/session/failures.py",
         before='rf"eos:{TOKEN}:(?P<content>',
         after='rf"eos:[0-9a-f]+:(?P<content>',
-        caught_by=("tests/test_runner_failures.py::test_a_record_that_looks_like_our_error_is_not_taken_for_one",),
+        caught_by=(
+            "tests/spark_jobs/session/test_failures.py::test_a_record_that_looks_like_our_error_is_not_taken_for_one",
+        ),
     ),
     Mutant(
         name="state that Spark cannot read is tried again without end",
         rule="docs/savepoints.md",
-        path="spark_jobs/failures.py",
+        path="spark_jobs/session/failures.py",
         before="""    if other := _OTHER_STATE.search(text):
 """,
         after="""    if (other := _OTHER_STATE.search(text)) and not other:
 """,
         caught_by=(
-            "tests/test_runner_failures.py::test_state_that_spark_cannot_read_is_told_in_words_and_not_tried_again",
+            "tests/spark_jobs/session/test_failures.py::test_state_that_spark_cannot_read_is_told_in_words_and_not_tried_again",
         ),
     ),
     Mutant(
         name="a worker that lacks a module is tried again without end",
         rule="docs/deploying.md",
-        path="spark_jobs/failures.py",
+        path="spark_jobs/session/failures.py",
         before="""    if lacking := _WORKER.search(text):
 """,
         after="""    if (lacking := _WORKER.search(text)) and not lacking:
 """,
-        caught_by=("tests/test_runner_failures.py::test_what_a_worker_lacks_is_cured_by_no_restart",),
+        caught_by=("tests/spark_jobs/session/test_failures.py::test_what_a_worker_lacks_is_cured_by_no_restart",),
     ),
     Mutant(
         name="a checkpoint begins after a request to stop",
         rule="docs/operations.md",
-        path="spark_jobs/control.py",
+        path="spark_jobs/run/control.py",
         before="""            if self.is_stopping():
                 raise StopRequestedError
 """,
         after="",
-        caught_by=("tests/test_runner_control.py::test_no_checkpoint_begins_after_the_request",),
+        caught_by=("tests/spark_jobs/run/test_control.py::test_no_checkpoint_begins_after_the_request",),
     ),
     Mutant(
         name="a second request to stop waits for the checkpoint as the first did",
         rule="docs/operations.md",
-        path="spark_jobs/control.py",
+        path="spark_jobs/run/control.py",
         before="""            if self.abort_running and running is not None:
 """,
         after="""            if not self.abort_running and running is not None:
 """,
-        caught_by=("tests/test_runner_control.py::test_a_second_request_cancels_it",),
+        caught_by=("tests/spark_jobs/run/test_control.py::test_a_second_request_cancels_it",),
     ),
     Mutant(
         name="a stop does not wait for the checkpoint under way",
         rule="docs/operations.md",
-        path="spark_jobs/control.py",
+        path="spark_jobs/run/control.py",
         before="""        self._idle.clear()
         try:
             if self.is_stopping""",
         after="""        try:
             if self.is_stopping""",
-        caught_by=("tests/test_runner_control.py::test_the_running_checkpoint_is_waited_for",),
+        caught_by=("tests/spark_jobs/run/test_control.py::test_the_running_checkpoint_is_waited_for",),
     ),
 )

@@ -10,143 +10,153 @@ MUTANTS: Final = (
     Mutant(
         name="state goes to the operator of the same number, whatever its name",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/rewriting.py",
+        path="spark_jobs/operations/spark_rewriting.py",
         before="""            number = now.get(int(match["operator"]))
 """,
         after="""            number = int(match["operator"])
 """,
-        caught_by=("tests/test_savepoint_changes.py::test_state_lies_under_its_new_number",),
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_state_lies_under_its_new_number",),
     ),
     Mutant(
         name="state of a step that is gone is kept in what Spark commits",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/rewriting.py",
+        path="spark_jobs/operations/spark_rewriting.py",
         before=" for number, each in ids.items() if int(number) in now}",
         after=" for number, each in ids.items()}",
-        caught_by=("tests/test_savepoint_changes.py::test_state_lies_under_its_new_number",),
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_state_lies_under_its_new_number",),
     ),
     Mutant(
         name="offsets go to the source in the same place, whatever its name",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/rewriting.py",
+        path="spark_jobs/operations/spark_rewriting.py",
         before='*(known.get(name, "-") for name in sources)]',
         after="*lines]",
-        caught_by=("tests/test_savepoint_changes.py::test_sources_stand_where_the_new_query_has_them",),
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_sources_stand_where_the_new_query_has_them",),
     ),
     Mutant(
         name="state of a life from a savepoint is not on disk when head has it",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/rewriting.py",
+        path="spark_jobs/operations/spark_rewriting.py",
         before="""    shutil.copyfile(source, target)
     sync(target)
 """,
         after="""    shutil.copyfile(source, target)
 """,
-        caught_by=("tests/test_power_cut.py::test_a_start_from_a_savepoint",),
+        caught_by=("tests/project/test_power_cut.py::test_a_start_from_a_savepoint",),
     ),
     Mutant(
         name="steps that have changed places take each other's state",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/changes.py",
+        path="spark_jobs/savepoints/changes.py",
         before="""    moved = [now.operators[number] for number, before in operators.items() if number != before]
 """,
         after="""    moved = [now.operators[number] for number, before in operators.items() if number == before < 0]
 """,
-        caught_by=("tests/test_savepoint_changes.py::test_without_a_savepoint_steps_with_state_keep_their_places",),
+        caught_by=(
+            "tests/spark_jobs/savepoints/test_changes.py::test_without_a_savepoint_steps_with_state_keep_their_places",
+        ),
     ),
     Mutant(
         name="state that the new query lacks is left behind without a word",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/changes.py",
+        path="spark_jobs/savepoints/changes.py",
         before="""    return Changes(tuple(changes), (*dropped, *(f"state of {each.named}" for each in lost)), restored)
 """,
         after="""    return Changes(tuple(changes), tuple(dropped), restored)
 """,
-        caught_by=("tests/test_savepoint_changes.py::test_state_and_positions_are_found_by_their_names",),
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_state_and_positions_are_found_by_their_names",),
     ),
     Mutant(
         name="positions of a source that is gone are left behind without a word",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/changes.py",
+        path="spark_jobs/savepoints/changes.py",
         before=" for name in then.sources if name not in now.sources]",
         after=" for name in then.sources if name in now.sources and not name]",
-        caught_by=("tests/test_savepoint_changes.py::test_state_and_positions_are_found_by_their_names",),
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_state_and_positions_are_found_by_their_names",),
     ),
     Mutant(
         name="what a start from a savepoint reads again is not told",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/repeated.py",
+        path="spark_jobs/operations/repeated_records.py",
         before="""            if source in sources and end > first:
 """,
         after="""            if source in sources and end < first:
 """,
-        caught_by=("tests/test_savepoint_changes.py::test_of_another_life_only_what_that_one_has_read",),
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_of_another_life_only_what_that_one_has_read",),
     ),
     Mutant(
         name="a start from a savepoint of another life tells of no other life",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/repeated.py",
+        path="spark_jobs/operations/repeated_records.py",
         before="other_life=not is_of(head, at.incarnation, savepoint))",
         after="other_life=False)",
-        caught_by=("tests/test_savepoint_changes.py::test_of_another_life_only_what_that_one_has_read",),
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_of_another_life_only_what_that_one_has_read",),
     ),
     Mutant(
         name="a start from a savepoint writes rows twice without being asked",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/start.py",
+        path="spark_jobs/operations/from_savepoint.py",
         before="""    if beginning.repeated.any and not allowed.duplicates:
 """,
         after="""    if beginning.repeated.any and allowed.duplicates:
 """,
-        caught_by=("tests/test_savepoint_start.py::test_rows_are_written_twice_on_purpose_alone",),
+        caught_by=("tests/spark_jobs/operations/test_from_savepoint.py::test_rows_are_written_twice_on_purpose_alone",),
     ),
     Mutant(
         name="a start from a savepoint leaves state behind without being asked",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/start.py",
+        path="spark_jobs/operations/from_savepoint.py",
         before="""    if changes.not_restored and not allowed.non_restored_state:
 """,
         after="""    if changes.not_restored and allowed.non_restored_state:
 """,
-        caught_by=("tests/test_savepoint_start.py::test_state_is_left_behind_on_purpose_alone_and_positions_stay",),
+        caught_by=(
+            "tests/spark_jobs/operations/test_from_savepoint.py::test_state_is_left_behind_on_purpose_alone_and_positions_stay",
+        ),
     ),
     Mutant(
         name="a pipeline whose state is lost goes on as if it were there",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/start.py",
+        path="spark_jobs/operations/from_savepoint.py",
         before="""    if spark.query_id != head.query_id or spark.newest_planned < head.completed:
         return False""",
         after="""    if spark.query_id is None and head.query_id is None:
         return False""",
-        caught_by=("tests/test_savepoint_start.py::test_a_pipeline_whose_state_is_lost_gets_that_of_the_savepoint",),
+        caught_by=(
+            "tests/spark_jobs/operations/test_from_savepoint.py::test_a_pipeline_whose_state_is_lost_gets_that_of_the_savepoint",
+        ),
     ),
     Mutant(
         name="a source that is new since the savepoint begins at the end of another",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/start.py",
+        path="spark_jobs/operations/from_savepoint.py",
         before="""        if source.name in at.initial:
 """,
         after="""        if at.initial:
 """,
         caught_by=(
-            "tests/test_savepoint_start.py::test_a_source_that_is_new_begins_where_it_says_and_the_others_where_they_were",
+            "tests/spark_jobs/operations/test_from_savepoint.py::test_a_source_that_is_new_begins_where_it_says_and_the_others_where_they_were",
         ),
     ),
     Mutant(
         name="a start from a savepoint without state goes back to where the splits began",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/start.py",
+        path="spark_jobs/operations/from_savepoint.py",
         before="StartingPoint({**each.positions, **positions.get(name, {})}, each.identities)",
         after="StartingPoint(each.positions, each.identities)",
-        caught_by=("tests/test_savepoint_start.py::test_state_is_left_behind_on_purpose_alone_and_positions_stay",),
+        caught_by=(
+            "tests/spark_jobs/operations/test_from_savepoint.py::test_state_is_left_behind_on_purpose_alone_and_positions_stay",
+        ),
     ),
     Mutant(
         name="half of a folder that a start from a savepoint has left is taken for whole",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoint/start.py",
+        path="spark_jobs/operations/from_savepoint.py",
         before="""    sweep(each for each in held if head is None or each.name != head.incarnation)
 """,
         after="",
-        caught_by=("tests/test_savepoint_start.py::test_a_folder_that_a_start_was_killed_over_is_taken_away",),
+        caught_by=(
+            "tests/spark_jobs/operations/test_from_savepoint.py::test_a_folder_that_a_start_was_killed_over_is_taken_away",
+        ),
     ),
 )

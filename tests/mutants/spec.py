@@ -12,13 +12,15 @@ _KAFKA_SINK: Final = "connectors/kafka/sink/entry.py"
 _STARTING: Final = "connectors/kafka/starting_offsets.py"
 _SUBSTITUTION: Final = "connectors/spec/substitution.py"
 _READER: Final = "connectors/spec/yaml_reader.py"
-_MISTAKES: Final = "tests/test_spec_mistakes.py"
-_VALUES: Final = "tests/test_spec_values.py"
-_PROMISES: Final = "tests/test_spec_guarantees.py"
+_MISTAKES: Final = "tests/connectors/spec/test_mistakes.py"
+_VALUES: Final = "tests/connectors/spec/test_values.py"
+_PROMISES: Final = "tests/connectors/spec/test_guarantees.py"
 _GUARANTEED: Final = "README.md, What is guaranteed, and what is not"
 _AT_LEAST_ONCE: Final = "docs/sinks.md, At-least-once"
 
-_ONE_QUERY: Final = ("tests/test_one_query.py::test_more_than_a_query_is_refused_and_has_done_nothing",)
+_ONE_QUERY: Final = (
+    "tests/spark_jobs/query/test_one_query.py::test_more_than_a_query_is_refused_and_has_done_nothing",
+)
 
 MUTANTS: Final = (
     Mutant(
@@ -59,7 +61,9 @@ MUTANTS: Final = (
         path=_MODE,
         before='        if isinstance(sink, Section) and sink.get("commit") == "upsert":\n',
         after='        if isinstance(sink, Section) and sink.get("commit") == "":\n',
-        caught_by=("tests/test_at_least_once.py::test_merging_is_refused_with_the_reason_and_what_else_can_be_had",),
+        caught_by=(
+            "tests/twophase/test_at_least_once.py::test_merging_is_refused_with_the_reason_and_what_else_can_be_had",
+        ),
     ),
     Mutant(
         name="a moment without a zone is taken for UTC",
@@ -71,7 +75,7 @@ MUTANTS: Final = (
         after="    value = value if value.tzinfo else value.replace(tzinfo=UTC)\n",
         caught_by=(
             f"{_MISTAKES}::test_a_mistake_names_line_and_path",
-            "tests/test_kafka_format.py::test_a_wrong_option_is_refused_by_name",
+            "tests/spark_jobs/adapters/test_kafka_format.py::test_a_wrong_option_is_refused_by_name",
         ),
     ),
     Mutant(
@@ -96,7 +100,7 @@ MUTANTS: Final = (
         path=_GUARANTEES,
         before="_direct(spec, entry, words) if spec.checkpoint.at_least_once else words\n",
         after="words\n",
-        caught_by=("tests/test_at_least_once.py::test_what_validate_says",),
+        caught_by=("tests/twophase/test_at_least_once.py::test_what_validate_says",),
     ),
     Mutant(
         name="that bad records are left out is not said",
@@ -186,7 +190,7 @@ MUTANTS: Final = (
     Mutant(
         name="a step's SQL may be a command",
         rule="docs/security.md, A spec is data",
-        path="spark_jobs/one_query.py",
+        path="spark_jobs/query/one_query.py",
         before="    elif name not in _OPERATORS:",
         after="    elif False:",
         caught_by=_ONE_QUERY,
@@ -194,7 +198,7 @@ MUTANTS: Final = (
     Mutant(
         name="a step's SQL may compute the name of a function",
         rule="docs/security.md, A spec is data",
-        path="spark_jobs/one_query.py",
+        path="spark_jobs/query/one_query.py",
         before='    if _name(expression) != "Literal":',
         after="    if False:",
         caught_by=_ONE_QUERY,
@@ -202,7 +206,7 @@ MUTANTS: Final = (
     Mutant(
         name="functions in WITH and in subqueries of a step's SQL are not looked at",
         rule="docs/security.md, A spec is data",
-        path="spark_jobs/one_query.py",
+        path="spark_jobs/query/one_query.py",
         before="    for child in (*_items(plan.children()), *_items(plan.innerChildren())):",
         after="    for child in _items(plan.children()):",
         caught_by=_ONE_QUERY,
@@ -210,7 +214,7 @@ MUTANTS: Final = (
     Mutant(
         name="a step's SQL is given to Spark as it is",
         rule="docs/security.md, A spec is data",
-        path="spark_jobs/steps.py",
+        path="spark_jobs/query/steps.py",
         before="        check_query(spark, step.sql)\n",
         after="",
         caught_by=_ONE_QUERY,
@@ -221,6 +225,6 @@ MUTANTS: Final = (
         path="connectors/spec/flow.py",
         before=" and first[1].lower() not in _QUERY_WORDS else",
         after=" and False else",
-        caught_by=("tests/test_spec_yaml.py::test_sql_that_shows_that_it_is_no_query_is_refused",),
+        caught_by=("tests/connectors/spec/test_yaml.py::test_sql_that_shows_that_it_is_no_query_is_refused",),
     ),
 )

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _COMMITTER: Final = "connectors/sql/two_phase/committer.py"
 _MYSQL: Final = "connectors/sql/mysql/"
-_TESTS: Final = "tests/test_sql_commit_played.py::"
+_TESTS: Final = "tests/connectors/sql/test_commit_played.py::"
 _LOOKED_UP: Final = (f"{_TESTS}test_an_unknown_outcome_is_looked_up",)
 _MARIADB: Final = (f"{_TESTS}test_h24_mariadb_s_word_for_a_commit_is_checked",)
 _REMINDED: Final = (f"{_TESTS}test_h24_a_name_is_given_back_only_to_what_mariadb_holds",)

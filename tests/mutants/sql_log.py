@@ -13,9 +13,9 @@ _SLOTS: Final = "connectors/sql/slots.py"
 _MYSQL: Final = "connectors/sql/mysql/store.py"
 _POSTGRES: Final = "connectors/sql/postgres/store.py"
 _SQLITE: Final = "connectors/sql/sqlite/store.py"
-_TESTS: Final = "tests/test_sql_log_played.py::"
-_FILE: Final = "tests/test_sqlite_sink.py::"
-_TWO: Final = "tests/test_twophase_two_logs.py::"
+_TESTS: Final = "tests/connectors/sql/test_log_played.py::"
+_FILE: Final = "tests/connectors/sql/sqlite/test_sink.py::"
+_TWO: Final = "tests/twophase/test_two_logs.py::"
 _SHARE: Final = (f"{_TESTS}test_a_share_is_one_transaction_under_the_claim_and_its_slot",)
 _MOVED: Final = (f"{_TESTS}test_a_slot_that_has_moved_applies_nothing_again",)
 _SHARED_OUT: Final = (f"{_TESTS}test_slots_are_shared_out_under_the_claim_and_no_other_stays",)
@@ -64,7 +64,7 @@ MUTANTS: Final = (
         path=_SLOTS,
         before="    return found if found is not None and found >= checkpoint_id else None\n",
         after="    return found\n",
-        caught_by=("tests/test_sqlite_sink.py::test_a_slot_that_somebody_has_deleted_applies_nothing",),
+        caught_by=("tests/connectors/sql/sqlite/test_sink.py::test_a_slot_that_somebody_has_deleted_applies_nothing",),
     ),
     Mutant(
         name="a slot moves over checkpoints that it had counted",
@@ -73,7 +73,7 @@ MUTANTS: Final = (
         before="        return applied is not None and least <= applied < self.checkpoint_id\n",
         after="        return applied is not None and applied < self.checkpoint_id\n",
         caught_by=(
-            "tests/test_kafka_ledger.py::test_h34_a_marker_moves_over_at_least_once_checkpoints",
+            "tests/connectors/kafka/test_ledger.py::test_h34_a_marker_moves_over_at_least_once_checkpoints",
             f"{_TESTS}test_a_slot_that_is_behind_applies_nothing",
         ),
     ),
@@ -165,7 +165,7 @@ MUTANTS: Final = (
         before=' AND checkpoint_id < %s"\n    server.execute(statement, checkpoint_id, incarnation, sink, checkpoint_id)',
         after='"\n    server.execute(statement, checkpoint_id, incarnation, sink)',
         caught_by=(
-            "tests/test_sql_counts_played.py::test_a_start_from_a_savepoint_raises_the_count_as_its_owner_only",
+            "tests/connectors/sql/test_counts_played.py::test_a_start_from_a_savepoint_raises_the_count_as_its_owner_only",
         ),
     ),
     Mutant(
@@ -327,7 +327,7 @@ MUTANTS: Final = (
         before="    return f\"ON CONFLICT ({', '.join(quote(name) for name in key)}) DO UPDATE SET {sets}\"",
         after='    return f"ON CONFLICT ({\', \'.join(quote(name) for name in key)}) DO NOTHING" if sets else ""',
         caught_by=(
-            "tests/test_sqlite_compliance.py::TestSqliteUpsert::test_a_later_checkpoint_takes_the_place_of_rows",
+            "tests/connectors/sql/sqlite/test_compliance.py::TestSqliteUpsert::test_a_later_checkpoint_takes_the_place_of_rows",
         ),
     ),
     Mutant(

@@ -11,8 +11,8 @@ _UNDOING: Final = "connectors/sql/two_phase/undoing.py"
 _COUNTS: Final = "connectors/sql/two_phase/counts.py"
 _CLAIMS: Final = "connectors/sql/claims.py"
 _COMMITTER: Final = "connectors/sql/two_phase/committer.py"
-_TESTS: Final = "tests/test_sql_permits_played.py::"
-_COUNTED: Final = "tests/test_sql_counts_played.py::"
+_TESTS: Final = "tests/connectors/sql/test_permits_played.py::"
+_COUNTED: Final = "tests/connectors/sql/test_counts_played.py::"
 
 MUTANTS: Final = (
     Mutant(

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _POOL: Final = "connectors/sql/pool.py"
 _WRITER: Final = "connectors/sql/bulk_writer.py"
-_TESTS: Final = "tests/test_sql_pool_played.py::"
+_TESTS: Final = "tests/connectors/sql/test_pool_played.py::"
 _SHARED: Final = (f"{_TESTS}test_tasks_share_a_login_and_each_begins_with_settings_of_its_own",)
 _RULE: Final = "docs/sinks.md, Connections"
 

@@ -11,7 +11,7 @@ _APPLY: Final = "connectors/sql/log/apply.py"
 _SIEVE: Final = "connectors/sifting.py"
 _DIRECT: Final = "connectors/sql/sqlite/direct_writer.py"
 _RULE: Final = "docs/sinks.md, Rows that a sink refuses"
-_TESTS: Final = "tests/test_refused_by_a_log.py::"
+_TESTS: Final = "tests/connectors/test_refused_by_a_log.py::"
 _LETTERS: Final = (f"{_TESTS}test_a_refused_row_is_a_letter_and_the_others_are_there",)
 
 MUTANTS: Final = (
@@ -53,7 +53,7 @@ MUTANTS: Final = (
         path=_REFUSING,
         before="        if isinstance(reason, BadRowError):\n            raise reason from error\n        raise\n",
         after="        raise BadRowError(reason.message, remedy=reason.remedy) from error\n",
-        caught_by=("tests/test_sql_log_played.py::test_a_lock_or_an_outage_makes_no_dead_letter",),
+        caught_by=("tests/connectors/sql/test_log_played.py::test_a_lock_or_an_outage_makes_no_dead_letter",),
     ),
     Mutant(
         name="any number of rows may be refused when a log is applied",
@@ -85,6 +85,8 @@ MUTANTS: Final = (
         path=_DIRECT,
         before='            finally:\n                store.execute("ROLLBACK")',
         after='            finally:\n                store.execute("COMMIT")',
-        caught_by=("tests/test_sqlite_compliance.py::TestSqliteLog::test_batches_written_whole_at_least_once",),
+        caught_by=(
+            "tests/connectors/sql/sqlite/test_compliance.py::TestSqliteLog::test_batches_written_whole_at_least_once",
+        ),
     ),
 )

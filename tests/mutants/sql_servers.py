@@ -8,13 +8,13 @@ from tests.mutants.mutant import Mutant
 
 _XA: Final = "connectors/sql/mysql/xa.py"
 _PATIENCE: Final = "connectors/sql/postgres/patience.py"
-_PARTS: Final = "tests/test_sql_parts.py::"
-_PERMITS: Final = "tests/test_sql_permits_played.py::"
-_PRODUCT: Final = "tests/test_sql_product.py::"
-_SLOW: Final = "tests/test_sql_patience_played.py::"
+_PARTS: Final = "tests/connectors/sql/test_parts.py::"
+_PERMITS: Final = "tests/connectors/sql/test_permits_played.py::"
+_PRODUCT: Final = "tests/connectors/sql/test_product.py::"
+_SLOW: Final = "tests/connectors/sql/test_patience_played.py::"
 _FOREIGN: Final = (f"{_PARTS}test_h18_a_foreign_id_is_foreign",)
 _ENDED: Final = (f"{_PERMITS}test_r5_a_writer_that_keeps_its_permit_is_ended",)
-_NO_PASSWORD: Final = ("tests/test_database_logins.py::test_mysql_without_tls_gets_no_password",)
+_NO_PASSWORD: Final = ("tests/connectors/sql/test_database_logins.py::test_mysql_without_tls_gets_no_password",)
 _DURABLE: Final = (f"{_PRODUCT}test_r6_a_server_that_may_forget_what_it_has_acknowledged_is_refused",)
 
 MUTANTS: Final = (
@@ -192,7 +192,9 @@ MUTANTS: Final = (
         path="connectors/sql/postgres/address.py",
         before='    return {**({} if "sslmode" in query else {"sslmode": "verify-full"}), **authorities}',
         after='    return {**({} if "sslmode" in query else {"sslmode": "prefer"}), **authorities}',
-        caught_by=("tests/test_postgres_connection.py::test_towards_another_machine_the_server_is_verified",),
+        caught_by=(
+            "tests/connectors/sql/test_postgres_connection.py::test_towards_another_machine_the_server_is_verified",
+        ),
     ),
     Mutant(
         name="dead letters are read over a connection that knows nothing of TLS",
@@ -200,7 +202,9 @@ MUTANTS: Final = (
         path="connectors/sql/letters.py",
         before="    engine = kind.open_engine(url, 0)\n",
         after="    from sqlalchemy import create_engine\n\n    engine = create_engine(url)\n",
-        caught_by=("tests/test_database_doors.py::test_a_way_to_another_machine_gives_no_password_without_tls",),
+        caught_by=(
+            "tests/project/test_database_doors.py::test_a_way_to_another_machine_gives_no_password_without_tls",
+        ),
     ),
     Mutant(
         name="a MySQL server that has proved nothing gets the password in clear text",
@@ -224,7 +228,7 @@ MUTANTS: Final = (
         path="connectors/sql/postgres/address.py",
         before="    return {_REQUIRE_AUTH: str(said)}",
         after="    return {}",
-        caught_by=("tests/test_database_logins.py::test_postgresql_without_tls_gets_no_password",),
+        caught_by=("tests/connectors/sql/test_database_logins.py::test_postgresql_without_tls_gets_no_password",),
     ),
     Mutant(
         name="any certificate of its authority passes for that of a MySQL server",
@@ -232,7 +236,9 @@ MUTANTS: Final = (
         path="connectors/sql/mysql/address.py",
         before="    context.check_hostname = asked is Protection.FULL\n",
         after="    context.check_hostname = False\n",
-        caught_by=("tests/test_mysql_connection.py::test_towards_another_machine_the_server_is_verified",),
+        caught_by=(
+            "tests/connectors/sql/test_mysql_connection.py::test_towards_another_machine_the_server_is_verified",
+        ),
     ),
     Mutant(
         name="a password in a URL of MySQL is shown",

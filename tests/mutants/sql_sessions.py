@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 _MYSQL: Final = "connectors/sql/mysql/engine.py"
 _POSTGRES: Final = "connectors/sql/postgres/engine.py"
 _HEAD: Final = "connectors/sql/head.py"
-_TESTS: Final = "tests/test_sql_sessions_played.py::"
+_TESTS: Final = "tests/connectors/sql/test_sessions_played.py::"
 _OF_MYSQL: Final = (f"{_TESTS}test_a_connection_to_mysql_reads_committed_rows_in_utc",)
 _OF_POSTGRES: Final = (f"{_TESTS}test_a_connection_to_postgresql_reads_committed_rows_in_utc",)
 _IN_DOUBT: Final = (f"{_TESTS}test_which_errors_leave_a_prepared_transaction_in_doubt",)
@@ -190,7 +190,7 @@ MUTANTS: Final = (
         path="connectors/sql/mysql/errors.py",
         before="frozenset({LOCK_WAIT_TIMEOUT, 1213})",
         after="frozenset({LOCK_WAIT_TIMEOUT})",
-        caught_by=("tests/test_sql_parts.py::test_a_number_decides_the_class",),
+        caught_by=("tests/connectors/sql/test_parts.py::test_a_number_decides_the_class",),
     ),
     Mutant(
         name="dead letters are read in the time zone of PostgreSQL",
@@ -214,7 +214,9 @@ MUTANTS: Final = (
         path=_HEAD,
         before="                        _HEAD.c.version == expected.version,\n",
         after="",
-        caught_by=("tests/test_sql_head.py::test_a_swap_lands_only_on_the_version_it_names_though_the_value_is_back",),
+        caught_by=(
+            "tests/connectors/sql/test_head.py::test_a_swap_lands_only_on_the_version_it_names_though_the_value_is_back",
+        ),
     ),
     Mutant(
         name="a swap of head in SQL does not compare the value",
@@ -222,7 +224,7 @@ MUTANTS: Final = (
         path=_HEAD,
         before="                        _HEAD.c.value == expected.value,\n",
         after="",
-        caught_by=("tests/test_sql_head.py::test_h29_a_swap_lands_only_on_the_value_it_names",),
+        caught_by=("tests/connectors/sql/test_head.py::test_h29_a_swap_lands_only_on_the_value_it_names",),
     ),
     Mutant(
         name="a swap of head in SQL that changed no row has landed",
@@ -230,7 +232,7 @@ MUTANTS: Final = (
         path=_HEAD,
         before="                return changed.rowcount == 1",
         after="                return changed.rowcount is not None",
-        caught_by=("tests/test_sql_head.py::test_a_swap_lands_only_on_the_version_it_names",),
+        caught_by=("tests/connectors/sql/test_head.py::test_a_swap_lands_only_on_the_version_it_names",),
     ),
     Mutant(
         name="a swap of head in SQL without an answer has not landed",
@@ -246,7 +248,7 @@ MUTANTS: Final = (
         path=_HEAD,
         before="        except ExistsError:\n            return False\n        except HeadError",
         after="        except HeadError",
-        caught_by=("tests/test_sql_head.py::test_a_swap_lands_only_on_the_version_it_names",),
+        caught_by=("tests/connectors/sql/test_head.py::test_a_swap_lands_only_on_the_version_it_names",),
     ),
     Mutant(
         name="a record in SQL with another content passes for the same",
@@ -254,7 +256,7 @@ MUTANTS: Final = (
         path=_HEAD,
         before="        if not self._records.put(name, content) and self.get_record(name) != content:",
         after="        if not self._records.put(name, content) and False:",
-        caught_by=("tests/test_sql_head.py::test_a_record_never_changes",),
+        caught_by=("tests/connectors/sql/test_head.py::test_a_record_never_changes",),
     ),
     Mutant(
         name="head in PostgreSQL acknowledges what is not on its disk",

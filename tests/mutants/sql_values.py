@@ -11,14 +11,14 @@ _BULK: Final = "connectors/sql/mysql/bulk.py"
 _POSTGRES: Final = "connectors/sql/postgres/encode.py"
 _LIMITS: Final = "connectors/sql/limits.py"
 _RULE: Final = "docs/sinks.md, Values"
-_TESTS: Final = "tests/test_sql_values.py::"
+_TESTS: Final = "tests/connectors/sql/test_values.py::"
 _MYSQL_TEXT: Final = (f"{_TESTS}test_the_text_that_mysql_reads",)
 _MYSQL_ALTERS: Final = (f"{_TESTS}test_what_mysql_would_alter_is_a_bad_row",)
 _POSTGRES_TEXT: Final = (f"{_TESTS}test_the_text_that_postgresql_reads",)
 _POSTGRES_ALTERS: Final = (f"{_TESTS}test_what_postgresql_would_alter_is_a_bad_row",)
 _EDGES: Final = (f"{_TESTS}test_limits_at_their_edges",)
 _KEYS: Final = (f"{_TESTS}test_h15_rows_of_one_key_of_postgresql_come_to_one_task",)
-_MAKING: Final = "tests/test_sql_making.py::"
+_MAKING: Final = "tests/connectors/sql/test_making.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -115,7 +115,7 @@ MUTANTS: Final = (
         path=_BULK,
         before='_LOAD_ESCAPES: Final = (("\\\\", "\\\\\\\\"), ',
         after="_LOAD_ESCAPES: Final = (",
-        caught_by=("tests/test_sql_encode.py::test_text_survives_load_data",),
+        caught_by=("tests/connectors/sql/test_encode.py::test_text_survives_load_data",),
     ),
     Mutant(
         name="a quote in a text for INSERT ends it",
@@ -131,7 +131,7 @@ MUTANTS: Final = (
         path=_BULK,
         before='        fields.append(pc.fill_null(text, "\\\\N") if text.null_count else text)',
         after='        fields.append(pc.fill_null(text, "") if text.null_count else text)',
-        caught_by=("tests/test_sql_encode.py::test_text_survives_load_data",),
+        caught_by=("tests/connectors/sql/test_encode.py::test_text_survives_load_data",),
     ),
     Mutant(
         name="a line's end in a text for COPY ends the row",
@@ -238,7 +238,7 @@ MUTANTS: Final = (
         path="connectors/sql/mysql/partitioning.py",
         before='frozenset({"utf8mb4_0900_bin", "utf8mb4_nopad_bin"})',
         after='frozenset({"utf8mb4_0900_bin", "utf8mb4_nopad_bin", "utf8mb4_bin"})',
-        caught_by=("tests/test_sql_partitioning.py::test_types_whose_equality_spark_may_not_share",),
+        caught_by=("tests/connectors/sql/test_partitioning.py::test_types_whose_equality_spark_may_not_share",),
     ),
     Mutant(
         name="rows are shared out by the columns of one of several unique indexes of MySQL",
@@ -246,7 +246,7 @@ MUTANTS: Final = (
         path="connectors/sql/mysql/partitioning.py",
         before="    common = tuple(name for name in first if all(name in other for other in others))",
         after="    common = tuple(first)",
-        caught_by=("tests/test_sql_partitioning.py::test_by_the_exact_columns_that_all_indexes_share",),
+        caught_by=("tests/connectors/sql/test_partitioning.py::test_by_the_exact_columns_that_all_indexes_share",),
     ),
     Mutant(
         name="the beginning of a column is shared out as if it were the whole",
@@ -254,7 +254,7 @@ MUTANTS: Final = (
         path="connectors/sql/mysql/partitioning.py",
         before="self.name is not None and self.whole and is_exact",
         after="self.name is not None and is_exact",
-        caught_by=("tests/test_sql_partitioning.py::test_by_the_exact_columns_that_all_indexes_share",),
+        caught_by=("tests/connectors/sql/test_partitioning.py::test_by_the_exact_columns_that_all_indexes_share",),
     ),
     Mutant(
         name="rows are shared out by the columns of one of several unique indexes of PostgreSQL",

@@ -16,7 +16,7 @@ MUTANTS: Final = (
         after="""    for ref in reversed(owned.head.records):
 """,
         caught_by=(
-            "tests/test_twophase_startup.py::test_r3_what_is_decided_is_committed_in_the_order_of_the_checkpoints",
+            "tests/twophase/test_startup.py::test_r3_what_is_decided_is_committed_in_the_order_of_the_checkpoints",
         ),
     ),
     Mutant(
@@ -27,7 +27,7 @@ MUTANTS: Final = (
 """,
         after="""    newer = [p for epoch, p in epochs if epoch > head.epoch + 1]
 """,
-        caught_by=("tests/test_twophase_startup.py::test_transactions_of_a_newer_epoch_fence",),
+        caught_by=("tests/twophase/test_startup.py::test_transactions_of_a_newer_epoch_fence",),
     ),
     Mutant(
         name="what another driver has prepared in this epoch is left",
@@ -36,7 +36,7 @@ MUTANTS: Final = (
         before="    if twins:  # this",
         after="    if twins and newer:  # this",
         caught_by=(
-            "tests/test_twophase_startup.py::test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers",
+            "tests/twophase/test_startup.py::test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers",
         ),
     ),
     Mutant(
@@ -47,7 +47,7 @@ MUTANTS: Final = (
 """,
         after="""            if landed is None:
 """,
-        caught_by=("tests/test_twophase_startup.py::test_a_claim_that_is_refused_begins_again",),
+        caught_by=("tests/twophase/test_startup.py::test_a_claim_that_is_refused_begins_again",),
     ),
     Mutant(
         name="an earlier claim that landed late passes for the newest one",
@@ -57,7 +57,7 @@ MUTANTS: Final = (
 """,
         after="",
         caught_by=(
-            "tests/test_twophase_startup.py::test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent",
+            "tests/twophase/test_startup.py::test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent",
         ),
     ),
     Mutant(
@@ -68,7 +68,7 @@ MUTANTS: Final = (
 """,
         after="""            if again is not None:
 """,
-        caught_by=("tests/test_twophase_startup.py::test_a_comparison_of_two_moments_is_made_again",),
+        caught_by=("tests/twophase/test_startup.py::test_a_comparison_of_two_moments_is_made_again",),
     ),
     Mutant(
         name="a start leaves it unsaid that it has committed what was decided",
@@ -76,7 +76,7 @@ MUTANTS: Final = (
         path="twophase/startup.py",
         before="    if head.committed < head.completed and not owned.away:  # said",
         after="    if head.committed > head.completed and not owned.away:  # said",
-        caught_by=("tests/test_twophase_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
+        caught_by=("tests/twophase/test_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
     ),
     Mutant(
         name="a start asks a sink for rows that are not committed yet",
@@ -87,7 +87,7 @@ MUTANTS: Final = (
         after="""for each in records):
 """,
         caught_by=(
-            "tests/test_twophase_startup.py::test_r2_rows_that_are_decided_and_not_committed_are_not_asked_for",
+            "tests/twophase/test_startup.py::test_r2_rows_that_are_decided_and_not_committed_are_not_asked_for",
         ),
     ),
     Mutant(
@@ -97,7 +97,7 @@ MUTANTS: Final = (
         before="""    yield messages.Sweep(owned.head)
 """,
         after="",
-        caught_by=("tests/test_twophase_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
+        caught_by=("tests/twophase/test_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
     ),
     Mutant(
         name="a restart takes the pipeline back from another run",
@@ -108,7 +108,7 @@ MUTANTS: Final = (
         after="""        if not seen.head.nonces:
 """,
         caught_by=(
-            "tests/test_restart_superseded.py::test_a_restart_ends_as_fenced_where_another_run_has_claimed_meanwhile",
+            "tests/twophase/test_restart_superseded.py::test_a_restart_ends_as_fenced_where_another_run_has_claimed_meanwhile",
         ),
     ),
     Mutant(
@@ -119,7 +119,7 @@ MUTANTS: Final = (
 """,
         after="""    claim = messages.Claim(head.incarnation, head.epoch - 1, begins=head.completed, counted=compared.counted)
 """,
-        caught_by=("tests/test_twophase_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
+        caught_by=("tests/twophase/test_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),
     ),
     Mutant(
         name="a sink that lacks one checkpoint passes",
@@ -130,7 +130,7 @@ MUTANTS: Final = (
         after="""sink.counted < counted[name] - 1
     }""",
         caught_by=(
-            "tests/test_twophase_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",
+            "tests/twophase/test_reset.py::test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted",
         ),
     ),
     Mutant(
@@ -141,7 +141,7 @@ MUTANTS: Final = (
 """,
         after="""                continue
 """,
-        caught_by=("tests/test_twophase_startup.py::test_h27_what_no_record_can_judge_is_not_rolled_back",),
+        caught_by=("tests/twophase/test_startup.py::test_h27_what_no_record_can_judge_is_not_rolled_back",),
     ),
     Mutant(
         name="a checkpoint written at-least-once is expected to be counted",
@@ -151,6 +151,6 @@ MUTANTS: Final = (
 """,
         after="""    return sink in record.committables
 """,
-        caught_by=("tests/test_twophase_reset.py::test_h27_a_pipeline_that_was_written_at_least_once_lacks_nothing",),
+        caught_by=("tests/twophase/test_reset.py::test_h27_a_pipeline_that_was_written_at_least_once_lacks_nothing",),
     ),
 )

@@ -6,14 +6,14 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_TESTS: Final = "tests/test_neighbours.py::"
+_TESTS: Final = "tests/project/test_neighbours.py::"
 _RULE: Final = "docs/protocol.md, Formats"
 
 MUTANTS: Final = (
     Mutant(
         name="a document is stored that has no golden files",
         rule=_RULE,
-        path="spark_jobs/presence.py",
+        path="spark_jobs/observe/run_lock.py",
         before="def folder_of(spec: Spec) -> Path:\n",
         after="def kept(spec: Spec) -> str:\n    return json.dumps([spec.pipeline])\n\n\ndef folder_of(spec: Spec) -> Path:\n",
         caught_by=(f"{_TESTS}test_every_place_that_stores_a_document_is_of_a_kind",),
@@ -37,7 +37,7 @@ MUTANTS: Final = (
     Mutant(
         name="first offsets lose what a newer version keeps there",
         rule=_RULE,
-        path="spark_jobs/kafka_begun.py",
+        path="spark_jobs/adapters/kafka_start.py",
         before='        check_nothing_lost(known.unknown, f"the first offsets at {location}")\n',
         after="",
         caught_by=(f"{_TESTS}test_what_this_version_would_lose_is_not_written_over",),
@@ -53,7 +53,7 @@ MUTANTS: Final = (
     Mutant(
         name="an offset that takes a newer reader is read",
         rule=_RULE,
-        path="spark_jobs/source_offset.py",
+        path="spark_jobs/query/source_offset.py",
         before='        check_readable({"format": 1, **document}, what, FORMAT)\n',
         after="",
         caught_by=(f"{_TESTS}test_a_document_that_would_be_misread_is_refused_by_name",),
@@ -61,7 +61,7 @@ MUTANTS: Final = (
     Mutant(
         name="a plan that takes a newer reader is read",
         rule=_RULE,
-        path="spark_jobs/savepoint/plan.py",
+        path="spark_jobs/savepoints/plan.py",
         before='        check_readable({"format": 1, **document}, str(path), FORMAT)\n',
         after="",
         caught_by=(f"{_TESTS}test_a_document_that_would_be_misread_is_refused_by_name",),

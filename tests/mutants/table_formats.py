@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_TESTS: Final = "tests/test_table_formats.py::"
+_TESTS: Final = "tests/connectors/sql/test_table_formats.py::"
 _RULE: Final = "docs/protocol.md, Formats"
 
 MUTANTS: Final = (

@@ -14,7 +14,7 @@ MUTANTS: Final = (
         before="    return direct if len(direct) < len(records) else frozenset()\n",
         after="    return direct\n",
         caught_by=(
-            "tests/test_twophase_startup.py"
+            "tests/twophase/test_startup.py"
             "::test_h34_a_start_says_in_the_head_of_an_earlier_version_which_records_are_direct",
         ),
     ),
@@ -24,7 +24,7 @@ MUTANTS: Final = (
         path="twophase/transitions.py",
         before="epoch=head.epoch + 1, sinks=sinks",
         after="epoch=max(head.epoch, 1), sinks=sinks",
-        caught_by=("tests/test_twophase_startup.py::test_a_claim_that_is_refused_begins_again",),
+        caught_by=("tests/twophase/test_startup.py::test_a_claim_that_is_refused_begins_again",),
     ),
     Mutant(
         name="an initial position that is stored is overwritten",
@@ -34,7 +34,7 @@ MUTANTS: Final = (
 """,
         after="""}
 """,
-        caught_by=("tests/test_twophase_transitions.py::test_initial_positions_are_stored_once",),
+        caught_by=("tests/twophase/test_transitions.py::test_initial_positions_are_stored_once",),
     ),
     Mutant(
         name="the id of a topic that is stored is overwritten",
@@ -42,7 +42,7 @@ MUTANTS: Final = (
         path="twophase/transitions.py",
         before="{**self.starting_point.identities, **head.identities.get(self.source, {})}",
         after="{**head.identities.get(self.source, {}), **self.starting_point.identities}",
-        caught_by=("tests/test_twophase_transitions.py::test_initial_positions_are_stored_once",),
+        caught_by=("tests/twophase/test_transitions.py::test_initial_positions_are_stored_once",),
     ),
     Mutant(
         name="a life from a savepoint goes back to its initial positions",
@@ -50,7 +50,7 @@ MUTANTS: Final = (
         path="twophase/transitions.py",
         before="{**added, **head.positions.get(self.source, {})}",
         after="{**head.positions.get(self.source, {}), **added}",
-        caught_by=("tests/test_twophase_restore.py::test_the_old_life_is_ended_before_the_new_one_is_born_whole",),
+        caught_by=("tests/twophase/test_restore.py::test_the_old_life_is_ended_before_the_new_one_is_born_whole",),
     ),
     Mutant(
         name="head takes the checkpoint of another query",
@@ -60,7 +60,7 @@ MUTANTS: Final = (
 """,
         after="""        if not self.query_id:
 """,
-        caught_by=("tests/test_twophase_transitions.py::test_the_query_is_set_once",),
+        caught_by=("tests/twophase/test_transitions.py::test_the_query_is_set_once",),
     ),
     Mutant(
         name="a decision of a try that was aborted lands",
@@ -69,7 +69,7 @@ MUTANTS: Final = (
         before="""        _check_not_aborted(head, self.record)
 """,
         after="",
-        caught_by=("tests/test_twophase_transitions.py::test_a_decision_of_another_epoch_is_none",),
+        caught_by=("tests/twophase/test_transitions.py::test_a_decision_of_another_epoch_is_none",),
     ),
     Mutant(
         name="a checkpoint may be left out",
@@ -79,7 +79,7 @@ MUTANTS: Final = (
 """,
         after="""        if number <= head.completed:
 """,
-        caught_by=("tests/test_twophase_transitions.py::test_checkpoints_follow_one_another",),
+        caught_by=("tests/twophase/test_transitions.py::test_checkpoints_follow_one_another",),
     ),
     Mutant(
         name="a checkpoint may begin behind the end of the one before it",
@@ -89,7 +89,7 @@ MUTANTS: Final = (
 """,
         after="""    if before is None or each.start < before or each.end < each.start:
 """,
-        caught_by=("tests/test_twophase_transitions.py::test_each_split_goes_on_where_it_ended",),
+        caught_by=("tests/twophase/test_transitions.py::test_each_split_goes_on_where_it_ended",),
     ),
     Mutant(
         name="a decision that has landed is refused against itself",
@@ -99,7 +99,7 @@ MUTANTS: Final = (
             return head
 """,
         after="",
-        caught_by=("tests/test_twophase_transitions.py::test_a_decision_that_stands_is_not_refused_against_itself",),
+        caught_by=("tests/twophase/test_transitions.py::test_a_decision_that_stands_is_not_refused_against_itself",),
     ),
     Mutant(
         name="a completed checkpoint is aborted",
@@ -109,7 +109,7 @@ MUTANTS: Final = (
 """,
         after="""        if head.completed > self.checkpoint_id:
 """,
-        caught_by=("tests/test_twophase_transitions.py::test_what_is_completed_cannot_be_aborted",),
+        caught_by=("tests/twophase/test_transitions.py::test_what_is_completed_cannot_be_aborted",),
     ),
     Mutant(
         name="the record of the newest committed checkpoint is let go of",
@@ -117,7 +117,7 @@ MUTANTS: Final = (
         path="twophase/transitions.py",
         before="min(records[-1].checkpoint_id - self.retained + 1, self.checkpoint_id)",
         after="records[-1].checkpoint_id - self.retained + 1",
-        caught_by=("tests/test_twophase_transitions.py::test_records_are_let_go_of_only_below_what_is_committed",),
+        caught_by=("tests/twophase/test_transitions.py::test_records_are_let_go_of_only_below_what_is_committed",),
     ),
     Mutant(
         name="the end of an earlier checkpoint takes back that later ones are committed",
@@ -125,7 +125,7 @@ MUTANTS: Final = (
         path="twophase/transitions.py",
         before="committed=max(head.committed, self.checkpoint_id), records=records",
         after="committed=self.checkpoint_id, records=records",
-        caught_by=("tests/test_twophase_transitions.py::test_committed_never_goes_back",),
+        caught_by=("tests/twophase/test_transitions.py::test_committed_never_goes_back",),
     ),
     Mutant(
         name="the last try that was aborted may still be decided",
@@ -133,7 +133,7 @@ MUTANTS: Final = (
         path="twophase/transitions.py",
         before="head.aborted_attempt >= scope.attempt",
         after="head.aborted_attempt > scope.attempt",
-        caught_by=("tests/test_twophase_transitions.py::test_a_try_that_was_aborted_cannot_be_decided_any_more",),
+        caught_by=("tests/twophase/test_transitions.py::test_a_try_that_was_aborted_cannot_be_decided_any_more",),
     ),
     Mutant(
         name="a decision of an older epoch lands",
@@ -141,7 +141,7 @@ MUTANTS: Final = (
         path="twophase/transitions.py",
         before="    if aborted or scope.epoch != head.epoch or",
         after="    if aborted or",
-        caught_by=("tests/test_twophase_transitions.py::test_a_decision_of_another_epoch_is_none",),
+        caught_by=("tests/twophase/test_transitions.py::test_a_decision_of_another_epoch_is_none",),
     ),
     Mutant(
         name="a repair of an older epoch lands",
@@ -151,7 +151,7 @@ MUTANTS: Final = (
 """,
         after="""        if scope.incarnation != head.incarnation:
 """,
-        caught_by=("tests/test_twophase_repair.py::test_a_decision_is_mended_only_between_decided_and_committed",),
+        caught_by=("tests/twophase/test_repair.py::test_a_decision_is_mended_only_between_decided_and_committed",),
     ),
     Mutant(
         name="a repair replaces what is committed already",
@@ -161,7 +161,7 @@ MUTANTS: Final = (
 """,
         after="""        if head.record_of(number) != self.instead_of:
 """,
-        caught_by=("tests/test_twophase_repair.py::test_a_decision_is_mended_only_between_decided_and_committed",),
+        caught_by=("tests/twophase/test_repair.py::test_a_decision_is_mended_only_between_decided_and_committed",),
     ),
     Mutant(
         name="a thread that was slow puts an older head back",
@@ -171,7 +171,7 @@ MUTANTS: Final = (
 """,
         after="""            if seen.version != self.version:
 """,
-        caught_by=("tests/test_twophase_ownership.py::test_a_thread_that_comes_late_does_not_put_an_older_head_back",),
+        caught_by=("tests/twophase/test_ownership.py::test_a_thread_that_comes_late_does_not_put_an_older_head_back",),
     ),
     Mutant(
         name="what a sink is known to count goes down",
@@ -179,7 +179,7 @@ MUTANTS: Final = (
         path="twophase/ownership.py",
         before="{sink: max(number, self.counted.get(sink, -1)) for",
         after="{sink: number for",
-        caught_by=("tests/test_twophase_ownership.py::test_h26_what_a_sink_is_known_to_count_never_goes_down",),
+        caught_by=("tests/twophase/test_ownership.py::test_h26_what_a_sink_is_known_to_count_never_goes_down",),
     ),
     Mutant(
         name="a driver whose own threads go on gives up",
@@ -188,7 +188,7 @@ MUTANTS: Final = (
         before="""                silent = 0  # others of our own go on, and they are not without end
 """,
         after="",
-        caught_by=("tests/test_twophase_ownership.py::test_others_of_our_own_may_come_first_many_times",),
+        caught_by=("tests/twophase/test_ownership.py::test_others_of_our_own_may_come_first_many_times",),
     ),
     Mutant(
         name="another driver's head of the same version is taken up",
@@ -198,7 +198,7 @@ MUTANTS: Final = (
 """,
         after="""    if seen is None or seen.version != held.version:
 """,
-        caught_by=("tests/test_twophase_ownership.py::test_h29_a_process_takes_up_only_the_head_that_it_was_given",),
+        caught_by=("tests/twophase/test_ownership.py::test_h29_a_process_takes_up_only_the_head_that_it_was_given",),
     ),
     Mutant(
         name="a record that a newer driver has pruned is called damaged",
@@ -208,7 +208,7 @@ MUTANTS: Final = (
 """,
         after="""    if seen is not None and seen.head.epoch < owned.head.epoch:
 """,
-        caught_by=("tests/test_twophase_ownership.py::test_a_missing_record_of_a_driver_that_is_behind_means_fenced",),
+        caught_by=("tests/twophase/test_ownership.py::test_a_missing_record_of_a_driver_that_is_behind_means_fenced",),
     ),
     Mutant(
         name="a driver does not notice that another one has claimed head",
@@ -218,7 +218,7 @@ MUTANTS: Final = (
 """,
         after="""    if seen is None:
 """,
-        caught_by=("tests/test_twophase_ownership.py::test_who_owns_head_is_asked_of_head",),
+        caught_by=("tests/twophase/test_ownership.py::test_who_owns_head_is_asked_of_head",),
     ),
     Mutant(
         name="a swap that landed before a newer claim is taken for the driver's own head",
@@ -229,7 +229,7 @@ MUTANTS: Final = (
         after="""            if not found and seen.head.epoch > basis.head.epoch:
 """,
         caught_by=(
-            "tests/test_twophase_ownership.py::test_a_swap_that_landed_before_a_newer_epoch_ends_in_fenced_too",
+            "tests/twophase/test_ownership.py::test_a_swap_that_landed_before_a_newer_epoch_ends_in_fenced_too",
         ),
     ),
     Mutant(
@@ -238,6 +238,6 @@ MUTANTS: Final = (
         path="twophase/ownership.py",
         before="_NONCES_KEPT: Final = 8",
         after="_NONCES_KEPT: Final = 1",
-        caught_by=("tests/test_twophase_ownership.py::test_a_swap_that_is_answered_is_not_asked_about",),
+        caught_by=("tests/twophase/test_ownership.py::test_a_swap_that_is_answered_is_not_asked_about",),
     ),
 )

@@ -16,7 +16,7 @@ MUTANTS: Final = (
 """,
         after="""            file.close()
 """,
-        caught_by=("tests/test_power_cut.py::test_a_segment_of_the_log",),
+        caught_by=("tests/project/test_power_cut.py::test_a_segment_of_the_log",),
     ),
     Mutant(
         name="a segment is acknowledged before its name is synced",
@@ -26,7 +26,7 @@ MUTANTS: Final = (
         except FileExistsError""",
         after="""            pass
         except FileExistsError""",
-        caught_by=("tests/test_power_cut.py::test_a_segment_of_the_log",),
+        caught_by=("tests/project/test_power_cut.py::test_a_segment_of_the_log",),
     ),
     Mutant(
         name="a segment gets its name before its bytes are synced",
@@ -40,7 +40,7 @@ MUTANTS: Final = (
             file.sync()
             file.close()
 """,
-        caught_by=("tests/test_wal_crash.py::test_every_call_may_fail_and_the_power_may_go",),
+        caught_by=("tests/wal/test_crash.py::test_every_call_may_fail_and_the_power_may_go",),
     ),
     Mutant(
         name="a log on a network filesystem is taken",
@@ -50,7 +50,7 @@ MUTANTS: Final = (
             refuse_network_filesystem(folder)
 """,
         after="",
-        caught_by=("tests/test_wal_storage.py::test_h21_a_log_on_a_network_filesystem_is_refused",),
+        caught_by=("tests/wal/test_storage.py::test_h21_a_log_on_a_network_filesystem_is_refused",),
     ),
     Mutant(
         name="what is unfinished is listed as a segment",
@@ -58,7 +58,7 @@ MUTANTS: Final = (
         path="wal/local.py",
         before='for entry in self._list(folder) if not entry.startswith("."))',
         after="for entry in self._list(folder))",
-        caught_by=("tests/test_wal_contract.py::test_an_object_appears_whole_when_published",),
+        caught_by=("tests/wal/test_contract.py::test_an_object_appears_whole_when_published",),
     ),
     Mutant(
         name="a sweep ends the writers of all segments of a folder",
@@ -68,7 +68,7 @@ MUTANTS: Final = (
 """,
         after="""                if match and of_folder:
 """,
-        caught_by=("tests/test_wal_storage.py::test_a_sweep_spares_names_that_only_begin_alike",),
+        caught_by=("tests/wal/test_storage.py::test_a_sweep_spares_names_that_only_begin_alike",),
     ),
     Mutant(
         name="a folder that cannot be listed is taken for an empty one",
@@ -80,7 +80,7 @@ MUTANTS: Final = (
         after="""        except OSError:
             return ()
 """,
-        caught_by=("tests/test_wal_storage.py::test_an_unusable_folder_is_one_clear_error",),
+        caught_by=("tests/wal/test_storage.py::test_an_unusable_folder_is_one_clear_error",),
     ),
     Mutant(
         name="a segment is written over one of the same name",
@@ -90,7 +90,7 @@ MUTANTS: Final = (
 """,
         after="""        os.replace(source, target)
 """,
-        caught_by=("tests/test_wal_contract.py::test_no_object_is_written_twice",),
+        caught_by=("tests/wal/test_contract.py::test_no_object_is_written_twice",),
     ),
     Mutant(
         name="a sync returns before Python has written its buffer",
@@ -99,7 +99,7 @@ MUTANTS: Final = (
         before="""        self._file.flush()
         os.fsync""",
         after="        os.fsync",
-        caught_by=("tests/test_power_cut.py::test_a_segment_of_the_log",),
+        caught_by=("tests/project/test_power_cut.py::test_a_segment_of_the_log",),
     ),
     Mutant(
         name="a link to a network filesystem is not followed",
@@ -109,7 +109,7 @@ MUTANTS: Final = (
 """,
         after="""    place = path.absolute()
 """,
-        caught_by=("tests/test_wal_storage.py::test_symbolic_links_are_followed",),
+        caught_by=("tests/wal/test_storage.py::test_symbolic_links_are_followed",),
     ),
     Mutant(
         name="of two mounts on one point the hidden one counts",
@@ -117,7 +117,7 @@ MUTANTS: Final = (
         path="wal/filesystem.py",
         before="len(mount.parts) >= best[0]",
         after="len(mount.parts) > best[0]",
-        caught_by=("tests/test_wal_storage.py::test_the_filesystem_of_a_path",),
+        caught_by=("tests/wal/test_storage.py::test_the_filesystem_of_a_path",),
     ),
     Mutant(
         name="NFS 4 is taken for a local disk",
@@ -125,7 +125,7 @@ MUTANTS: Final = (
         path="wal/filesystem.py",
         before="ncp(fs)?|nfs4?|",
         after="ncp(fs)?|nfs|",
-        caught_by=("tests/test_wal_storage.py::test_network_filesystems",),
+        caught_by=("tests/wal/test_storage.py::test_network_filesystems",),
     ),
     Mutant(
         name="the mount above a path counts, and not the nearest one",
@@ -133,7 +133,7 @@ MUTANTS: Final = (
         path="wal/filesystem.py",
         before="len(mount.parts) >= best[0]",
         after="len(mount.parts) <= best[0]",
-        caught_by=("tests/test_wal_storage.py::test_symbolic_links_are_followed",),
+        caught_by=("tests/wal/test_storage.py::test_symbolic_links_are_followed",),
     ),
     Mutant(
         name="a footer that is damaged is believed",
@@ -143,7 +143,7 @@ MUTANTS: Final = (
 """,
         after="""    if not text:
 """,
-        caught_by=("tests/test_wal_segment.py::test_a_number_in_the_footer_is_damage",),
+        caught_by=("tests/wal/test_segment.py::test_a_number_in_the_footer_is_damage",),
     ),
     Mutant(
         name="bytes between the rows and the footer are not noticed",
@@ -153,7 +153,7 @@ MUTANTS: Final = (
 """,
         after="""    if footer.content_bytes > start:
 """,
-        caught_by=("tests/test_wal_segment.py::test_bytes_between_rows_and_footer_are_damage",),
+        caught_by=("tests/wal/test_segment.py::test_bytes_between_rows_and_footer_are_damage",),
     ),
     Mutant(
         name="a segment of a newer format is read",
@@ -163,7 +163,7 @@ MUTANTS: Final = (
 """,
         after="""        if not fields["format"]:
 """,
-        caught_by=("tests/test_wal_segment.py::test_a_newer_format_is_refused_as_such",),
+        caught_by=("tests/wal/test_segment.py::test_a_newer_format_is_refused_as_such",),
     ),
     Mutant(
         name="a segment of another layout is called damaged",
@@ -174,7 +174,7 @@ MUTANTS: Final = (
         after="""    if begin.startswith(MAGIC) and begin != MAGIC:
 """,
         caught_by=(
-            "tests/test_wal_segment.py::test_the_layout_of_another_version_is_refused_as_that_and_not_as_damage",
+            "tests/wal/test_segment.py::test_the_layout_of_another_version_is_refused_as_that_and_not_as_damage",
         ),
     ),
     Mutant(
@@ -185,7 +185,7 @@ MUTANTS: Final = (
 """,
         after="""        if footer.rows != ref.rows:
 """,
-        caught_by=("tests/test_wal_segment.py::test_another_whole_segment_is_not_taken_for_it",),
+        caught_by=("tests/wal/test_segment.py::test_another_whole_segment_is_not_taken_for_it",),
     ),
     Mutant(
         name="rows that are damaged are given out",
@@ -194,7 +194,7 @@ MUTANTS: Final = (
         before="""        _verify_content(file, footer, place)
 """,
         after="",
-        caught_by=("tests/test_wal_segment.py::test_a_byte_of_a_value_is_damage",),
+        caught_by=("tests/wal/test_segment.py::test_a_byte_of_a_value_is_damage",),
     ),
     Mutant(
         name="a writer goes on behind bytes that were lost",
@@ -205,7 +205,7 @@ MUTANTS: Final = (
 """,
         after="""            raise
 """,
-        caught_by=("tests/test_wal_segment.py::test_a_writer_that_lost_bytes_cannot_seal",),
+        caught_by=("tests/wal/test_segment.py::test_a_writer_that_lost_bytes_cannot_seal",),
     ),
     Mutant(
         name="a missing segment is an outage",
@@ -217,7 +217,7 @@ MUTANTS: Final = (
         after="""    except MemoryError as error:
         message = f"segment {_place(storage, name)} is missing"
 """,
-        caught_by=("tests/test_wal_segment.py::test_a_missing_segment_is_named",),
+        caught_by=("tests/wal/test_segment.py::test_a_missing_segment_is_named",),
     ),
     Mutant(
         name="the name of a segment may leave the log's folder",
@@ -225,7 +225,7 @@ MUTANTS: Final = (
         path="wal/storage.py",
         before="_NAME.fullmatch(name) is None",
         after="_NAME.match(name) is None",
-        caught_by=("tests/test_wal_contract.py::test_a_bad_name_is_refused_by_every_call",),
+        caught_by=("tests/wal/test_contract.py::test_a_bad_name_is_refused_by_every_call",),
     ),
     Mutant(
         name="a folder that cannot be synced is passed over",
@@ -235,7 +235,7 @@ MUTANTS: Final = (
         raise errors[0]
 """,
         after="",
-        caught_by=("tests/test_wal_durable.py::test_who_cannot_be_synced_is_told",),
+        caught_by=("tests/wal/test_durable.py::test_who_cannot_be_synced_is_told",),
     ),
     Mutant(
         name="a log on another machine's disk is taken for the driver's",
@@ -245,7 +245,7 @@ MUTANTS: Final = (
 """,
         after="""        return self.place.exists()
 """,
-        caught_by=("tests/test_log_place.py::test_a_folder_of_the_same_name_on_another_machine_is_refused",),
+        caught_by=("tests/connectors/log/test_place.py::test_a_folder_of_the_same_name_on_another_machine_is_refused",),
     ),
     Mutant(
         name="the driver sends tasks no sight of its log",
@@ -253,6 +253,8 @@ MUTANTS: Final = (
         path="connectors/log/place.py",
         before="return self if isinstance(self.at, ObjectAddress) else replace(self, seen=Sight.of(_existing(self.at)))",
         after="return self",
-        caught_by=("tests/test_log_place.py::test_a_folder_that_is_not_there_yet_is_known_by_the_one_above_it",),
+        caught_by=(
+            "tests/connectors/log/test_place.py::test_a_folder_that_is_not_there_yet_is_known_by_the_one_above_it",
+        ),
     ),
 )

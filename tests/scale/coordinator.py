@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pyarrow as pa
 
 from connectors.log.segments import committable
-from spark_jobs.acknowledging import acknowledgement, by_sink, committables, measured
-from spark_jobs.checkpoints import Checkpoints
-from spark_jobs.history.entries import Entry
-from spark_jobs.history.filing import Filing
-from spark_jobs.history.model import Acknowledgement, SplitLag
-from spark_jobs.history.recorder import Recorder
-from spark_jobs.history.retention import Retention
-from spark_jobs.history.writer import HistoryWriter
-from spark_jobs.report import CheckpointReport, Listeners, LogListener
-from spark_jobs.source_offset import SourceOffset
-from spark_jobs.spark_log import LocalSparkLog, planned
-from spark_jobs.stopwatch import Stopwatch
+from spark_jobs.batch.acks import acknowledgement, by_sink, committables, measured
+from spark_jobs.batch.dead_letters import Ranges
+from spark_jobs.batch.stopwatch import Stopwatch
+from spark_jobs.observe.history.entries import Entry
+from spark_jobs.observe.history.filing import Filing
+from spark_jobs.observe.history.model import Acknowledgement, SplitLag
+from spark_jobs.observe.history.recorder import Recorder
+from spark_jobs.observe.history.retention import Retention
+from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.report import CheckpointReport, Listeners, LogListener
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.run.checkpoints import Checkpoints
 from tests.scale.free_sink import FreeSink
 from tests.scale.heads import CountedHead
 from twophase.driver import Driver
@@ -32,7 +32,7 @@ from twophase.gather import at_once, one_by_one
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.messages import Acknowledged
-from twophase.values import StartingPoint
+from twophase.values import OffsetRange, StartingPoint
 from wal.segment import SegmentRef
 
 SOURCE = "orders"
@@ -68,9 +68,10 @@ class ReportedBatch:
     acknowledgements: tuple[Acknowledgement, ...] = ()
     ends_held: Sequence[int] | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    ranges: Ranges = field(default_factory=dict)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged:
-        """As spark_jobs.batch does once Spark's job has ended."""
+        """As spark_jobs.batch.batch does once Spark's job has ended."""
         written = committables(self.acknowledged)
         self.acknowledgements = measured(self.names, self.acknowledged, written)
         return Acknowledged(by_sink(self.names, written), time.time())
@@ -107,6 +108,15 @@ class _Writing(Filing):
         self._at_once.close()
 
 
+class _Topic:
+    """A source that loses nothing."""
+
+    name = SOURCE
+
+    def lost(self, _ranges: object) -> list[OffsetRange]:
+        return []
+
+
 class Coordinator:
     """Use as a context manager: the history is written when it is left. `threads`: those that a run has."""
 
@@ -141,7 +151,7 @@ class Coordinator:
         driver._carry_out(driver._ownership.swap(stored, "stored"))
         self.driver = driver
         listeners = Listeners([LogListener(PIPELINE), recorder])
-        self._checkpoints = Checkpoints(driver, self.log, listeners, self._plan, lag=self._lag)
+        self._checkpoints = Checkpoints(driver, self.log, listeners, [cast(Any, _Topic())], self)
 
     def batch(self) -> ReportedBatch:
         """What Spark has done of the next checkpoint once all tasks have reported: its plan is written, its job has
@@ -172,11 +182,8 @@ class Coordinator:
         while self._filing._waiting or not self._filing._queue.empty():
             time.sleep(0.001)
 
-    def _plan(self, offsets_log: str) -> Mapping[str, SourceOffset]:
-        return planned(offsets_log, [SOURCE])
-
-    def _lag(self) -> tuple[SplitLag, ...]:
-        head = self.driver.owned
+    def lag(self, head: HeadValue) -> tuple[SplitLag, ...]:
+        """Return the lag of each split, as Spark's progress would tell it."""
         return tuple(
             SplitLag(0.0, SOURCE, split, end, head.position(SOURCE, split) or 0) for split, end in self._ends.items()
         )

@@ -1,0 +1,114 @@
+"""`spark.readStream.format("eos_kafka")`: the Kafka source in anybody's streaming query.
+
+See `spark_jobs.adapters.formats`, which registers it in a session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+from pydantic import ValidationError
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from connectors.api.mistakes import nearest
+from connectors.kafka.entry import KafkaEntry
+from connectors.registry import build_source
+from spark_jobs.adapters.kafka_reader import KafkaQueryReader
+from spark_jobs.adapters.kafka_start import FORMAT, begun
+from spark_jobs.query.pacing.turns import AlwaysDue
+from twophase.errors import SpecError
+
+if TYPE_CHECKING:
+    from connectors.kafka.source import KafkaSource
+
+_PROPERTY: Final = "kafka."
+_TEXTS: Final = (
+    "bootstrap_servers",
+    "topics_pattern",
+    "starting_offsets",
+    "on_bad_record",
+    "isolation_level",
+)
+_OTHERS: Final = ("split_above", "join_below", "fail_on_data_loss")  # a number, true or false
+_OWN: Final = ("location", "topics", "format", "schema", "max_records_per_checkpoint")
+_ALLOWED: Final = (*_OWN, *_TEXTS, *_OTHERS)
+
+
+class EosKafka(DataSource):
+    """Options, as in the spec of a pipeline:
+
+    - `bootstrap_servers`, and `topics` (with commas between) or `topics_pattern`
+    - `format`: json (with `schema`, as Spark writes one), string or raw
+    - `location`: a folder on a local disk, of this source's own where a query has several. The first offsets are kept
+      there, since Spark asks for them again after a crash in its first batch, and would get later ones; and an id that
+      tells this source's offsets from another one's
+    - `starting_offsets`: earliest (default), latest, or JSON, as {"timestamp": "2026-01-31T12:00:00Z"}
+    - `max_records_per_checkpoint`, `on_bad_record`, `isolation_level`, `fail_on_data_loss`, `split_above`,
+      `join_below`
+    - `kafka.<setting>`: librdkafka's own settings
+
+    Raises SpecError that names the option.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """See DataSource."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Decoded columns, then `_key, _topic, _partition, _offset, _timestamp, _headers`."""
+        return from_arrow_schema(source_of(self.options).schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
+        """Called when a query starts, and again in other processes: the first one stores where it begins."""
+        source, most = source_of(self.options), _most(self.options)
+        if "location" not in self.options:
+            message = "option location is missing: where the first offsets are kept"
+            raise SpecError(message, remedy="a folder of this source's own, beside the query's checkpointLocation")
+        return KafkaQueryReader(source, begun(source, self.options["location"]), AlwaysDue(most))
+
+
+def source_of(options: Mapping[str, str]) -> KafkaSource:
+    """The source that these options describe. Opens nothing; raises SpecError with all that is wrong."""
+    given = {name.lower(): value for name, value in options.items()}
+    properties = {name[len(_PROPERTY) :]: value for name, value in given.items() if name.startswith(_PROPERTY)}
+    unknown = [name for name in given if name not in _ALLOWED and not name.startswith(_PROPERTY)]
+    if unknown:
+        near = nearest(unknown[0], _ALLOWED)
+        message = f"unknown option {unknown[0]!r}" + (f"; did you mean {near!r}?" if near else "")
+        raise SpecError(message, remedy=f"options: {', '.join(_ALLOWED)}, kafka.<setting of librdkafka>")
+    entry: dict[str, object] = {name: given[name] for name in _TEXTS if name in given}
+    entry |= {name: _plain(name, given[name]) for name in _OTHERS if name in given}
+    if given.get("starting_offsets", "").startswith("{"):
+        entry["starting_offsets"] = _plain("starting_offsets", given["starting_offsets"])
+    if "topics" in given:
+        entry["topics"] = [topic.strip() for topic in given["topics"].split(",")]
+    form = {"type": given.get("format", "json")}
+    entry |= {"name": FORMAT, "connector": "kafka", "properties": properties}
+    entry["format"] = {**form, "schema": given["schema"]} if "schema" in given else form
+    if entry.get("on_bad_record") == "dead-letter":
+        message = "eos_kafka: on_bad_record: dead-letter needs a pipeline of a spec, whose checkpoint writes them"
+        raise SpecError(message, remedy="use fail or skip")
+    try:
+        return cast("KafkaSource", build_source(KafkaEntry.model_validate(entry)))
+    except ValidationError as errors:
+        found = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors.errors())
+        raise SpecError(f"eos_kafka: {found}", remedy="correct the options") from None
+
+
+def _most(options: Mapping[str, str]) -> int | None:
+    text = options.get("max_records_per_checkpoint", "")
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise SpecError(f"option max_records_per_checkpoint: {text!r} is not a number", remedy="give one from 1 on")
+    return int(text) if text else None
+
+
+def _plain(name: str, text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise SpecError(f"option {name}: {text!r} is not JSON", remedy="a number, true, false, or {…}") from None

@@ -1,0 +1,207 @@
+"""What Spark makes of the sink as a format, in three kinds of processes: planner, task, committer.
+
+Spark asks for the writer twice a batch, in two processes that share the format's class and nothing else: one plans the
+job and sends the writer to the tasks, the other commits. The planner takes the pipeline over, which is an epoch for
+each batch, and permits the tasks to prepare; the name of the head that it holds travels with the writer to the tasks
+and back with what they prepared. Whoever commits goes on only if head is still that one. An abort that no task tells a
+head goes on only if the last change of head was made in its own session, which the class names.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from connectors.api.contracts import Sink
+from connectors.registry import build_sink
+from connectors.spec import Spec
+from spark_jobs.adapters.done_batch import DoneBatch
+from spark_jobs.adapters.sink_spec import digest_of, masked
+from spark_jobs.batch.stopwatch import Stopwatch
+from spark_jobs.batch.writing import Share, write_and_prepare
+from spark_jobs.observe.head_reader import read_seen
+from spark_jobs.observe.report import Listener
+from spark_jobs.query.spark_log import JobSparkLog
+from spark_jobs.run.checkpoints import Checkpoints
+from spark_jobs.run.open_driver import open_driver
+from spark_jobs.run.recovery import recover
+from twophase.codec import encode_committable
+from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
+from twophase.ids import Scope
+from twophase.ownership import Held
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OTHER_WAY: Final = "foreachBatch(ExactlyOnce(spec))"
+_BATCH: Final = "streaming.sql.batchId"
+"""Spark's, on each task of a micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written(WriterCommitMessage):
+    """What a task has prepared, and what it was planned under."""
+
+    held: Held  # which head
+    spec: str  # its digest: Spark's processes read the file each for itself, and it may change in between
+    committables: tuple[bytes, ...] | None  # None: the checkpoint was decided before, and nothing was written
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a task needs. Made by the planner, once for each batch."""
+
+    held: Held
+    spec: str
+    checkpoint_id: int
+    scope: Scope | None  # None: decided already
+    shares: tuple[Share, ...]
+
+
+class PlanningError(pickle.PickleError):
+    """An error of ours while the writer is pickled: anything else PySpark would tell as one of pickling."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """In the planner and where batches are committed: made of options. In a task: made of a plan."""
+
+    def __init__(self, spec: Spec, folder: Path, partitioned_by: Set[str], schema: StructType, run: str) -> None:
+        """Touches no service. `folder`: Spark's checkpoint; `partitioned_by`: what the user says of the frame; `run`:
+        see eos_sink."""
+        self._spec = spec
+        self._folder = folder
+        self._partitioned_by = partitioned_by
+        self._schema = schema
+        self._run = run
+        self._plan: _Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The planner sends the writer to the tasks (twice): this is where an epoch begins."""
+        if self._plan is None:
+            try:
+                self._plan = self._planned()
+            except ConnectorError as error:
+                raise PlanningError(f"{type(error).__name__}: {error}") from error
+        return {"_plan": self._plan}
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task: its rows, prepared."""
+        plan, context = self._plan, TaskContext.get()
+        assert plan is not None
+        assert context is not None
+        if context.getLocalProperty(_BATCH) != str(plan.checkpoint_id):
+            message = f"a task of batch {context.getLocalProperty(_BATCH)} was planned for {plan.checkpoint_id}"
+            remedy = (
+                "stop other drivers of this pipeline; use a micro-batch trigger, without asynchronous progress tracking"
+            )
+            raise SpecError(message, remedy=remedy)
+        if plan.scope is None:
+            for _ in iterator:
+                pass
+            return Written(plan.held, plan.spec, None)
+        written = write_and_prepare(plan.scope, plan.shares, iterator, Stopwatch.of(len(plan.shares)))
+        return Written(plan.held, plan.spec, tuple(map(encode_committable, written)))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
+        """Blocks until the checkpoint is committed everywhere. Raising: Spark runs the batch again at its next start.
+
+        Raises FencedError if anybody has taken the pipeline over since the batch was planned.
+        """
+        written = [each for each in messages if isinstance(each, Written)]
+        plans = {(each.held, each.spec) for each in written}
+        if len(written) != len(messages) or len(plans) != 1:
+            message = f"batch {batchId}: {len(messages)} tasks, {len(written)} acknowledgements, of {len(plans)} plans"
+            raise PrepareError(message, remedy="start the query again")
+        ((held, spec),) = plans
+        if spec != digest_of(self._spec):
+            message = f"the spec was changed while batch {batchId} was written: its rows are not where it now says"
+            raise PrepareError(message, remedy="start the query again, which rolls them back")
+        self._end(held, batchId, [one for each in written for one in each.committables or ()])
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
+        """Roll back what tasks have prepared, and let none prepare any more; nothing if anybody has taken over (R1).
+
+        Where this call is lost, as it may be, the next start does it (R3). So does a takeover, where no task was done
+        that could say what to abort.
+        """
+        written = [each for each in messages if isinstance(each, Written)]
+        if not written:
+            self._take_over(batchId)
+        elif written[0].committables is not None and written[0].spec == digest_of(self._spec):
+            failure = PrepareError(f"batch {batchId} has failed")
+            try:
+                self._end(written[0].held, batchId, failure)
+            except FencedError:  # whoever came after has rolled it back
+                return
+            except PrepareError as error:
+                if error.message != failure.message:
+                    raise
+
+    def _planned(self) -> _Plan:
+        spec = self._spec
+        with masked(spec):
+            schema = to_arrow_schema(self._schema, timezone="UTC")
+            sinks = _sinks(spec)
+            log = JobSparkLog(self._folder)
+            query_id = log.query_id("")
+            if query_id is None:  # Spark writes it before the first batch
+                message = f"Spark keeps this query's checkpoint elsewhere than in {self._folder}"
+                raise SpecError(message, remedy="write checkpointLocation as file:///…, on a disk of the driver's")
+            with recover(spec, sinks, log, None, session=self._session()) as recovered:
+                driver = recovered.driver
+                driver.set_query(query_id)
+                sinks = [sink.open(schema) for sink in recovered.sinks]
+                self._check(sinks)
+                number = log.state(driver.owned.incarnation).newest_planned
+                scope = driver.permit(number)
+                names = self._schema.names
+                shares = tuple(Share(sink, tuple(map(names.index, sink.columns))) for sink in sinks)
+                return _Plan(driver.held, digest_of(spec), number, scope, shares)
+
+    def _take_over(self, number: int) -> None:
+        spec = self._spec
+        log = JobSparkLog(self._folder)
+        with masked(spec):
+            seen = read_seen(spec)
+            run = seen.head.nonces[-1].partition(".")[0] if seen is not None else ""
+            if not run or run != self._run or log.state("").newest_planned != number:
+                return  # whoever came after has rolled it back
+            session = f"{secrets.token_hex(8)}.0"  # of no run: a claim since then fences, of this session's, too
+            with open_driver(spec, _sinks(spec), log, session=session, follows=seen) as driver, suppress(FencedError):
+                driver.start()
+
+    def _end(self, held: Held, number: int, outcome: Sequence[bytes] | PrepareError) -> None:
+        spec = self._spec
+        batch = DoneBatch(number, outcome, [entry.name for entry in spec.sinks])
+        log = JobSparkLog(self._folder)
+        with masked(spec), open_driver(spec, _sinks(spec), log, session=self._session()) as driver:
+            driver.take_up(held)
+            Checkpoints(driver, log, Listener(), permitted=True).complete(batch)
+
+    def _session(self) -> str:
+        return f"{self._run}.{secrets.token_hex(8)}"
+
+    def _check(self, sinks: Sequence[Sink]) -> None:
+        for by in (sink.partition_by for sink in sinks if sink.partition_by is not None):
+            if not self._partitioned_by or not self._partitioned_by <= set(by):
+                columns = f"that are equal in {', '.join(by)}" if by else "at all"
+                message = f"the target's unique keys ask that rows {columns} come to one task"
+                how = "repartition by these last, and name them in the option repartitioned_by; or " if by else ""
+                raise SpecError(message, remedy=f"{how}use {_OTHER_WAY}")
+        if (self._folder / "state").exists():
+            message = "the query keeps state, and a batch that runs again could not be compared with what was decided"
+            raise SpecError(message, remedy=f"use {_OTHER_WAY}")
+
+
+def _sinks(spec: Spec) -> list[Sink]:
+    return [build_sink(spec, entry) for entry in spec.sinks]

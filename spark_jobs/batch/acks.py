@@ -1,0 +1,112 @@
+"""How tasks acknowledge: through the rows that their job returns, of which Spark takes each task's once (R5).
+
+Beside what was prepared they bring where their time went. That is for figures, and no part of the decision.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from typing import Any, Final
+
+import pyarrow as pa
+
+from connectors.dead_letters import RECORD
+from connectors.sifting import decoded
+from spark_jobs.batch.stopwatch import Stopwatch
+from spark_jobs.observe.history.model import Acknowledgement
+from twophase.codec import decode_committable, encode_committable
+from twophase.ids import sink_key
+from twophase.values import Committable
+
+_SECONDS: Final = ("at", "read_s", "write_s", "prepare_s")
+
+ACKNOWLEDGEMENT: Final = ", ".join(
+    ("committable binary", "refused binary", *(f"{name} double" for name in _SECONDS), "skipped bigint")
+)
+"""Schema of what a task returns: one row for each of its sinks, one for the rows that it put aside, if any, and one for
+how many records it left out, if it reads a source and has left out any."""
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("committable", pa.binary()),
+        ("refused", pa.binary()),
+        *((name, pa.float64()) for name in _SECONDS),
+        ("skipped", pa.int64()),
+    ]
+)
+
+
+def nothing() -> pa.Table:
+    """What a job acknowledges that did not have to run.
+
+    No constant: to make an array imports pandas, a quarter of a second for each of Spark's planners.
+    """
+    return _SCHEMA.empty_table()
+
+
+def acknowledgement(written: Sequence[Committable], watch: Stopwatch, refused: bytes | None = None) -> pa.RecordBatch:
+    """What a task returns. `watch`: of the same sinks, in their order."""
+    now = time.time()
+    rows: list[dict[str, Any]] = [
+        {
+            "committable": encode_committable(each),
+            "at": now,
+            "read_s": watch.read_s,
+            "write_s": watch.write_s[place],
+            "prepare_s": watch.prepare_s[place],
+        }
+        for place, each in enumerate(written)
+    ]
+    if refused is not None:
+        rows.append({"refused": refused})
+    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
+
+
+def left_out(records: int) -> pa.RecordBatch:
+    """What a task returns that has left out so many records of a source."""
+    return pa.RecordBatch.from_pylist([{"skipped": records}], schema=_SCHEMA)
+
+
+def skipped(acknowledged: pa.Table) -> int:
+    """How many records all tasks have left out, as far as they read sources."""
+    return sum(each for each in acknowledged.column("skipped").to_pylist() if each is not None)
+
+
+def committables(acknowledged: pa.Table) -> list[Committable]:
+    """Of all tasks."""
+    return [decode_committable(each) for each in acknowledged.column("committable").to_pylist() if each is not None]
+
+
+def refused(acknowledged: pa.Table) -> pa.Table:
+    """All rows that tasks have put aside, as dead_letters.RECORD."""
+    letters = [decoded(each) for each in acknowledged.column("refused").to_pylist() if each is not None]
+    return pa.concat_tables([RECORD.empty_table(), *letters])
+
+
+def by_sink(names: Sequence[str], written: Iterable[Committable]) -> dict[str, tuple[Committable, ...]]:
+    """What tasks have acknowledged, for each of the sinks; for one without any, nothing."""
+    found: dict[str, list[Committable]] = {sink_key(name): [] for name in names}
+    keys = dict(zip(found, names, strict=True))
+    for each in written:
+        found[each.transaction.sink].append(each)
+    return {keys[key]: tuple(group) for key, group in found.items()}
+
+
+def measured(
+    names: Sequence[str], acknowledged: pa.Table, written: Sequence[Committable]
+) -> tuple[Acknowledgement, ...]:
+    """Where the time of each writer went. `names`: of all sinks; `written`: what `committables` has found there."""
+    keys = {sink_key(name): name for name in names}
+    is_writer = acknowledged.column("committable").is_valid().to_pylist()
+    seconds = zip(*(acknowledged.column(name).to_pylist() for name in _SECONDS), strict=True)
+    of_writers = compress(seconds, is_writer)
+    return tuple(
+        _measured(keys[each.transaction.sink], each, *its) for each, its in zip(written, of_writers, strict=True)
+    )
+
+
+def _measured(sink: str, of: Committable, at: float, *seconds: float) -> Acknowledgement:
+    writer = of.transaction
+    return Acknowledgement(sink, writer.task, writer.spark_attempt, of.rows, of.bytes, at, *seconds)

@@ -1,0 +1,232 @@
+"""One of Spark's batches, as the protocol sees it: a job that writes and prepares, or one that only keeps state up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import product
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from spark_jobs.batch import branch_jobs
+from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, skipped
+from spark_jobs.batch.attempts import Tries
+from spark_jobs.batch.branches import Branch, Flow
+from spark_jobs.batch.chaining import ArrowTask, Chain
+from spark_jobs.batch.dead_letters import DeadLetters, Ranges
+from spark_jobs.batch.deadline import ended_after
+from spark_jobs.batch.rewriting import Lost, WritersAgain, kept
+from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.skipping import Skipped, Skipping
+from spark_jobs.batch.tolerance import Tolerance
+from spark_jobs.batch.writing import WriterOf, WriteTask, first_writer
+from spark_jobs.observe.history.model import Acknowledgement
+from spark_jobs.query.running_query import EndsHeld, job_group
+from spark_jobs.session.failures import TOKEN, translate
+from twophase import faults
+from twophase.errors import ConnectorError, PrepareError
+from twophase.ids import Scope
+from twophase.messages import Acknowledged, Failed
+from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable
+
+_JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
+"""How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
+`collect` reads is cut short in silence where the JVM dies."""
+
+
+@dataclass(slots=True)
+class SparkBatch:
+    """Implements twophase.effects.Batch for one call of `foreachBatch`."""
+
+    frame: DataFrame  # what Spark hands over: the rows of the trunk
+    checkpoint_id: int
+    flow: Flow
+    stateful: bool
+    timeout_s: float
+    letters: DeadLetters | None = None
+    ranges: Ranges = field(default_factory=dict)  # what the batch reads, for `letters` and `chain`
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    chain: Chain | None = None  # then the writers read for themselves, and not `frame`
+    ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
+    period: SiftingPeriod = field(default_factory=SiftingPeriod)
+    skipping: Skipping | None = None  # where a source leaves bad records out
+    skipped: Skipped = field(default_factory=dict, init=False)
+    acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
+    _job_group: str = field(init=False)
+    _cancelled: str = field(default="", init=False)  # why
+    _tries: Tries = field(init=False)
+
+    def __post_init__(self) -> None:
+        """In Spark's thread of the query, whose jobs are one group."""
+        self._job_group = job_group(self.frame)
+        most = self.letters.most if self.letters is not None else None
+        may_meet = any(branch.meeting is not None for branch in self.flow.branches)
+        self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.tolerance, self.period)
+
+    @property
+    def ends_held(self) -> Sequence[int]:
+        """See NumberedBatch."""
+        return self.ends(self.frame)
+
+    def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
+        """One Spark job for all sinks, and one for dead letters where there are any.
+
+        Blocks until they have ended; what runs past the timeout is cancelled (R8).
+        """
+        tries = self._tries
+        if (stopped := tries.begin()) is not None:
+            return stopped
+
+        def task(branch: Branch) -> WriteTask:
+            hashes = len(branch.hashes) if self.stateful else 0
+            return WriteTask(scope, branch.shares, hashes, TOKEN, direct, tries.sieve, places=branch.places)
+
+        try:
+            with self._deadline():
+                if tries.locked is not None:
+                    self._run(branch_jobs.writing(task, together=True))
+                    return tries.looked(tries.locked)
+                if self.chain is not None:
+                    acknowledged = self._run_chained(self.chain, task)
+                else:
+                    acknowledged = self._run(branch_jobs.writing(task), placed=tries.sieve is not None)
+                if (surplus := self._left_out(acknowledged)) is not None:
+                    return Failed(surplus)
+                prepared = committables(acknowledged)
+                put_aside = self._put_aside(scope, _tasks(prepared), refused(acknowledged), direct=direct)
+        except _JOB_ERRORS as error:
+            failed = tries.failed(self._reason(error), direct=direct)
+            if failed.again:
+                self._cancelled = ""
+            return failed
+        if isinstance(put_aside, ConnectorError):
+            return Failed(put_aside)
+        if any(each.refused for each in prepared):
+            tries.refused()
+        letters = committables(put_aside)
+        names = [*self.flow.sinks, *([self.letters.sink.name] if self.letters is not None else [])]
+        self.acknowledgements = (
+            *measured(names, acknowledged, prepared),
+            *measured(names, put_aside, letters),
+        )
+        return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
+
+    def write_again(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
+        """Run the jobs of `run_writers` in the same tasks: what is lost is written and prepared, the rest is counted.
+
+        Dead letters are written where any of them are lost, and counted otherwise. Rows that sinks have refused of
+        tasks that have lost nothing there are known only where that is all that the tasks gave them.
+        Blocks as `run_writers` does.
+        """
+        letters, names, digest_method = self.letters, self.flow.sinks, record.digest_methods[-1]
+        kept_refused = [(sink, each) for sink, each in kept(record, lost) if each.refused]
+        all_refused = frozenset((sink, each.transaction.task) for sink, each in kept_refused if not each.rows)
+        letters_lost = letters is not None and letters.sink.name in lost
+        writer_of = WritersAgain(lost, all_refused if letters_lost else frozenset())
+        # As the try that was decided: with more columns, rows of another size could be shared out to other tasks.
+        sifted = any(each.refused for group in record.committables.values() for each in group)
+        sieve = letters.most if letters is not None and sifted else None
+
+        def task(branch: Branch) -> WriteTask:
+            hashes = len(branch.hashes) if self.stateful else 0
+            places = branch.places
+            return WriteTask(scope, branch.shares, hashes, TOKEN, False, sieve, places=places, writer_of=writer_of)
+
+        counted: dict[str, int] = {}
+        try:
+            with self._deadline():
+                found = self._run(branch_jobs.writing(task), (digest_method,), placed=sieve is not None)
+                written = committables(found)
+                if letters is not None and letters_lost:
+                    names = [*names, letters.sink.name]
+                    put_aside = self._put_aside(scope, _tasks(written), refused(found), writer_of=writer_of)
+                    if isinstance(put_aside, ConnectorError):
+                        return Failed(put_aside)
+                    written += committables(put_aside)
+                elif letters is not None:
+                    now = letters.count(self.frame, self.ranges, refused(found), self.checkpoint_id)
+                    counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)
+        except _JOB_ERRORS as error:
+            return Failed(self._reason(error))
+        return Acknowledged(by_sink(names, written), time.time(), digest_method, counted)
+
+    def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
+        """Run a decided batch for its state; nothing at all to do where there is none."""
+        if not self.stateful:
+            return None
+        try:
+            with self._deadline():
+                counts = self._run(branch_jobs.counting(self.flow, digest_methods), digest_methods).to_pylist()
+        except _JOB_ERRORS as error:
+            raise self._reason(error) from error
+        found: list[dict[str, tuple[int, int]]] = [{} for _ in digest_methods]
+        for branch_number, branch in enumerate(self.flow.branches):
+            for (place, by_sink_name), share in product(enumerate(found), branch.shares):
+                hash_number = place * len(branch.hashes) + share.digest
+                own = [row for row in counts if (row["branch"], row["hash"]) == (branch_number, hash_number)]
+                total = sum(row["rows"] for row in own), sum(int(row["digest"]) for row in own) % 2**64
+                by_sink_name[share.sink.name] = total
+        return found
+
+    def cancel(self, reason: str) -> None:
+        """End the running job; the checkpoint is then aborted. May be called from any thread."""
+        self._cancelled = self._cancelled or reason
+        self.frame.sparkSession.sparkContext.cancelJobGroup(self._job_group)
+
+    def _run(
+        self, job: branch_jobs.BranchJob, digest_methods: Sequence[int] = DIGEST_METHODS[-1:], *, placed: bool = False
+    ) -> pa.Table:
+        methods = digest_methods if self.stateful else ()
+        return branch_jobs.run(self.flow, self.frame, job, digest_methods=methods, placed=placed)
+
+    def _run_chained(self, chain: Chain, task: Callable[[Branch], ArrowTask]) -> pa.Table:
+        """The same as `_run`, but for the way that rows take."""
+        (branch,) = self.flow.branches
+        return chain.job(self.frame.sparkSession, self.ranges[chain.source.name], task(branch)).toArrow()
+
+    def _left_out(self, acknowledged: pa.Table) -> ConnectorError | None:
+        """Count what sources have left out; why that is too much, else None."""
+        if self.skipping is None:
+            return None
+        ranges = self.ranges
+        if self.chain is not None:
+            count = skipped(acknowledged)
+            self.skipped = {self.chain.source.name: count} if count else {}
+        else:
+            self.skipped = self.skipping.counted(self.frame, ranges)
+        return self.skipping.surplus(self.checkpoint_id, self.skipped, ranges)
+
+    def _put_aside(
+        self, scope: Scope, first: int, letters: pa.Table, *, direct: bool = False, writer_of: WriterOf = first_writer
+    ) -> pa.Table | ConnectorError:
+        """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
+        found = self.letters.found(self.frame, self.ranges, letters) if self.letters is not None else None
+        if found is None:
+            return nothing()
+        faults.point("dead-letters", self.checkpoint_id)
+        rows = found.rows(self.frame.sparkSession, self.checkpoint_id)
+        if direct and (surplus := found.surplus(self.checkpoint_id)) is not None:
+            return surplus  # after the job it would be too late: at-least-once its tasks commit
+        task = WriteTask(scope, (found.share,), 0, TOKEN, direct, first=first, writer_of=writer_of)
+        acknowledged = branch_jobs.written(rows, found.share.sink.partition_by, task).toArrow()
+        rows_written = sum(each.rows for each in committables(acknowledged))
+        return found.mistake(self.checkpoint_id, rows_written) or acknowledged
+
+    def _reason(self, error: BaseException) -> ConnectorError:
+        if self._cancelled:
+            return PrepareError(f"checkpoint {self.checkpoint_id} was cancelled: {self._cancelled}")
+        return translate(error, f"checkpoint {self.checkpoint_id}")
+
+    def _deadline(self) -> AbstractContextManager[None]:
+        reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
+        return ended_after(self.timeout_s, lambda: self.cancel(reason))
+
+
+def _tasks(written: Sequence[Committable]) -> int:
+    """How many tasks have written them."""
+    return max((each.transaction.task for each in written), default=-1) + 1

@@ -1,0 +1,133 @@
+"""How the rows of one batch come to the sinks: which rows each gets, and which sinks share a task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from connectors.api.contracts import Sink, Unopened
+from connectors.dead_letters import PLACE
+from connectors.spec import Spec
+from spark_jobs.batch.columns import selected
+from spark_jobs.batch.writing import Share
+from spark_jobs.query.steps import apply_steps
+from twophase.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Sinks that get the same rows: they are made once, and each task writes its share to all of the sinks."""
+
+    rows: str  # the source or step that they are of; empty in a job of one's own
+    sinks: tuple[Sink, ...]  # opened
+    partition_by: Sequence[str] | None  # see Sink
+    meeting: Sequence[str] | None = None  # by these they are shared out after a RowLockedError, to find equal ones
+    has_place: bool = False  # the rows have the columns of dead_letters.PLACE, and there are dead letters
+
+    @property
+    def columns(self) -> list[str]:
+        """What the sinks take, together."""
+        return list(dict.fromkeys(column for sink in self.sinks for column in sink.columns))
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """What each sink gets of rows with these columns."""
+        columns, hashes = self.columns, self.hashes
+        return tuple(
+            Share(sink, tuple(map(columns.index, sink.columns)), hashes.index(_by_name(sink))) for sink in self.sinks
+        )
+
+    @property
+    def hashes(self) -> list[tuple[str, ...]]:
+        """What is hashed of a row (R4): each sink's own columns, whatever other sinks there are, and in which order."""
+        return list(dict.fromkeys(map(_by_name, self.sinks)))
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        """The columns of `columns`."""
+        return selected(frame, self.columns)
+
+    @property
+    def placed_columns(self) -> list[str]:
+        """The same, and behind them those that say where the record of a row is, where there are any."""
+        return list(dict.fromkeys([*self.columns, *(PLACE if self.has_place else ())]))
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Those among `placed_columns`."""
+        return tuple(map(self.placed_columns.index, PLACE)) if self.has_place else ()
+
+    def placed(self, frame: DataFrame) -> DataFrame:
+        """The columns of `placed_columns`."""
+        return selected(frame, self.placed_columns)
+
+
+def _by_name(sink: Sink) -> tuple[str, ...]:
+    return tuple(sorted(sink.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What becomes of the trunk's rows (connectors.spec.flow)."""
+
+    spec: Spec
+    branches: tuple[Branch, ...]
+
+    @property
+    def sinks(self) -> list[str]:
+        """The names of all."""
+        return [sink.name for branch in self.branches for sink in branch.sinks]
+
+    @property
+    def shared(self) -> list[str]:
+        """What is needed several times, in order: the trunk and steps behind it, by name."""
+        steps = [step.name for step in self.spec.branches]
+        uses = Counter(branch.rows for branch in self.branches)
+        uses.update(name for step in steps for name in self.spec.inputs[step])
+        return [name for name in (self._trunk, *steps) if uses[name] > 1]
+
+    def frames(self, batch: DataFrame) -> dict[str, DataFrame]:
+        """The rows of the trunk and of the steps behind it, by name. Called for each checkpoint.
+
+        Raises what a step raises; SpecError for one that reads what stands before the trunk.
+        """
+        frames = {self._trunk: batch}
+        if self.spec.branches:
+            frames = apply_steps(batch.sparkSession, self.spec, self.spec.branches, frames)
+        for name, frame in frames.items():
+            if frame.isStreaming:  # the spec's own look at a query may miss a name that Spark finds
+                message = (
+                    f"step {name} stands behind {self._trunk}, where the flow divides, and reads what is before it"
+                )
+                raise SpecError(message, remedy=f"name {self._trunk} or later steps in it, as plain words")
+        return frames
+
+    @property
+    def _trunk(self) -> str:
+        return self.spec.trunk or ""  # of a job of one's own: its frame
+
+
+def branches_of(
+    rows: str, frame: DataFrame, sinks: Iterable[Unopened], *, letters: bool = False, again: bool = False
+) -> list[Branch]:
+    """Open the sinks of one frame's rows; those share tasks that want the rows in the same tasks, or in any.
+
+    `letters`: rows that are refused become dead letters. `again`: a batch may be tried again, so that rows that are
+    refused wherever they meet need not meet at first, which spares a shuffle. Raises TargetError, SinkUnavailableError.
+    """
+    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    names = [name.lower() for name in frame.columns]  # as Spark tells them apart; those of a join may be there twice
+    has_place = letters and all(names.count(each) == 1 for each in PLACE)
+    opened = [sink.open(schema) for sink in sinks]
+    wishes = list(dict.fromkeys(tuple(sink.partition_by) for sink in opened if sink.partition_by is not None))
+    if not wishes:
+        return [Branch(rows, tuple(opened), None, has_place=has_place)]
+    if again and len(wishes) == 1 and all(sink.refuses_equal for sink in opened if sink.partition_by is not None):
+        return [Branch(rows, tuple(opened), None, wishes[0], has_place)]
+    groups: dict[tuple[str, ...], list[Sink]] = {wish: [] for wish in wishes}
+    for sink in opened:
+        groups[wishes[0] if sink.partition_by is None else tuple(sink.partition_by)].append(sink)
+    return [Branch(rows, tuple(group), wish, has_place=has_place) for wish, group in groups.items()]

@@ -1,0 +1,174 @@
+"""Records that do not decode: counted while a batch is read, and read again, as dead letters, where there are any.
+With them go rows that sinks refused (see sifting). `query.marks` counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from connectors.api.contracts import Sink, Source
+from connectors.dead_letters import RECORD, SCHEMA, dated
+from spark_jobs.batch.columns import numbered, quoted
+from spark_jobs.batch.source_records import Originals
+from spark_jobs.batch.writing import Share
+from spark_jobs.query.marks import observation
+from spark_jobs.query.ranges import shares
+from spark_jobs.query.running_query import observed
+from spark_jobs.query.task_numbers import numbers, numbers_in
+from spark_jobs.session.failures import TOKEN, carried
+from twophase.errors import BadRecordError, ConnectorError, PrepareError
+from twophase.values import OffsetRange
+
+Ranges = Mapping[str, Sequence[OffsetRange]]
+"""What a checkpoint reads of each source, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A source's share of a checkpoint, and what its job has counted there."""
+
+    source: Source
+    tasks: Sequence[Sequence[OffsetRange]]  # what each has read
+    marks: int
+    aside: int
+
+    @classmethod
+    def of(cls, batch: DataFrame, source: Source, ranges: Sequence[OffsetRange]) -> Read:
+        """What the job of this batch has counted. Called when the job has ended."""
+        tasks = list(shares(ranges, source.split_above, source.join_below))
+        counts = observed(batch, observation(source)) if tasks else None
+        marks, aside = counts if counts is not None else (0, 0)
+        return cls(source, tasks, marks or 0, aside or 0)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether each task has read to its end, and none of them twice (for two branches, say)."""
+        return self.marks == len(self.tasks)
+
+    @property
+    def may_have_some(self) -> bool:
+        """Also where a task has not read to its end, as Spark does where a join has nothing on its other side."""
+        return self.aside > 0 or self.marks < len(self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where a pipeline's dead letters go to, and what they come from."""
+
+    sink: Sink  # opened, for dead_letters.SCHEMA
+    sources: Sequence[Source]  # all
+    most: int  # of a checkpoint
+
+    def found(self, batch: DataFrame, ranges: Ranges, refused: pa.Table) -> Found | None:
+        """What the job of this batch has counted; None where nothing was put aside. Called when the job has ended.
+
+        `refused`: the rows that sinks did not take, as dead_letters.RECORD.
+        """
+        aside = [source for source in self.sources if source.puts_aside]
+        reads = [Read.of(batch, source, ranges.get(source.name, ())) for source in aside]
+        reads = [each for each in reads if each.may_have_some]
+        return Found(self, reads, refused, ranges) if reads or refused.num_rows else None
+
+    def count(self, batch: DataFrame, ranges: Ranges, refused: pa.Table, checkpoint_id: int) -> int:
+        """How many dead letters the batch has. Writes none. Blocks where ranges have to be read again for it."""
+        found = self.found(batch, ranges, refused)
+        return found.count(batch.sparkSession, checkpoint_id) if found is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A checkpoint that has dead letters, as far as its job could tell."""
+
+    letters: DeadLetters
+    reads: Sequence[Read]
+    refused: pa.Table
+    ranges: Ranges
+
+    def rows(self, spark: SparkSession, checkpoint_id: int) -> DataFrame:
+        """The dead letters: the ranges are read again, each by a task, and nothing else of them is kept.
+
+        Rows that were refused are with the driver already, and are few: their records are read again by one task.
+        """
+        columns = [*map(quoted, self.letters.sink.columns)]
+        sources = {source.name: source for source in self.letters.sources}
+        originals = Originals([(sources[name], each) for name, of in self.ranges.items() for each in of], TOKEN)
+        letters = numbered(spark.createDataFrame(self.refused).coalesce(1))
+        refused = letters.mapInArrow(originals, from_arrow_schema(RECORD))
+        refused = refused.withColumn("checkpoint_id", functions.lit(checkpoint_id).cast("long")).select(*columns)
+        if not self.reads:
+            return refused
+        ranges = [(each.source, piece) for each in self.reads for task in each.tasks for piece in task]
+        task = _ReadAgain(ranges, checkpoint_id, self.letters.most, TOKEN)
+        rows = numbers(spark, len(ranges)).mapInArrow(task, from_arrow_schema(SCHEMA))
+        found = rows.select(*columns)
+        return found.union(refused) if self.refused.num_rows else found
+
+    def count(self, spark: SparkSession, checkpoint_id: int) -> int:
+        """How many there are. Ranges are read again where a task has not read to its end."""
+        if all(each.is_exact for each in self.reads):
+            return sum(each.aside for each in self.reads) + int(self.refused.num_rows)
+        return int(self.rows(spark, checkpoint_id).count())
+
+    @property
+    def share(self) -> Share:
+        """What the sink gets of `rows`: all of it."""
+        return Share(self.letters.sink, tuple(range(len(self.letters.sink.columns))))
+
+    def surplus(self, checkpoint_id: int) -> ConnectorError | None:
+        """Why the dead letters must not be written: there are too many, as far as the counts are exact; else None."""
+        counted = sum(each.aside for each in self.reads if each.is_exact)
+        if counted + self.refused.num_rows > self.letters.most:
+            return too_many(checkpoint_id, self.letters.most)
+        return None
+
+    def mistake(self, checkpoint_id: int, written: int) -> ConnectorError | None:
+        """Why so many dead letters cannot be those of the checkpoint; None if they are."""
+        if written > self.letters.most:
+            return too_many(checkpoint_id, self.letters.most)
+        written -= self.refused.num_rows
+        counted = sum(each.aside for each in self.reads)
+        exact = all(each.is_exact for each in self.reads)
+        least = 0 if counted == 0 else counted if exact else 1
+        if written < least or (written > counted and not any(each.marks < len(each.tasks) for each in self.reads)):
+            message = f"checkpoint {checkpoint_id}: {counted} records were put aside, and {written} were found again"
+            return PrepareError(message, remedy="does something delete or compact what is read? It is tried again")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadAgain:
+    """The function that Spark runs for each range, whose number comes as its only row."""
+
+    ranges: Sequence[tuple[Source, OffsetRange]]
+    checkpoint_id: int
+    most: int
+    token: str  # see failures.carried
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        with carried(self.token):
+            for number in numbers_in(batches):
+                source, offsets = self.ranges[number]
+                for found in source.bad_records(offsets):
+                    rows += found.num_rows
+                    if rows > self.most:
+                        raise too_many(self.checkpoint_id, self.most, _example(found))
+                    yield from dated(found, self.checkpoint_id).to_batches()
+
+
+def _example(found: pa.RecordBatch) -> str:
+    (first,) = found.slice(0, 1).to_pylist()
+    where = f"topic {first['topic']}, partition {first['partition']}, offset {first['offset']}"
+    return f"; one of them: {where}: {first['error']}"
+
+
+def too_many(checkpoint_id: int, most: int, example: str = "") -> BadRecordError:
+    """The end of the pipeline: that many bad records are no exception any more."""
+    message = f"checkpoint {checkpoint_id} has more than {most} dead letters (checkpoint.max_dead_letters){example}"
+    remedy = "correct the source's schema, or raise checkpoint.max_dead_letters to put them aside all the same"
+    return BadRecordError(message, remedy=remedy)

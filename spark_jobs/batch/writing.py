@@ -1,0 +1,196 @@
+"""What a task of a checkpoint does: write its rows, prepare, and acknowledge through Spark's own results (R5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from connectors.api.contracts import DirectWriter, Sink, Writer
+from connectors.sifting import Sieve
+from spark_jobs.batch.acks import acknowledgement
+from spark_jobs.batch.stopwatch import Stopwatch
+from spark_jobs.session.failures import carried
+from spark_jobs.session.worker import settle
+from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
+from twophase.values import Committable
+
+HASH_COLUMN = "_eos_hash"
+"""Beginning of the last columns' names in a stateful pipeline: hashes of the rows, made by Spark, summed here and not
+written (R4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one sink gets of a task's rows."""
+
+    sink: Sink  # opened
+    places: tuple[int, ...]  # of its columns among the rows'
+    digest: int = 0  # which of the hashes is of its columns
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Its columns, under the names that it knows: Spark may have others (columns.numbered)."""
+        return batch.select(self.places).rename_columns(list(self.sink.columns))
+
+
+WriterOf = Callable[[Sink, TransactionId], Writer]
+"""What takes a sink's share of a task's rows. Picklable."""
+
+
+def first_writer(sink: Sink, transaction: TransactionId) -> Writer:
+    """Of a run: rows are written for the first time."""
+    return sink.writer(transaction)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """The function that Spark runs on each partition. Picklable: an opened sink is configuration only."""
+
+    scope: Scope
+    shares: Sequence[Share]
+    hashes: int  # how many there are behind the rows' columns
+    token: str  # see failures.carried
+    direct: bool  # at-least-once
+    sieve: int | None = None  # how many rows may be put aside; None: a row that a sink refuses is an error
+    places: tuple[int, ...] = ()  # of dead_letters.PLACE among the rows' columns, for those; empty: not known
+    first: int = 0  # number of its first task: those of a checkpoint's other jobs come before it
+    writer_of: WriterOf = first_writer  # of a repair: another (see `again`)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One attempt of one task. An error undoes what was written, as far as the service still answers."""
+        settle()
+        digest = Digest([0] * self.hashes)
+        with carried(self.token):
+            shares, given, watch = self.shares, map(digest.take, batches), Stopwatch.of(len(self.shares))
+            sieve = Sieve(self.sieve, self.places) if self.sieve is not None else None
+            write = write_and_commit if self.direct else partial(write_and_prepare, writer_of=self.writer_of)
+            written: Sequence[Committable] = write(self.scope, shares, given, watch, self.first, sieve)
+        if sieve is not None:
+            written = [sieve.told(share.sink.name, each) for share, each in zip(shares, written, strict=True)]
+        yield acknowledgement(digest.on(self.shares, written), watch, sieve.encoded() if sieve is not None else None)
+
+
+def write_and_prepare(
+    scope: Scope,
+    shares: Sequence[Share],
+    batches: Iterable[pa.RecordBatch],
+    watch: Stopwatch,
+    first: int = 0,
+    sieve: Sieve | None = None,
+    writer_of: WriterOf = first_writer,
+) -> list[Committable]:
+    """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share.
+
+    `watch`: of as many sinks. `writer_of`: what takes a sink's share.
+    """
+    writers: list[Writer] = []
+    for place, share in enumerate(shares):
+        with watch.writing(place):
+            writers.append(writer_of(share.sink, _transaction(scope, share, first)))
+
+    with _written(shares, writers, batches, watch, sieve):
+        return [watch.preparing(place, writer.prepare) for place, writer in enumerate(writers)]
+
+
+def write_and_commit(
+    scope: Scope,
+    shares: Sequence[Share],
+    batches: Iterable[pa.RecordBatch],
+    watch: Stopwatch,
+    first: int = 0,
+    sieve: Sieve | None = None,
+) -> list[Committable]:
+    """At-least-once: the same, and committed there, one sink after another."""
+    writers: list[DirectWriter] = []
+    for place, share in enumerate(shares):
+        with watch.writing(place):
+            writers.append(share.sink.direct_writer(_transaction(scope, share, first)))
+    with _written(shares, writers, batches, watch, sieve):
+        return [watch.preparing(place, writer.commit) for place, writer in enumerate(writers)]
+
+
+def _transaction(scope: Scope, share: Share, first: int) -> TransactionId:
+    """Of this attempt of this task."""
+    context = TaskContext.get()
+    assert context is not None
+    task = first + context.partitionId()
+    return TransactionId(scope, sink_key(share.sink.name), task, fresh_attempt(context.taskAttemptId()))
+
+
+_W = TypeVar("_W", Writer, DirectWriter)
+
+
+@contextmanager
+def _written(
+    shares: Sequence[Share],
+    writers: Sequence[_W],
+    batches: Iterable[pa.RecordBatch],
+    watch: Stopwatch,
+    sieve: Sieve | None,
+) -> Iterator[None]:
+    """The block ends the writers, which have been given all rows. An error, there too, undoes what can be undone."""
+    try:
+        for batch in watch.reading(batches):
+            for place, (share, writer) in enumerate(zip(shares, writers, strict=True)):
+                with watch.writing(place):
+                    if sieve is None:
+                        writer.write(share.of(batch))
+                    else:
+                        sieve.write(writer, share.sink.name, share.of(batch), sieve.place(batch))
+        yield
+    except BaseException:
+        for writer in writers:
+            writer.abort()
+        raise
+
+
+@dataclass(slots=True)
+class Digest:
+    """Order-free sums of row hashes, modulo 2**64."""
+
+    values: list[int]
+    rows: int = 0
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Add the hashes of the last columns; returns the batch without them."""
+        first = batch.num_columns - len(self.values)
+        for number, value in enumerate(self.values):
+            hashes = batch.column(first + number).to_numpy(zero_copy_only=False).view(np.uint64)
+            self.values[number] = (value + int(hashes.sum(dtype=np.uint64))) % 2**64
+        self.rows += batch.num_rows
+        return batch.select(range(first))
+
+    def on(self, shares: Sequence[Share], written: Sequence[Committable]) -> Sequence[Committable]:
+        """With each share's sum; as they are where there are no hashes."""
+        if not self.values:
+            return written
+        return [replace(each, digest=self.values[share.digest]) for share, each in zip(shares, written, strict=True)]
+
+
+COUNTED = "hash int, rows long, digest string"
+"""Schema of what a CountTask returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """The task of a replayed batch: state is brought along, rows are counted and hashed, nothing is written (R4)."""
+
+    hashes: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A row for each hash."""
+        digest = Digest([0] * self.hashes)
+        for batch in batches:
+            digest.take(batch)
+        columns = {
+            "hash": pa.array(range(self.hashes), pa.int32()),
+            "rows": [digest.rows] * self.hashes,
+            "digest": [str(value) for value in digest.values],
+        }
+        yield pa.RecordBatch.from_pydict(columns)

@@ -1,0 +1,114 @@
+"""From rows of the history's tables to the nouns of `model`, and what a checkpoint has beyond columns, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from spark_jobs.observe.history.database import LIFE_BITS, PHASE_COLUMNS
+from spark_jobs.observe.history.model import (
+    AbortedTry,
+    Acknowledgement,
+    Bucket,
+    Checkpoint,
+    Detail,
+    Event,
+    Phases,
+    Run,
+    SinkCommit,
+    SplitLag,
+)
+from twophase.values import OffsetRange
+
+Row = dict[str, Any]
+
+CHECKPOINT: Final = (
+    "SELECT checkpoint.*, incarnation, checkpoint_id <= committed AS is_committed, "
+    "(SELECT COALESCE(SUM(skipped.records), 0) FROM skipped WHERE skipped.seq = checkpoint.seq) AS skipped "
+    f"FROM checkpoint JOIN life ON life = seq >> {LIFE_BITS}"
+)
+
+ABORTED: Final = f"SELECT aborted.*, incarnation FROM aborted JOIN life ON life = seq >> {LIFE_BITS}"
+
+
+def checkpoint(row: Row) -> Checkpoint:
+    """Without its sinks."""
+    return Checkpoint(
+        incarnation=row["incarnation"],
+        checkpoint_id=row["checkpoint_id"],
+        epoch=row["epoch"],
+        attempt=row["attempt"],
+        session=row["session"],
+        started_at=row["started_at"],
+        decided_at=row["decided_at"],
+        is_committed=bool(row["is_committed"]),
+        committed_at=row["committed_at"],
+        records=row["records"],
+        mode=row["mode"],
+        lag=row["lag"],
+        replayed=bool(row["replayed"]),
+        sinks=(),
+        skipped=row["skipped"],
+        phases=phases(row),
+        seq=row["seq"],
+    )
+
+
+def phases(row: Row) -> Phases:
+    """Of a checkpoint, or of a bucket."""
+    return Phases(**{column: row[column] for column in PHASE_COLUMNS})
+
+
+def sinks(found: Sequence[Row]) -> tuple[SinkCommit, ...]:
+    """By name."""
+    return tuple(SinkCommit(**{key: value for key, value in row.items() if key != "seq"}) for row in found)
+
+
+def bucket(row: Row, width_s: float) -> Bucket:
+    """An aggregate over checkpoints."""
+    own = {key: value for key, value in row.items() if key != "number" and key not in PHASE_COLUMNS}
+    return Bucket(at=row["number"] * width_s, width_s=width_s, phases=phases(row), **own)
+
+
+def event(row: Row) -> Event:
+    """Its facts are JSON."""
+    return Event(**{**row, "facts": json.loads(row["facts"])})
+
+
+def run(row: Row) -> Run:
+    """As it stands."""
+    return Run(**row)
+
+
+def lag(row: Row) -> tuple[SplitLag, ...]:
+    """As `packed` wrote it, by source and split."""
+    return tuple(sorted((SplitLag(*each) for each in json.loads(row["lag"])), key=lambda of: (of.source, of.split)))
+
+
+def aborted(row: Row) -> AbortedTry:
+    """As it stands."""
+    number = row["seq"] & (1 << LIFE_BITS) - 1
+    return AbortedTry(checkpoint_id=number, **{key: value for key, value in row.items() if key != "seq"})
+
+
+def packed(values: object) -> bytes:
+    """What only the newest checkpoints keep: ranges by source, or a list of dataclasses."""
+    return json.dumps(values, separators=(",", ":"), default=_fields).encode()
+
+
+def _fields(value: Any) -> tuple[Any, ...]:
+    """Of a flat dataclass. `astuple` would copy each field deeply: ten times the work, for each writer."""
+    return tuple(getattr(value, name) for name in value.__slots__)
+
+
+def detail(found: Checkpoint, kept: Row | None, tries: tuple[AbortedTry, ...]) -> Detail:
+    """`kept`: as `packed` wrote it; None: it is not kept any more."""
+    ranges, acknowledgements, lag = (json.loads(each or "null") for each in kept.values()) if kept else (None,) * 3
+    return Detail(
+        checkpoint=found,
+        ranges={name: tuple(OffsetRange(*each) for each in group) for name, group in (ranges or {}).items()},
+        acknowledgements=tuple(Acknowledgement(*each) for each in acknowledgements or ()),
+        aborted=tries,
+        lag=tuple(SplitLag(*each) for each in lag or ()),
+    )

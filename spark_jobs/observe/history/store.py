@@ -1,0 +1,157 @@
+"""Reads a history: from any thread or process, while the pipeline runs and when it does not. Changes nothing.
+
+Each call sees one moment, blocks for milliseconds, and raises HistoryError where the file is damaged or somebody
+else's. Where there is no history yet the answers are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from spark_jobs.observe.history import rows
+from spark_jobs.observe.history.database import LIFE_BITS, NAME, PHASE_COLUMNS, SINCE_BEGUN, connected_to_read
+from spark_jobs.observe.history.model import (
+    AbortedTry,
+    Bucket,
+    Checkpoint,
+    Detail,
+    Event,
+    EventKind,
+    Run,
+    SplitLag,
+    Totals,
+)
+from spark_jobs.observe.history.rows import Row, packed
+from spark_jobs.observe.history.summary import Summary, filled, summarize
+
+NEWEST = 1000
+"""How many checkpoints a summary is about, unless it is told."""
+
+_DURATION = "committed_at - started_at + COALESCE(plan_s, 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Of one pipeline."""
+
+    path: Path
+
+    @classmethod
+    def at(cls, location: Path) -> History:
+        """Of the pipeline whose `checkpoint.location` this is."""
+        return cls(location / NAME)
+
+    def checkpoints(self, limit: int = 50, before: int | None = None) -> tuple[Checkpoint, ...]:
+        """Newest first. `before`: the `seq` of the last one of the page before this one."""
+        with self._asked() as ask:
+            where, values = ("WHERE seq < ?", [before]) if before is not None else ("", [])
+            found = ask(f"{rows.CHECKPOINT} {where} ORDER BY seq DESC LIMIT ?", *values, limit)
+            return _with_sinks(ask, found)
+
+    def checkpoint(self, checkpoint_id: int, incarnation: str | None = None) -> Detail | None:
+        """One, whole; None if it is not there (any more). Without `incarnation`, of the newest life that has it."""
+        with self._asked() as ask:
+            life = ask("SELECT life FROM life WHERE ? IN (incarnation, '') ORDER BY life DESC", incarnation or "")
+            numbers = [each["life"] << LIFE_BITS | checkpoint_id for each in life]
+            found = next((row for seq in numbers if (row := ask(f"{rows.CHECKPOINT} WHERE seq = ?", seq))), [])
+            if not found:
+                return None
+            checkpoint = _with_sinks(ask, found)[0]
+            kept = ask("SELECT ranges, acknowledgements, lag FROM detail WHERE seq = ?", checkpoint.seq)
+            aborted = ask(f"{rows.ABORTED} WHERE seq = ? ORDER BY epoch, attempt", checkpoint.seq)
+            return rows.detail(
+                checkpoint,
+                kept[0] if kept else None,
+                tuple(map(rows.aborted, aborted)),
+            )
+
+    def summary(self, newest: int = NEWEST) -> Summary:
+        """Figures over the newest so many checkpoints."""
+        return summarize(self.checkpoints(newest))
+
+    def series(self, since: float, until: float, width_s: float) -> tuple[Bucket, ...]:
+        """For charts, oldest first: a bucket for each `width_s` that touches [since, until), also where nothing was."""
+        means = ", ".join(f"AVG({column}) AS {column}" for column in PHASE_COLUMNS)
+        with self._asked() as ask:
+            found = ask(
+                "SELECT CAST(decided_at / ? AS INTEGER) AS number, COUNT(*) AS checkpoints, SUM(records) AS records, "
+                "SUM(rows) AS rows, SUM(bytes) AS bytes, MAX(lag) AS lag, "
+                f"AVG({_DURATION}) AS duration_s, MAX({_DURATION}) AS max_duration_s, {means} "
+                "FROM checkpoint WHERE decided_at >= ? AND decided_at < ? GROUP BY number",
+                width_s,
+                since,
+                until,
+            )
+            buckets = {each["number"]: rows.bucket(each, width_s) for each in found}
+            return filled(buckets, since, until, width_s)
+
+    def lag(self) -> tuple[SplitLag, ...]:
+        """As it was measured last, by source and split."""
+        with self._asked() as ask:
+            newest = ask(
+                "SELECT lag FROM detail WHERE lag IS NOT NULL AND lag != ? ORDER BY seq DESC LIMIT 1", packed(None)
+            )
+            return rows.lag(newest[0]) if newest else ()
+
+    def events(self, limit: int = 50, before: int | None = None, kinds: Sequence[EventKind] = ()) -> tuple[Event, ...]:
+        """Newest first; of these kinds, or of all. `before`: the `seq` of the last one of the page before this one."""
+        wanted = f"kind IN ({', '.join('?' * len(kinds))})" if kinds else "1"
+        with self._asked() as ask:
+            found = ask(
+                f"SELECT * FROM event WHERE {wanted} AND seq < ? ORDER BY seq DESC LIMIT ?",
+                *kinds,
+                before if before is not None else 2**62,
+                limit,
+            )
+            return tuple(map(rows.event, found))
+
+    def aborted(self, limit: int = 50) -> tuple[AbortedTry, ...]:
+        """Tries of any checkpoint, also of one that is not decided yet; newest first."""
+        with self._asked() as ask:
+            return tuple(map(rows.aborted, ask(f"{rows.ABORTED} ORDER BY aborted_at DESC LIMIT ?", limit)))
+
+    def runs(self, limit: int = 20) -> tuple[Run, ...]:
+        """Newest first."""
+        with self._asked() as ask:
+            return tuple(map(rows.run, ask("SELECT * FROM run ORDER BY started_at DESC LIMIT ?", limit)))
+
+    def totals(self) -> Totals:
+        """Since the history began; what was left out of it since, for its age, counts."""
+        with self._asked() as ask:
+            skipped = f"(SELECT COALESCE(SUM(skipped.records), 0) FROM skipped WHERE seq = {SINCE_BEGUN}) AS skipped"
+            found = ask(f"SELECT *, {skipped} FROM total")
+            return Totals(**found[0]) if found else Totals()
+
+    @contextmanager
+    def _asked(self) -> Iterator[_Ask]:
+        with connected_to_read(self.path) as connection:
+
+            def ask(statement: str, /, *values: object) -> list[Row]:
+                if connection is None:
+                    return []
+                cursor = connection.execute(statement, values)
+                names = [each[0] for each in cursor.description]
+                return [dict(zip(names, each, strict=True)) for each in cursor]
+
+            yield ask
+
+
+class _Ask(Protocol):
+    """Sends one statement, and returns its rows."""
+
+    def __call__(self, statement: str, /, *values: object) -> list[Row]:
+        """`values`: of its question marks."""
+
+
+def _with_sinks(ask: _Ask, found: Sequence[Row]) -> tuple[Checkpoint, ...]:
+    if not found:
+        return ()
+    first, last = found[-1]["seq"], found[0]["seq"]
+    shares: dict[int, list[Row]] = {}
+    for each in ask("SELECT * FROM sink WHERE seq BETWEEN ? AND ?", first, last):
+        shares.setdefault(each["seq"], []).append(each)
+    return tuple(replace(rows.checkpoint(each), sinks=rows.sinks(shares.get(each["seq"], []))) for each in found)

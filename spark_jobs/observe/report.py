@@ -1,0 +1,218 @@
+"""What a running pipeline tells: one structured log line per checkpoint, and a live line on a terminal."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, of_absence
+from spark_jobs.observe.withheld import Poll, WithheldSplit
+from twophase.news import News, SinkAway, SinkJoined
+from twophase.status import Status
+from twophase.values import CheckpointRecord, OffsetRange
+
+_log = logging.getLogger("eos.checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReport:
+    """One decided checkpoint, in figures."""
+
+    record: CheckpointRecord
+    waiting: int  # checkpoints that are decided and not committed everywhere; 0: this one is, and all before it
+    epoch: int
+    replayed: bool
+    duration_s: float
+    durations_s: Mapping[str, float]  # of the driver's actions, see Driver.durations_s
+    splits: tuple[SplitLag, ...] | None  # how far behind the source it is; None where the source does not say
+    at: float = 0.0  # seconds since 1970: now
+    acknowledgements: tuple[Acknowledgement, ...] = ()  # where its tasks' time went
+    skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it left out
+
+    @property
+    def lag(self) -> int | None:
+        """Records that were there and not yet planned; None where the source does not say."""
+        return sum(each.records for each in self.splits) if self.splits is not None else None
+
+    @property
+    def records(self) -> int:
+        """Offsets covered, over all splits."""
+        return sum(each.end - each.start for ranges in self.record.ranges.values() for each in ranges)
+
+
+class Listener:
+    """Told what happens, from the thread in which it happens. Must not block for long, and never raises.
+
+    Nothing is done about what a listener does not ask for.
+    """
+
+    def state(self, text: str) -> None:
+        """The pipeline is in another state: starting, running, restarting, stopping; or at its end (Ending)."""
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
+
+    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+        """These records exist and cannot be read yet: all that are known, by source and split."""
+
+    def polled(self, polls: Sequence[Poll]) -> None:
+        """The newest poll of each source, at least one of which is new."""
+
+    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+        """So long Spark's plan of a checkpoint took that was reported before."""
+
+    def news(self, news: News) -> None:
+        """What the driver tells, also from threads of its own."""
+
+    def found(self, status: Status) -> None:
+        """What head holds when an epoch is about to start, with its newest records."""
+
+    def happened(self, event: Event) -> None:
+        """A failure, a restart, or what else is worth to be remembered."""
+
+    def behind(self, waiting: int) -> None:
+        """So many checkpoints are decided and not committed: none after a start, and at the end what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners(Listener):
+    """Several, told one after another."""
+
+    each: Sequence[Listener]
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.state(text)
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.checkpoint(report)
+
+    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.withheld(splits)
+
+    def polled(self, polls: Sequence[Poll]) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.polled(polls)
+
+    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.planned(checkpoint_id, plan_s)
+
+    def news(self, news: News) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.news(news)
+
+    def found(self, status: Status) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.found(status)
+
+    def happened(self, event: Event) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.happened(event)
+
+    def behind(self, waiting: int) -> None:
+        """See Listener."""
+        for one in self.each:
+            one.behind(waiting)
+
+
+_SHOWN: Final = 8  # splits in a line: it must not grow with their number
+
+
+@dataclass(slots=True)
+class LogListener(Listener):
+    """One line per checkpoint, as `key=value`."""
+
+    pipeline: str
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        _log.info("pipeline=%s state=%s", self.pipeline, text)
+
+    def news(self, news: News) -> None:
+        """See Listener. Only what a person may have to do something about."""
+        if isinstance(news, SinkAway | SinkJoined):
+            event = of_absence(news, time.time())
+            _log.warning("pipeline=%s %s%s", self.pipeline, event.message, event.remedy and f"; {event.remedy}")
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """See Listener."""
+        record = report.record
+        seconds = report.durations_s
+        _log.info(
+            "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%d rows=%d %swriters=%d duration_s=%.3f "
+            "prepare_s=%.3f decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
+            self.pipeline,
+            record.checkpoint_id,
+            f"decided waiting={report.waiting}" if report.waiting else "committed",
+            report.epoch,
+            record.scope.attempt,
+            "replayed=true " if report.replayed else "",
+            report.records,
+            record.rows,
+            f"skipped={sum(report.skipped.values())} " if report.skipped else "",
+            sum(map(len, record.committables.values())),
+            report.duration_s,
+            seconds.get("RunWriters", 0.0),
+            seconds.get("PutRecord", 0.0) + seconds.get("Swap decide", 0.0) + seconds.get("Swap note", 0.0),
+            seconds.get("Commit", 0.0),
+            seconds.get("Revoke", 0.0) + seconds.get("ListPrepared", 0.0) + seconds.get("AbortPrepared", 0.0),
+            "?" if report.lag is None else report.lag,
+            _offsets([each for ranges in record.ranges.values() for each in ranges]),
+        )
+
+
+def _offsets(ranges: Sequence[OffsetRange]) -> str:
+    """Return those with the most offsets, in the order of the record, and how many there are besides."""
+    if not ranges:
+        return "none"
+    most = {each.split for each in heapq.nlargest(_SHOWN, ranges, key=lambda each: each.end - each.start)}
+    shown = ",".join(f"{each.split}[{each.start},{each.end})" for each in ranges if each.split in most)
+    return f"{shown},and {len(ranges) - len(most)} more" if len(ranges) > len(most) else shown
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a run has done so far, for the live line and the closing line."""
+
+    started_at_s: float = field(default_factory=time.monotonic)
+    state_text: str = "starting"
+    checkpoints: int = 0
+    records: int = 0
+    rows: int = 0
+    waiting: int = 0
+    restarts: int = 0
+    last: CheckpointReport | None = None
+    last_at_s: float = 0.0
+    records_per_s: float = 0.0
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        self.state_text = text
+        self.restarts += text.startswith("restarting")
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """See Listener. The rate is that of the newest checkpoints: half of it is the last one's."""
+        now = time.monotonic()
+        since = now - (self.last_at_s or self.started_at_s)
+        rate = report.records / max(since, 1e-6)
+        self.records_per_s = rate if self.checkpoints == 0 else (self.records_per_s + rate) / 2
+        self.last_at_s, self.last, self.waiting = now, report, report.waiting
+        if not report.replayed:
+            self.checkpoints += 1
+            self.records += report.records
+            self.rows += report.record.rows

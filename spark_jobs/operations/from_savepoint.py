@@ -1,0 +1,217 @@
+"""Begins a pipeline from a savepoint: says what that means, and then does it, or is refused with nothing changed."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from connectors.api.contracts import Source
+from connectors.registry import build_sink, build_source
+from connectors.spec import Spec
+from spark_jobs.observe.head_reader import read_history
+from spark_jobs.observe.history import recorder
+from spark_jobs.observe.history.model import Event
+from spark_jobs.observe.run_lock import check_stopped
+from spark_jobs.operations import spark_rewriting
+from spark_jobs.operations.readable_sources import check_readable
+from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.run.open_driver import open_driver
+from spark_jobs.run.pipeline import trunk_rows
+from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints import plan as plans
+from spark_jobs.savepoints.changes import Changes, compare
+from spark_jobs.savepoints.manifest import Manifest
+from spark_jobs.savepoints.query import plan_of
+from spark_jobs.savepoints.spark_files import state_ids
+from spark_jobs.session.locked_dirs import LOCK, locked, sweep
+from twophase.abandoned import add_given_up
+from twophase.codec import decode_head
+from twophase.errors import IdentityError, SavepointError
+from twophase.head_value import HeadValue
+from twophase.reset import Begun
+from twophase.restore import Seed, foreign_claims, of_another_life
+from twophase.values import SinkState, SparkState, StartingPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What whoever starts it agrees to, and where it starts from."""
+
+    folder: Path
+    non_restored_state: bool = False
+    duplicates: bool = False
+    take_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a start from a savepoint is going to do."""
+
+    manifest: Manifest
+    changes: Changes
+    repeated: Repeated
+    goes_on: bool  # the pipeline is where the savepoint is, with nothing changed: it is started as ever
+    foreign: Mapping[str, str]  # sinks that another life of the pipeline has, with its incarnation
+    forks: bool  # under another name
+
+
+def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beginning], None]) -> None:
+    """Have the next start of the pipeline begin where the savepoint stands. Called before it, by nobody else.
+
+    `tell`: is told what will be done, before it is, and also where it is then refused.
+
+    Raises SavepointError, SpecError, IdentityError with nothing changed; what `Driver.restore` raises, after which it
+    can be made again.
+    """
+    manifest = manifests.checked(allowed.folder)
+    check_stopped(spec)
+    sources = [build_source(entry) for entry in spec.sources]
+    plan = plan_of(spec, trunk_rows(spark, spec, sources))
+    at = decode_head((allowed.folder / manifests.HEAD).read_bytes())
+    changes = compare(manifest.plan, plan, _operators_in(allowed.folder, manifest))
+    status = read_history(spec)
+    if status is not None and status.head.pipeline != spec.pipeline:
+        message = (
+            f"the checkpoint location belongs to pipeline {status.head.pipeline!r}, the spec names {spec.pipeline!r}"
+        )
+        raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
+    sinks = [build_sink(spec, entry) for entry in spec.outputs]
+    log = LocalSparkLog(spec.checkpoint.location)
+    with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
+        head = status.head if status is not None else None
+        states = driver.inspect(head.incarnation if head is not None else at.incarnation)
+        beginning = Beginning(
+            manifest,
+            changes,
+            repeated(at, manifest.id, status, states, {each.name: each for each in sources}),
+            head is not None and _goes_on(manifest, changes, plan.sources, head, log.state(head.incarnation), states),
+            foreign_claims(head, states),
+            spec.pipeline != manifest.pipeline,
+        )
+        tell(beginning)
+        _check(spec.pipeline, beginning, allowed)
+        if beginning.goes_on:
+            return
+        seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
+        check_readable(sources, seed)
+        with _spark_folder(log, driver.incarnation, head) as folder:
+            _fill(folder, manifest, changes, allowed.folder, plan.sources)
+            plans.keep(log.location, driver.incarnation, plan)
+            begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
+        for ended in _ended(begun) if not begun.abandoned else ():  # its plans tell the offsets of what is gone
+            log.forget(ended)
+    message = f"begun from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"
+    facts = {"id": manifest.id, "folder": str(allowed.folder), "ended": begun.ended}
+    recorder.tell(spec, Event(time.time(), "savepoint", add_given_up(message, begun.abandoned), facts=facts))
+
+
+def _ended(begun: Begun) -> Iterator[str]:
+    """Lives of which nothing is needed any more: the one before, and one whose end a start was too dead to clear up."""
+    if begun.ended is not None:
+        yield begun.ended
+    if begun.before is not None and begun.before.origin is not None and begun.before.origin.ended is not None:
+        yield begun.before.origin.ended
+
+
+def _goes_on(
+    manifest: Manifest,
+    changes: Changes,
+    sources: Sequence[str],
+    head: HeadValue,
+    spark: SparkState,
+    states: Mapping[str, SinkState],
+) -> bool:
+    if head.completed != manifest.checkpoint_id or not is_of(head, manifest.incarnation, manifest.id):
+        return False
+    if spark.query_id != head.query_id or spark.newest_planned < head.completed:
+        return False  # Spark's checkpoint is lost: what the savepoint has of it takes its place
+    same = manifest.plan is None or manifest.plan.sources == tuple(sources)
+    ours = all(each.claim_incarnation == head.incarnation for each in states.values())
+    return same and ours and changes.keeps_numbers and not changes.not_restored
+
+
+def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
+    """Raises what keeps it from being done without another word."""
+    changes = beginning.changes
+    if changes.not_restored and not allowed.non_restored_state:
+        message = f"the new spec cannot take over {', '.join(changes.not_restored)}"
+        raise SavepointError(message, remedy="change the spec back, or leave it behind by --allow-non-restored-state")
+    if beginning.foreign and not allowed.take_over:
+        raise of_another_life(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
+    if beginning.repeated.other_life and not allowed.take_over:
+        message = "the pipeline has begun another life since the savepoint was taken"
+        raise IdentityError(message, remedy="end that life, and begin from the savepoint, by --take-over")
+    if beginning.repeated.any and not allowed.duplicates:
+        message = f"{beginning.repeated}: the sinks hold rows of that already"
+        raise IdentityError(
+            message,
+            remedy="go on without the savepoint (`eos run`), or have them written again by --accept-duplicates",
+        )
+
+
+def _seed(
+    at: HeadValue,
+    manifest: Manifest,
+    changes: Changes,
+    sources: Sequence[Source],
+    folder: Path,
+    order: Sequence[str],
+) -> Seed:
+    """The new life's beginning. A source that is new is asked where it begins (R6)."""
+    begins, positions = {}, {}
+    for source in sources:
+        if source.name in at.initial:
+            initial, identities = at.initial[source.name], at.identities.get(source.name, {})
+            positions[source.name] = at.positions.get(source.name, {})
+            begins[source.name] = StartingPoint(initial, identities)
+        else:
+            begins[source.name] = source.starting_point(StartingPoint())
+    if changes.operators is None:
+        goes_on = {
+            name: StartingPoint({**each.positions, **positions.get(name, {})}, each.identities)
+            for name, each in begins.items()
+        }
+        return Seed(manifest.id, -1, None, "", goes_on, {}, manifest.decided_at)
+    number = manifest.checkpoint_id
+    log = (folder / manifests.SPARK / "offsets" / str(number)).read_text()
+    return Seed(
+        manifest.id, number, at.query_id, spark_rewriting.offsets(log, order), begins, positions, manifest.decided_at
+    )
+
+
+def _operators_in(folder: Path, manifest: Manifest) -> int:
+    return len(state_ids((folder / manifests.SPARK / "commits" / str(manifest.checkpoint_id)).read_text()))
+
+
+@contextmanager
+def _spark_folder(log: LocalSparkLog, incarnation: str, head: HeadValue | None) -> Iterator[Path]:
+    """An empty folder for Spark's checkpoint of a life that is about to be born.
+
+    If it is not, or nobody knows whether it is, the folder stays with its lock, which nobody holds then. The next such
+    start sweeps it away unless head has that life.
+    """
+    folder = log.folder(incarnation)
+    held = [lock.parent for lock in folder.parent.glob(f"*/{LOCK}")]
+    sweep(each for each in held if head is None or each.name != head.incarnation)
+    with locked(folder):
+        yield folder
+    (folder / LOCK).unlink()
+
+
+def _fill(folder: Path, manifest: Manifest, changes: Changes, savepoint: Path, sources: Sequence[str]) -> None:
+    if changes.operators is None:
+        return  # Spark begins anew
+    try:
+        spark_rewriting.write(savepoint, manifest, folder, sources, changes.operators)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        message = f"Spark's folder cannot be written: {error.filename}: {error.strerror}"
+        raise SavepointError(message, remedy="see that there is room at the checkpoint location") from error

@@ -1,0 +1,29 @@
+"""What only the driver's own process knows of its pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from spark_jobs.observe.report import Listener
+
+
+@dataclass(slots=True)
+class Live(Listener):
+    """Its attributes are read by the page's thread: each is replaced as a whole."""
+
+    text: str = "starting"
+    is_steered: Callable[[], bool] = lambda: True  # whether the thread that hears requests lives
+
+    def state(self, text: str) -> None:
+        """See Listener."""
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A page beside a run: what is told what the run tells, and where the page is; as it comes, there is no page."""
+
+    live: Live = field(default_factory=Live)
+    listeners: tuple[Listener, ...] = ()
+    url: str | None = None

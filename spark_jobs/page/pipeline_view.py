@@ -1,0 +1,95 @@
+"""One pipeline as the page sees it: its spec, its history, its head, and whoever runs it. Reads only.
+
+May be used from any thread; every method may block for as long as a file, or the database that head is in.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from connectors.spec import Spec
+from spark_jobs.observe.head_reader import read_head
+from spark_jobs.observe.history.store import History
+from spark_jobs.observe.run_lock import Presence, running
+from spark_jobs.page.live_view import Live
+from twophase.errors import ConnectorError
+from twophase.head_value import HeadValue
+from twophase.in_doubt import Doubt
+
+AskSinks = Callable[[Spec], Sequence[Doubt]]
+"""What sinks hold prepared. Connects to every sink."""
+
+_ASKED_EVERY_S: Final = 10.0
+_NO_PATH: Final = re.compile(r"[^A-Za-z0-9._~-]+")
+
+
+class BusyError(ConnectorError):
+    """Somebody else's question to the sinks is under way."""
+
+
+class NobodyRunsError(ConnectorError):
+    """Nobody would hear a request."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """`live`: in the process that runs it."""
+
+    spec: Spec
+    key: str  # in paths
+    ask_sinks: AskSinks
+    live: Live | None = None
+    _asked: tuple[float, Sequence[Doubt]] | None = None
+    _asking: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def history(self) -> History:
+        """What it has done."""
+        return History.at(self.spec.checkpoint.location)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.spec.mask(self.spec.pipeline)
+
+    def head(self) -> HeadValue | None:
+        """What is decided; None for a pipeline that never ran, of which looking makes nothing. Raises HeadError."""
+        return read_head(self.spec)
+
+    def presence(self) -> Presence | None:
+        """Who runs it on this machine."""
+        return running(self.spec)
+
+    def prepared(self) -> tuple[float, Sequence[Doubt]]:
+        """What sinks hold prepared, and when they said so: an answer holds for 10 s, and one asks at a time.
+
+        Raises BusyError where nobody has heard of them yet; SinkUnavailableError and what else keeps one from
+        answering.
+        """
+        if self._asked is not None and time.time() - self._asked[0] < _ASKED_EVERY_S:
+            return self._asked
+        if not self._asking.acquire(blocking=False):
+            if self._asked is not None:
+                return self._asked
+            message = "the sinks are being asked just now"
+            raise BusyError(message, remedy="ask again in some seconds")
+        try:
+            self._asked = time.time(), self.ask_sinks(self.spec)
+            return self._asked
+        finally:
+            self._asking.release()
+
+
+def watch(specs: Iterable[Spec], ask_sinks: AskSinks, lives: Iterable[Live | None]) -> tuple[Watched, ...]:
+    """One for each, under a key of its own that any path can carry."""
+    found: dict[str, Watched] = {}
+    for spec, live in zip(specs, lives, strict=True):
+        plain = _NO_PATH.sub("-", spec.mask(spec.pipeline)).strip(".-~") or "pipeline"
+        key = next(each for n in range(len(found) + 1) if (each := f"{plain}-{n + 1}" if n else plain) not in found)
+        found[key] = Watched(spec, key, ask_sinks, live)
+    return tuple(found.values())

@@ -1,0 +1,133 @@
+"""Checkpoints: a list of them, and one whole."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from spark_jobs.page.schemas.base import Answer
+
+
+class Phases(Answer):
+    """Where the time of a checkpoint went, in this order; together they are its duration."""
+
+    plan_s: float | None  # newest offsets, plan of the query
+    start_s: float | None  # permits, start of the tasks
+    read_s: float | None  # sources are read, steps computed
+    write_s: float | None
+    prepare_s: float | None
+    decide_s: float | None
+    wait_s: float | None  # for sinks that are busy with earlier checkpoints
+    commit_s: float | None
+
+
+class SinkCommit(Answer):
+    """What one sink had of a checkpoint."""
+
+    sink: str
+    rows: int
+    bytes: int
+    writers: int
+    variant: str
+    committed_at: float | None
+    commit_s: float | None
+
+
+class Checkpoint(Answer):
+    """A completed checkpoint."""
+
+    seq: int  # for `before`
+    incarnation: str
+    checkpoint_id: int
+    epoch: int
+    attempt: int  # the try that was decided
+    mode: Literal["exactly-once", "at-least-once"]
+    started_at: float
+    decided_at: float
+    is_committed: bool  # every sink shows it
+    committed_at: float | None  # null, too, where nobody was there to see it
+    duration_s: float | None
+    records: int  # offsets covered
+    rows: int  # over all sinks, as the next two
+    bytes: int
+    writers: int
+    skipped: int  # bad records that sources left out
+    lag: int | None
+    replayed: bool
+    phases: Phases
+    sinks: list[SinkCommit]
+
+
+class Checkpoints(Answer):
+    """Newest first."""
+
+    checkpoints: list[Checkpoint]
+    before: int | None  # of the next, older page; None: this was the last one
+
+
+class SplitLag(Answer):
+    """One split after the newest checkpoint, against the end that the plan before its own has seen."""
+
+    at: float
+    source: str
+    split: str
+    position: int  # next offset that the pipeline reads
+    end: int  # next offset that the source would have given
+    records: int  # between the two
+
+
+class WithheldSplit(Answer):
+    """Records of one split that exist and cannot be read yet."""
+
+    at: float  # of the newest sample
+    since: float  # of the first sample with the same `begin`
+    source: str
+    split: str
+    begin: int  # first offset that cannot be read
+    end: int  # next offset after the last record that exists
+    records: int  # between the two
+    reason: str  # as in "waiting for an open transaction"
+
+
+class Acknowledgement(Answer):
+    """One writer: a task's share for one sink."""
+
+    sink: str
+    task: int
+    attempt: int
+    rows: int
+    bytes: int
+    acknowledged_at: float | None
+    read_s: float | None
+    write_s: float | None
+    prepare_s: float | None
+
+
+class AbortedTry(Answer):
+    """A try that ended before its decision."""
+
+    incarnation: str
+    checkpoint_id: int
+    epoch: int
+    attempt: int
+    aborted_at: float
+    error: str
+    reason: str
+
+
+class Range(Answer):
+    """Offsets of a split, end excluded."""
+
+    source: str
+    split: str
+    start: int
+    end: int
+
+
+class Detail(Answer):
+    """One checkpoint, whole; an old one has neither ranges nor acknowledgements any more."""
+
+    checkpoint: Checkpoint
+    ranges: list[Range]
+    acknowledgements: list[Acknowledgement]
+    aborted: list[AbortedTry]
+    lag: list[SplitLag]

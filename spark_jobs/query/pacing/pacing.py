@@ -1,0 +1,104 @@
+"""The driver's end: follows the checkpoints of one query, and writes down what is due."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from connectors.spec.settings import CheckpointSettings
+from spark_jobs.observe.withheld import Poll
+from spark_jobs.query.pacing.admission import Admission
+from spark_jobs.query.pacing.pace import Pace
+from spark_jobs.query.pacing.schedule import Schedule
+from spark_jobs.query.pacing.turns import PacedTurns, Turns, read_polls
+from spark_jobs.session.locked_dirs import temporary
+from twophase.local_shelf import naming
+
+_IDLE_S: Final = (0.1, 5.0)
+"""Between two looks at sources that have nothing new: half of the interval, within these bounds."""
+
+
+@dataclass(slots=True)
+class Pacing:
+    """Of one query. Used by Spark's thread, which runs checkpoints, and by those that steer the run.
+
+    Every call but `stop` raises HeadError where the pace cannot be written, as head could not be either.
+    """
+
+    schedule: Schedule
+    admission: Admission
+    path: Path
+    begun: int = 0
+    _is_over: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """The first checkpoint is due."""
+        self._write()
+
+    def turns(self, sources: int) -> Turns:
+        """For each of so many sources."""
+        return PacedTurns(self.path, sources)
+
+    @contextmanager
+    def checkpoint(self) -> Iterator[None]:
+        """Around one checkpoint."""
+        with self._lock:
+            self.begun += 1
+            self.schedule.began(time.monotonic())
+            self._write()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.schedule.ended(time.monotonic())
+                self._write()
+
+    def took(self, records: int, duration_s: float) -> None:
+        """So much the checkpoint took that is about to end; the first one of a query also waits for Spark's start."""
+        if self.begun > 1:
+            self.admission.observe(records, duration_s)
+
+    def polls(self) -> list[Poll]:
+        """What the newest plan of each source has seen."""
+        return read_polls(self.path)
+
+    def ask(self) -> None:
+        """Begin a checkpoint now: as soon as none is under way, if there is anything to read. Does not block."""
+        with self._lock:
+            self.schedule.ask(time.monotonic())
+            self._write()
+
+    def stop(self) -> None:
+        """Nothing more is to be planned: Spark waits for its planner before it ends a query."""
+        with self._lock:
+            self._is_over = True  # a checkpoint under way may end later
+            self.path.unlink(missing_ok=True)  # which a full disk allows as well
+
+    def _write(self) -> None:
+        if self._is_over:
+            return
+        least, most = _IDLE_S
+        idle_wait_s = min(max(self.schedule.interval_s / 2, least), most)
+        pace = Pace(self.begun, self.schedule.due_s, self.admission.max_records, idle_wait_s)
+        with naming(self.path):
+            pace.write(self.path)
+
+
+@contextmanager
+def paced(settings: CheckpointSettings, admission: Admission, *, until_caught_up: bool) -> Iterator[Pacing]:
+    """The pace of one query. One that ends when it has caught up goes as fast as it can. Raises HeadError.
+
+    It is at the checkpoint location, which is kept: where others tidy up, the pipeline would read nothing any more.
+    """
+    schedule = Schedule(0.0, 0.0) if until_caught_up else Schedule(settings.interval_s, settings.min_pause_s)
+    runs = settings.location / "run"
+    with ExitStack() as held:
+        with naming(runs):
+            folder = held.enter_context(temporary(runs))
+        yield Pacing(schedule, admission, folder / "pace.json")

@@ -1,0 +1,112 @@
+"""Whose turn it is, in a planner process: waits until a checkpoint is due, and says how many records it may take."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import quote
+
+from spark_jobs.observe.withheld import Poll
+from spark_jobs.query.pacing.pace import Pace
+
+_LOOK_S: Final = 0.1
+"""Between two looks at the pace: how late a request or a stop may be heard."""
+
+_IDLE_SHARE: Final = 0.1
+"""Who has found nothing for so long looks again after this part of it: a record is late by no more than that."""
+
+
+_POLL: Final = "poll-"
+
+
+def poll_path(pace: Path, source: str) -> Path:
+    """The file of a source's newest poll, beside the pace."""
+    return pace.with_name(f"{_POLL}{quote(source, safe='')}.json")
+
+
+def read_polls(pace: Path) -> list[Poll]:
+    """The newest poll of each source of a query."""
+    found = map(Poll.read, sorted(pace.parent.glob(f"{_POLL}*.json")))
+    return [each for each in found if each is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A checkpoint may be planned now."""
+
+    max_records: int | None  # of this source
+
+
+class Turns(Protocol):
+    """Asked by a source before each plan. Picklable before its first use."""
+
+    def next(self) -> Turn | None:
+        """Blocks until a checkpoint is due. None: nothing is to be planned, the query is being stopped."""
+
+    def tell(self, poll: Poll) -> None:
+        """Report what a plan has seen. Never raises."""
+
+
+@dataclass(slots=True)
+class AlwaysDue:
+    """For a query that somebody else has started, whose trigger is its own."""
+
+    max_records: int | None = None
+
+    def next(self) -> Turn | None:
+        """See Turns."""
+        return Turn(self.max_records)
+
+    def tell(self, poll: Poll) -> None:
+        """See Turns. Such a query has no driver of ours."""
+
+
+ALL_THERE: Final = AlwaysDue()
+"""For a query whose batches are planned already, or one that never starts."""
+
+
+@dataclass(slots=True)
+class PacedTurns:
+    """By what the driver writes at `path`.
+
+    While nothing comes, each look is later than the one before it, up to the pace's `idle_wait_s`: asking the service,
+    and a round of Spark's, cost more than this wait. A first look after a checkpoint is never late.
+    """
+
+    path: Path
+    sources: int  # that share in the records of a checkpoint
+    _begun: int = field(default=-1, init=False)  # as the last turn found it
+    _since_s: float = field(default=0.0, init=False)  # nothing has begun since then
+
+    def next(self) -> Turn | None:
+        """See Turns."""
+        parent, seen = os.getppid(), None
+        look_at_s = 0.0
+        while (pace := self._pace(parent)) is not None:
+            now = time.monotonic()
+            if pace.begun != self._begun:
+                self._begun, self._since_s = pace.begun, now
+            elif seen is None:
+                idle_s = now - max(self._since_s, pace.due_s)
+                look_at_s = now + min(pace.idle_wait_s, _IDLE_SHARE * max(idle_s, 0))
+            elif pace != seen:  # somebody has asked for a checkpoint
+                look_at_s = now
+            left_s = max(pace.due_s, look_at_s) - now
+            if left_s <= 0:
+                return Turn(pace.max_records and max(pace.max_records // self.sources, 1))
+            seen = pace
+            time.sleep(min(left_s, _LOOK_S))
+        return None
+
+    def tell(self, poll: Poll) -> None:
+        """See Turns. A file beside `path`."""
+        with suppress(OSError):  # as on a full disk, which ends the run where head is written
+            poll.write(poll_path(self.path, poll.source))
+
+    def _pace(self, parent: int) -> Pace | None:
+        """None: nobody waits for the answer."""
+        return Pace.read(self.path) if os.getppid() == parent else None  # else Spark's JVM was killed

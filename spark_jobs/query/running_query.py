@@ -1,0 +1,114 @@
+"""The running query that a batch belongs to, found from inside `foreachBatch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from spark_jobs.query.plan import is_stateful_plan
+from spark_jobs.query.spark_log import local_folder
+from twophase.errors import SpecError
+
+_MICRO_BATCH: Final = "MicroBatchExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A streaming query that somebody else has started."""
+
+    run_id: str  # another one after each start
+    checkpoint: Path  # its `checkpointLocation`
+    stateful: bool
+
+
+def run_of(frame: DataFrame) -> str:
+    """The id of the run whose batch this is. From Spark's own object: a job may set its thread's properties."""
+    return str(_execution(frame).runId().toString())
+
+
+def asked_to_stop(frame: DataFrame) -> Callable[[], bool]:
+    """Tells, while a batch is under way, whether somebody has called the query's `stop`.
+
+    Spark calls the query inactive at once, and interrupts its thread, which the batch's Python does not feel; then it
+    waits for the batch without a limit (`spark.sql.streaming.stopTimeout`).
+    """
+    execution = _execution(frame)
+    return lambda: not execution.isActive()
+
+
+def job_group(frame: DataFrame) -> str:
+    """The group of the jobs that this thread starts: the run's, unless the job has named another."""
+    group: str | None = frame.sparkSession.sparkContext.getLocalProperty("spark.jobGroup.id")
+    assert group is not None, "called outside of foreachBatch"
+    return group
+
+
+def observed(frame: DataFrame, name: str) -> tuple[int | None, ...] | None:
+    """The counts that this batch's job has given an observation (`DataFrame.observe`); None where it met none.
+
+    Called when the job has ended: its tasks' counts are in then.
+    """
+    row = _execution(frame).lastExecution().observedMetrics().get(name)
+    if not row.isDefined():
+        return None
+    counts = row.get()
+    return tuple(None if counts.isNullAt(at) else int(counts.getLong(at)) for at in range(counts.size()))
+
+
+class EndsHeld:
+    """Where the batches of one run of a query end, as Spark has it in memory: Java's `hashCode` of each offset.
+
+    Not their text: 60 kB, of a thousand partitions, would take 40 ms. Called once a batch; Spark's own object is looked
+    up for the first one, which takes longer than the rest.
+    """
+
+    def __init__(self) -> None:
+        self._execution: Any = None
+
+    def __call__(self, frame: DataFrame) -> list[int]:
+        """Of the batch that this frame is of."""
+        self._execution = self._execution or _execution(frame)
+        ends = self._execution.availableOffsets().values().iterator()
+        found = []
+        while ends.hasNext():
+            found.append(int(ends.next().hashCode()))
+        return found
+
+
+def query_of(frame: DataFrame) -> Query:
+    """The query that this batch is of. Called once per run.
+
+    Raises SpecError where exactly-once cannot hold: with speculation (R5), asynchronous progress, a checkpoint that is
+    not on a local disk, or state that a losing task may overwrite (H22).
+    """
+    context = frame.sparkSession.sparkContext
+    execution = _execution(frame)
+    if context.getConf().get("spark.speculation", "false") != "false":
+        message = "speculation cannot be on: two attempts of one task would write the same rows at once"
+        raise SpecError(message, remedy="set spark.speculation to false")
+    kind = execution.getClass().getSimpleName()
+    if kind != _MICRO_BATCH:
+        message = f"{kind}: Spark would mark batches done before they are committed"
+        raise SpecError(message, remedy="leave asynchronous progress tracking off, and use a micro-batch trigger")
+    stateful = is_stateful_plan(execution.analyzedPlan())
+    name = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    if stateful and frame.sparkSession.conf.get(name, "1") != "2":
+        message = "the query keeps state in a format that a losing task may overwrite"
+        raise SpecError(message, remedy=f"set {name} to 2, and the RocksDB state store, before the first start")
+    return Query(run_of(frame), local_folder(execution.resolvedCheckpointRoot()), stateful)
+
+
+def _execution(frame: DataFrame) -> Any:
+    """Spark's own object of the query: the session of a batch is a clone that does not list it."""
+    session = frame.sparkSession
+    query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
+    jvm: Any = session.sparkContext._jvm
+    execution = (
+        session._jsparkSession.sharedState().activeStreamingQueries().get(jvm.java.util.UUID.fromString(query_id))
+    )
+    assert execution is not None, f"Spark does not know query {query_id}"
+    return execution

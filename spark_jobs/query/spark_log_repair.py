@@ -1,0 +1,111 @@
+"""What a power cut has left of Spark's checkpoint, taken away before Spark reads it.
+
+Spark syncs neither `offsets/N` nor `commits/N`: one may be there by its name alone, and Spark starts on none that it
+cannot read. What nothing decided rests on is deleted, as if the power cut had taken all of it: a plan that is not
+decided is made anew, and a batch that is not known to be done is run again (R4).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from spark_jobs.observe.history.model import Event
+from spark_jobs.observe.report import Listener
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.truncated_files import commit_is_cut, drop, identity_is_cut, newest_whole, numbers, plan_is_cut
+from twophase.driver import Driver
+from twophase.errors import IdentityError
+from twophase.head_value import HeadValue
+from twophase.verify import WITHOUT_SPARK
+
+_log: Final = logging.getLogger("eos.runner")
+
+_PATIENCE_S: Final = 20.0
+_POLL_S: Final = 0.05
+
+
+def mend(driver: Driver, log: LocalSparkLog, listener: Listener) -> None:
+    """Called once the driver has started, so that nothing undecided is prepared any more (R3).
+
+    Two drivers may come to it, and the older one must not delete what the newer one's Spark has written in its place.
+    So it is done under a lock, and head is read under it: whoever finds something cut off waits until an older driver
+    is through, and a newer one's Spark has written nothing before that. Something is cut off until the last file is
+    deleted: who finds nothing need not wait.
+
+    Raises IdentityError for what a decision rests on, and deletes nothing then; FencedError, HeadError.
+    """
+    head = driver.owned
+    folder = log.folder(head.incarnation)
+    if not _cut(folder, head):
+        return
+    with _alone(folder):
+        driver.check_owned()
+        for path, why in _doomed(folder, head):
+            if path.parent.name == "offsets":
+                log.forget_plan(head.incarnation, int(path.name))
+            else:
+                drop(path.parent, path.name)
+            message = f"deleted {path}: {why}"
+            _log.warning("%s", message)
+            listener.happened(Event(time.time(), "mended", message, checkpoint_id=head.completed + 1))
+
+
+def _cut(folder: Path, head: HeadValue) -> list[tuple[Path, str]]:
+    """What Spark would read and cannot, and why it may go. The order is that of deletion."""
+    found = []
+    if plan_is_cut(plan := folder / "offsets" / str(head.completed + 1)):
+        found.append((plan, "a power cut has left it cut off; batch and checkpoint are not decided, and planned anew"))
+    commits = folder / "commits"
+    for number in reversed(numbers(commits)):
+        if not commit_is_cut(commits / str(number)):
+            break
+        found.append((commits / str(number), "a power cut has left it cut off; what is decided is not written again"))
+    if head.query_id is None and identity_is_cut(folder / "metadata"):
+        found.append((folder / "metadata", "a power cut has left it cut off; the query has completed nothing"))
+    return found
+
+
+def _doomed(folder: Path, head: HeadValue) -> list[tuple[Path, str]]:
+    """`_cut`, and before it a plan upon state that only a commit that is cut off could tell."""
+    cut, last, commits = _cut(folder, head), head.completed, folder / "commits"
+    lost = [path for path, _ in cut if path.parent == commits]
+    if not lost or next(folder.glob("state/*/_metadata"), None) is None:
+        return cut
+    if newest_whole(commits) < last - 1:
+        message = f"{lost[-1]} is empty or cut off: only it says which state checkpoint {last} has begun with"
+        raise IdentityError(message, remedy=WITHOUT_SPARK)
+    plan = folder / "offsets" / str(last + 1)
+    if not plan.exists() or plan in dict(cut):
+        return cut
+    return [(plan, f"Spark has to run batch {last} again first, for its state, and runs the newest plan"), *cut]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Raises IdentityError where another process, perhaps a frozen one, does not let go; its end does that as well."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        until_s = time.monotonic() + _PATIENCE_S
+        while not _is_locked(descriptor):
+            if time.monotonic() > until_s:
+                message = f"another driver deletes what a power cut has left in {folder}, and does not come to an end"
+                raise IdentityError(message, remedy="end that process")
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

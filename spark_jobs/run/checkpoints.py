@@ -1,0 +1,126 @@
+"""From a batch of Spark's to a checkpoint of the protocol: what `foreachBatch` does, whoever started the query."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Protocol
+
+from connectors.api.contracts import Source
+from spark_jobs.batch.dead_letters import Ranges
+from spark_jobs.observe.history.model import Acknowledgement, SplitLag
+from spark_jobs.observe.report import CheckpointReport, Listener
+from spark_jobs.query.spark_log import LocalSparkLog, check_ends, planned
+from twophase import faults
+from twophase.driver import Driver
+from twophase.effects import Batch
+from twophase.errors import IdentityError
+from twophase.head_value import HeadValue
+from twophase.messages import Begin
+from twophase.verify import WITHOUT_SPARK
+
+_log = logging.getLogger("eos.runner")
+
+
+class NumberedBatch(Batch, Protocol):
+    """One of Spark's batches."""
+
+    @property
+    def checkpoint_id(self) -> int:
+        """Spark's number of it."""
+
+    @property
+    def ends_held(self) -> Sequence[int] | None:
+        """See query.EndsHeld; None where nobody can say."""
+
+    @property
+    def acknowledgements(self) -> tuple[Acknowledgement, ...]:
+        """Where the time of its tasks went, once they have run; empty where nobody measured."""
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """How many records each source has left out of it, once its tasks have run."""
+
+    ranges: Ranges
+    """What the batch reads of each source of ours. Set before `run_writers`; empty where the sources are Spark's."""
+
+
+class LagReader(Protocol):
+    """What is known of the records that the checkpoints have not reached."""
+
+    def lag(self, head: HeadValue) -> tuple[SplitLag, ...] | None:
+        """Return the lag of each split against `head`; None where it is unknown. Called once per checkpoint."""
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """The checkpoints of one query under one epoch. Used by Spark's thread, one batch at a time."""
+
+    driver: Driver
+    log: LocalSparkLog
+    listener: Listener
+    sources: Sequence[Source] = ()  # ours, in the spec's order; empty: Spark's own, whose offsets we cannot read
+    progress: LagReader | None = None
+    permitted: bool = False  # see Begin
+
+    def complete(self, batch: NumberedBatch) -> CheckpointReport:
+        """Blocks until the checkpoint is committed everywhere. Raising: Spark must not mark the batch done (R8)."""
+        number = batch.checkpoint_id
+        try:
+            offsets_log = self._sync_plan(batch)
+        except FileNotFoundError as error:
+            self.driver.check_owned()  # a reset deletes the folder of the incarnation that it ends
+            message = f"Spark's checkpoint was deleted while the pipeline runs: {error}"
+            raise IdentityError(message, remedy=WITHOUT_SPARK) from error
+        plan = planned(offsets_log, [source.name for source in self.sources]) if self.sources else {}
+        ends, began = {s: p.ends for s, p in plan.items()}, {s: p.began for s, p in plan.items()}
+        replayed = number <= self.driver.owned.completed
+        if not replayed and self.sources:
+            positions = self.driver.owned.positions
+            batch.ranges = {name: each.ranges(positions.get(name, {})) for name, each in plan.items()}
+            self._report_lost(batch.ranges)
+        before_s = time.monotonic()
+        record = self.driver.checkpoint(Begin(number, ends, offsets_log, time.time(), began, self.permitted), batch)
+        now, head = time.time(), self.driver.owned
+        report = CheckpointReport(
+            record=record,
+            waiting=head.waiting,
+            epoch=head.epoch,
+            replayed=replayed,
+            duration_s=time.monotonic() - before_s,
+            durations_s=dict(self.driver.durations_s),
+            splits=self.progress.lag(head) if self.progress is not None else None,
+            at=now,
+            acknowledgements=batch.acknowledgements,
+            skipped=batch.skipped,
+        )
+        self.listener.checkpoint(report)
+        return report
+
+    def _report_lost(self, ranges: Ranges) -> None:
+        """Warn of records that the service has deleted, where the spec says that this is no error."""
+        for source in self.sources:
+            for each in source.lost(ranges.get(source.name, ())):
+                _log.warning("left out, retention has deleted it: %s, offsets [%d, %d)", *astuple(each))
+
+    def _sync_plan(self, batch: NumberedBatch) -> str:
+        """Return the content of `offsets/N` once it is on disk. Raises FileNotFoundError where Spark's folder is gone.
+
+        Spark recreates a folder of `offsets` or `commits` that was deleted, but not the query's id.
+        """
+        number, incarnation = batch.checkpoint_id, self.driver.owned.incarnation
+        query_id = self.log.query_id(incarnation)
+        if query_id is None:  # Spark writes it before the first batch
+            message = f"no id of the query in {self.log.folder(incarnation)}"
+            raise FileNotFoundError(message)
+        if self.driver.owned.query_id != query_id:
+            self.log.sync_query(incarnation)
+            self.driver.set_query(query_id)
+        faults.point("planned", number)
+        offsets_log = self.log.offsets_log(incarnation, number)
+        if (held := batch.ends_held) is not None:
+            check_ends(offsets_log, held)
+        self.log.sync_offsets(incarnation, number)
+        return offsets_log

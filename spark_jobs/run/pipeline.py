@@ -1,0 +1,208 @@
+"""Builds the streaming query that a spec describes: sources, steps up to the trunk, and what becomes of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from connectors.api.contracts import Source, Unopened
+from connectors.dead_letters import SCHEMA
+from connectors.spec import PythonStep, Spec
+from spark_jobs.batch.branches import Branch, Flow, branches_of
+from spark_jobs.batch.chaining import Chain, chain_of
+from spark_jobs.batch.columns import check_hashable, quoted
+from spark_jobs.batch.dead_letters import DeadLetters
+from spark_jobs.query.marks import counting, counts_bad, with_mark
+from spark_jobs.query.pacing.turns import ALL_THERE, Turns
+from spark_jobs.query.plan import is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
+from spark_jobs.query.source import data_source, format_name
+from spark_jobs.query.steps import apply_steps
+from twophase.errors import SpecError
+from twophase.values import StartingPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A built query, not yet started."""
+
+    rows: DataFrame  # of the trunk
+    flow: Flow
+    stateful: bool
+    output_mode: str
+    letters: DeadLetters | None
+    chain: Chain | None  # where nothing stands between source and sinks
+
+
+Began = Mapping[str, StartingPoint]
+"""Source -> where it began."""
+
+
+def build(
+    spark: SparkSession,
+    spec: Spec,
+    sources: Sequence[Source],
+    sinks: Sequence[Unopened],
+    began: Began,
+    dead_letter: Unopened | None = None,
+    *,
+    turns: Turns = ALL_THERE,
+) -> Pipeline:
+    """Build the query. Called at every start of it, after recovery (R3); opens the sinks, which may make their tables.
+
+    Built twice: the first time with every column of the sources, to see which ones are used; then with only those, and
+    with what counts the records that are put aside or left out.
+
+    Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
+    """
+    frames = _frames(spark, spec, sources, began, turns)
+    assert spec.trunk is not None
+    _check_read_once(frames[spec.trunk], sources)
+    _check_stateless(spec, frames)
+    again = not is_stateful(frames[spec.trunk])  # a batch may be tried: state would grow
+    letters = dead_letter is not None and again
+    branches = _branches(spec, sinks, frames, letters=letters, again=again and not letters)
+    flow = Flow(spec, tuple(branches))  # opens the sinks, which may make tables: checked first
+    narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
+    if narrow == list(sources) and not any(map(counts_bad, sources)):
+        rows = _trunk(flow, frames)
+    else:
+        try:
+            rows = _trunk(flow, _frames(spark, spec, narrow, began, turns, counting_bad=True))
+        except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
+            narrow = list(sources)
+            rows = _trunk(flow, _frames(spark, spec, sources, began, turns, counting_bad=True))
+    stateful = is_stateful(rows)
+    if stateful:
+        for branch in flow.branches:
+            check_hashable(branch.of(frames[branch.rows]))
+        _check_order(spec)
+    letters_of = _letters(spec, narrow, dead_letter)  # what is bad depends on the columns that are read
+    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources))
+
+
+def _letters(spec: Spec, sources: Sequence[Source], sink: Unopened | None) -> DeadLetters | None:
+    if sink is None:
+        return None
+    return DeadLetters(sink.open(SCHEMA), sources, spec.checkpoint.max_dead_letters)
+
+
+def _branches(
+    spec: Spec, sinks: Sequence[Unopened], frames: Mapping[str, DataFrame], *, letters: bool, again: bool
+) -> Iterator[Branch]:
+    of_rows: dict[str, list[Unopened]] = {}
+    for entry, sink in zip(spec.sinks, sinks, strict=True):
+        assert entry.from_ is not None  # a spec with sources says so
+        of_rows.setdefault(entry.from_, []).append(sink)
+    for rows, group in of_rows.items():
+        yield from branches_of(rows, frames[rows], group, letters=letters, again=again)
+
+
+def _trunk(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Its rows, with no more columns than are needed where nothing stands between it and the sinks."""
+    assert flow.spec.trunk is not None
+    rows = frames[flow.spec.trunk]
+    if flow.spec.branches:
+        return rows
+    return rows.select(
+        *map(quoted, dict.fromkeys(column for branch in flow.branches for column in branch.placed_columns))
+    )
+
+
+def _used(spark: SparkSession, flow: Flow, frames: Mapping[str, DataFrame], source: Source) -> list[str]:
+    names = source.schema.names
+    used = {name for b in flow.branches for name in used_columns(spark, b.placed(frames[b.rows]), names)}
+    return [name for name in names if name in used]
+
+
+def _check_stateless(spec: Spec, frames: Mapping[str, DataFrame]) -> None:
+    """Behind the trunk a step sees one checkpoint's rows alone: an aggregate there would be of those, in silence.
+
+    Where the trunk keeps state, a batch that is decided may run again, and gives the same rows only if each step does.
+    """
+    assert spec.trunk is not None
+    trunk = frames[spec.trunk]
+    repeats = is_stateful(trunk)
+    for step in spec.branches:
+        reason = new_state(trunk, frames[step.name], output_mode(spec))
+        if not reason and repeats and (why := unrepeatable(trunk, frames[step.name])):
+            reason = f"{why}, and {spec.trunk} keeps state, so that a batch may run again"
+        if reason:
+            message = f"transforms[{spec.transforms.index(step)}] ({step.name}): {reason}; it stands behind "
+            message += f"{spec.trunk}, where the flow to the sinks divides"
+            raise SpecError(message, remedy=f"do this in a step up to {spec.trunk}, or write in two pipelines")
+
+
+def output_mode(spec: Spec) -> str:
+    """Spark's, for the whole query."""
+    return "update" if any(step.output_mode == "update" for step in spec.transforms) else "append"
+
+
+def _check_order(spec: Spec) -> None:
+    """H22: several tasks read one partition in no order, and state that depends on it would differ when run again."""
+    sorts = any(isinstance(step, PythonStep) and step.sorts_by_offset for step in spec.transforms)
+    for index, entry in enumerate(spec.sources):
+        if entry.unordered_by and not sorts:
+            message = (
+                f"sources[{index}].{entry.unordered_by}: the records of a partition reach a stateful step in no order"
+            )
+            remedy = (
+                "remove it; or sort by _partition and _offset in the step, which says so by `sorts_by_offset: true`"
+            )
+            raise SpecError(message, remedy=remedy)
+
+
+def _check_read_once(frame: DataFrame, sources: Sequence[Source]) -> None:
+    """Spark would read a source that stands twice in a query twice, each with positions of its own."""
+    leaves = streaming_leaves(frame)
+    for index, source in enumerate(sources):
+        times = leaves.count(format_name(source))
+        if times != 1:
+            message = f"sources[{index}] ({source.name}): the steps read it {times} times"
+            remedy = (
+                "remove it" if times == 0 else "read it once; or give it a second entry in sources, with another name"
+            )
+            raise SpecError(message, remedy=remedy)
+
+
+def sink_rows(
+    spark: SparkSession, spec: Spec, sources: Sequence[Source], began: Began, turns: Turns = ALL_THERE
+) -> dict[str, DataFrame]:
+    """The rows as they leave the steps, by sink, with every column. Asks no sink. Raises SpecError for a wrong step."""
+    frames = _frames(spark, spec, sources, began, turns)
+    assert spec.trunk is not None
+    _check_read_once(frames[spec.trunk], sources)
+    _check_stateless(spec, frames)
+    return {entry.name: frames[entry.from_] for entry in spec.sinks if entry.from_ is not None}
+
+
+def trunk_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> DataFrame:
+    """The streaming query up to the trunk, to look at and not to be started. Asks no service. Raises SpecError."""
+    frames = _frames(spark, spec, sources, {}, ALL_THERE)
+    assert spec.trunk is not None
+    _check_read_once(frames[spec.trunk], sources)
+    return frames[spec.trunk]
+
+
+def _frames(
+    spark: SparkSession,
+    spec: Spec,
+    sources: Sequence[Source],
+    began: Began,
+    turns: Turns,
+    *,
+    counting_bad: bool = False,
+) -> dict[str, DataFrame]:
+    """The sources and every step, as one streaming query."""
+    read: dict[str, DataFrame] = {}
+    for source in sources:
+        marks = counting_bad and counts_bad(source)
+        schema = from_arrow_schema(with_mark(source.schema) if marks else source.schema)
+        start = began.get(source.name, StartingPoint())
+        spark.dataSource.register(data_source(source, schema, start, turns, marks=marks))
+        frame = spark.readStream.format(format_name(source)).load()
+        read[source.name] = counting(source, frame) if marks else frame
+    return apply_steps(spark, spec, spec.transforms, read)

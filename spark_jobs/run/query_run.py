@@ -1,0 +1,193 @@
+"""One query of a pipeline, from its start to its end: Spark's batches become checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from connectors.api.contracts import Source
+from connectors.spec import Spec
+from spark_jobs.batch.batch import SparkBatch
+from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.skipping import Skipping
+from spark_jobs.batch.tolerance import Tolerance
+from spark_jobs.observe.report import Listener
+from spark_jobs.observe.withheld import Withheld
+from spark_jobs.query.pacing.pacing import Pacing
+from spark_jobs.query.running_query import EndsHeld
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.run.checkpoint_requests import OnDemand
+from spark_jobs.run.checkpoints import Checkpoints
+from spark_jobs.run.control import StopControl, StopRequestedError
+from spark_jobs.run.pipeline import Pipeline
+from spark_jobs.run.progress import QueryProgress
+from spark_jobs.savepoints import plan as plans
+from spark_jobs.savepoints.plan import Plan
+from spark_jobs.session import left_sockets
+from spark_jobs.session.failures import translate
+from twophase.driver import Driver
+
+_log = logging.getLogger("eos.runner")
+
+_POLL_S = 0.2
+_WITHHELD_S = 1.0
+_DONE_S = 10.0  # for Spark to write a small file after a batch
+_DONE_POLL_S = 0.01
+_SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+"""What a call into the JVM raises, also of one that has ended."""
+
+
+@dataclass(slots=True)
+class Epoch:
+    """One query, from its start to its end, under one epoch."""
+
+    spec: Spec
+    control: StopControl
+    listener: Listener
+    driver: Driver
+    log: LocalSparkLog
+    sources: Sequence[Source]
+    pipeline: Pipeline
+    pacing: Pacing
+    on_demand: OnDemand
+    tolerance: Tolerance
+    plan: Plan
+    withheld: Withheld
+    period: SiftingPeriod = field(default_factory=SiftingPeriod)
+    failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
+    query: StreamingQuery | None = None
+    hit: int | None = None  # the checkpoint that the failure ended
+    _checkpoints: Checkpoints = field(init=False)
+    _skipping: Skipping | None = field(default=None, init=False)
+    _looked_at_s: float = 0.0
+    _is_kept: bool = False  # `plan`, beside the checkpoint
+    _ends: EndsHeld = field(default_factory=EndsHeld)
+    _progress: QueryProgress = field(init=False)
+
+    def __post_init__(self) -> None:
+        """One object for all batches."""
+        self._progress = QueryProgress(self.listener)
+        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self._progress)
+        if any(source.leaves_out for source in self.sources):
+            settings = self.spec.checkpoint
+            self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
+
+    def run(self, *, until_caught_up: bool) -> None:
+        """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
+        self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
+        try:
+            self._wait(self.query)
+        except _SPARK_ERRORS as error:
+            self.failure = self.failure or translate(error, "the query")
+        finally:
+            self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
+        if self.failure is None or self.control.is_stopping():  # a stop ends the query by an error as well
+            self.driver.drain()
+            self.on_demand.look()
+        if self.failure is not None and not isinstance(self.failure, StopRequestedError):
+            raise self.failure
+
+    def _wait(self, query: StreamingQuery) -> None:
+        try:
+            while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
+                self.driver.check()
+                self._progress.report_idle()
+                self.on_demand.look()
+                self._look_at_polls(_WITHHELD_S)
+                if self.control.is_stopping():
+                    self.listener.state("stopping")
+                    self.control.wait_until_idle()
+                    self._await_done(query)
+                    break
+            self._progress.report_plan()
+            self._look_at_polls(0.0)
+        finally:
+            self.pacing.stop()
+            query.stop()  # nothing happens if it has ended by itself
+
+    def _await_done(self, query: StreamingQuery) -> None:
+        """Block until Spark has written `commits/N` of the newest checkpoint, which `query.stop` would interrupt.
+
+        Without that file the next start runs the batch again, and is refused if a step was changed meanwhile (R4).
+        """
+        head, until_s = self.driver.owned, time.monotonic() + _DONE_S
+        while not self.log.is_done(head.incarnation, head.completed):
+            if self.control.abort_running or time.monotonic() > until_s or not query.isActive:
+                return
+            time.sleep(_DONE_POLL_S)
+
+    def _look_at_polls(self, every_s: float) -> None:
+        """Read what the planners have seen: also while no checkpoint is completed, since nothing can be read."""
+        if time.monotonic() - self._looked_at_s < every_s:
+            return
+        self._looked_at_s = time.monotonic()
+        polls = self.pacing.polls()
+        if self.withheld.observe(polls):
+            self.listener.polled(polls)
+            self.listener.withheld(self.withheld.splits)
+        self.withheld.warn_if_overdue(time.time())
+
+    def _start(self, *, until_caught_up: bool) -> StreamingQuery:
+        folder = self.log.folder(self.driver.owned.incarnation)
+        run = copy_context().run  # the lines that Spark's thread logs are of this pipeline, too
+        writer = (
+            self.pipeline.rows.writeStream.foreachBatch(lambda frame, number: run(self._on_batch, frame, number))
+            .outputMode(self.pipeline.output_mode)
+            .queryName(f"eos {self.spec.pipeline}")
+            .option("checkpointLocation", f"file://{folder}")  # not as_uri(): Hadoop would take %20 literally
+        )
+        try:
+            if until_caught_up:
+                return writer.trigger(availableNow=True).start()
+            return writer.trigger(processingTime="0 seconds").start()  # `pacing` says when
+        except _SPARK_ERRORS as error:
+            raise translate(error, "the start of the query") from error
+
+    def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:
+        """Spark's thread. Returning lets Spark write `commits/N`; raising ends the query."""
+        pipeline = self.pipeline
+        batch = SparkBatch(
+            frame,
+            checkpoint_id,
+            pipeline.flow,
+            pipeline.stateful,
+            self.spec.checkpoint.timeout_s,
+            pipeline.letters,
+            tolerance=self.tolerance,
+            chain=pipeline.chain,
+            ends=self._ends,
+            period=self.period,
+            skipping=self._skipping,
+        )
+        try:
+            with self.control.checkpoint(batch), self.pacing.checkpoint():
+                report = self._checkpoints.complete(batch)
+                self._keep_plan()
+                if checkpoint_id % left_sockets.FORGOTTEN_EVERY == 0:
+                    left_sockets.forget(frame.sparkSession)
+                if not report.replayed:
+                    self.pacing.took(report.records, report.duration_s)
+                self.tolerance.succeeded()
+        except BaseException as error:
+            foreign = isinstance(error, _SPARK_ERRORS)
+            self.failure = translate(error, f"checkpoint {checkpoint_id}") if foreign else error
+            self.hit = checkpoint_id
+            if self.driver.owned.completed < checkpoint_id:
+                self.tolerance.aborted(self.failure)
+            raise
+        if not report.replayed:
+            self._progress.decided(checkpoint_id)
+
+    def _keep_plan(self) -> None:
+        """With the first batch: before it, the state that there is was made by another query, if not by none."""
+        if not self._is_kept:
+            plans.keep(self.log.location, self.driver.owned.incarnation, self.plan)
+            self._is_kept = True

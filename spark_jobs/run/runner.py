@@ -1,0 +1,227 @@
+"""Runs a pipeline: one epoch after another until it has caught up, is stopped, or cannot be cured by a restart."""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from connectors.api.contracts import Sink, Source
+from connectors.registry import build_sink, build_source, open_requests
+from connectors.spec import Spec
+from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.tolerance import Tolerance
+from spark_jobs.observe.history.model import Ending, Event, failure
+from spark_jobs.observe.log_lines import of_pipeline
+from spark_jobs.observe.report import Listener, Listeners
+from spark_jobs.observe.run_lock import present
+from spark_jobs.observe.withheld import Withheld
+from spark_jobs.query.pacing.admission import Admission
+from spark_jobs.query.pacing.pacing import Pacing, paced
+from spark_jobs.query.pacing.remembered import admission_of
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.run.checkpoint_requests import OnDemand
+from spark_jobs.run.control import StopControl, pause
+from spark_jobs.run.kept_partitions import tell_kept_partitions
+from spark_jobs.run.open_driver import limits_of
+from spark_jobs.run.pipeline import Pipeline, build
+from spark_jobs.run.query_run import Epoch
+from spark_jobs.run.recovery import Recovered, recover
+from spark_jobs.run.request_handlers import Asked
+from spark_jobs.run.shared_state import check_state_is_shared
+from spark_jobs.run.until_readable import UntilReadable
+from spark_jobs.savepoints import plan as plans
+from spark_jobs.savepoints.changes import check_in_place
+from spark_jobs.savepoints.query import plan_of
+from spark_jobs.session.failures import translate
+from twophase.errors import ConnectorError, PrepareError
+from twophase.messages import Seen
+from twophase.requests import Answer
+
+_log = logging.getLogger("eos.runner")
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What a run has from one query to the next."""
+
+    sources: Sequence[Source]
+    sinks: Sequence[Sink]
+    admission: Admission
+    tolerance: Tolerance
+    on_demand: OnDemand
+    withheld: Withheld
+    until_readable: UntilReadable | None  # of a run until caught up
+    period: SiftingPeriod = field(default_factory=SiftingPeriod)
+
+
+@dataclass(slots=True)
+class Runner:
+    """One `eos run`. `run` belongs to one thread; `control` may be used from any, also from a signal handler."""
+
+    spec: Spec
+    spark: SparkSession
+    listener: Listener
+    until_caught_up: bool = False
+    control: StopControl = field(default_factory=StopControl)
+    run_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    page: str | None = None  # URL of the page that shows it
+    _asked: Asked | None = field(default=None, init=False)
+    _epochs: int = field(default=0, init=False)  # that this run has started
+    _held: Seen | None = field(default=None, init=False)  # head as the newest epoch of this run held it
+    _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
+
+    def run(self) -> None:
+        """Block until the pipeline ends. Raises the error that no restart cures, or that used up the strategy.
+
+        Meanwhile others see that it runs, and may ask things of it (`twophase.requests`).
+        """
+        with of_pipeline(self.spec.mask(self.spec.pipeline)):
+            self._run_named()
+
+    def _run_named(self) -> None:
+        sources = [build_source(entry) for entry in self.spec.sources]
+        ending: Ending = "failed"
+        try:
+            with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
+                asked = self._asked = Asked(self.spec, sources, self.control, channel, self.listener)
+                with asked.heard(self._stopped):
+                    self._run(self._lasting(sources, asked.on_demand))
+            ending = self.control.ending()
+        finally:
+            self.listener.state(ending)  # other pipelines of this process may go on
+
+    def is_steered(self) -> bool:
+        """Whether requests are heard, once it has begun. May be called from any thread."""
+        return self._asked is None or self._asked.is_heard()
+
+    def _lasting(self, sources: Sequence[Source], on_demand: OnDemand) -> Lasting:
+        behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
+        withheld = Withheld.at(self.spec.checkpoint.location, sources)
+        waits = self.until_caught_up and self.spec.checkpoint.max_records_per_checkpoint != 0  # 0: reads nothing new
+        return Lasting(
+            sources,
+            [build_sink(self.spec, entry) for entry in self.spec.outputs],
+            admission_of(self.spec.checkpoint, behind=behind),
+            Tolerance.of(self.spec.checkpoint, self.control.is_stopping),
+            on_demand,
+            withheld,
+            UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
+        )
+
+    def _stopped(self) -> Answer:
+        head = self._held.head if self._held is not None else None
+        if head is None:
+            return Answer(ok=True, message="stopped before it had started")
+        facts = {"completed": head.completed, "committed": head.committed, "epoch": head.epoch}
+        return Answer(ok=True, message="stopped", facts=facts)
+
+    def _run(self, lasting: Lasting) -> None:
+        strategy = self.spec.restart.strategy()
+        while not self.control.is_stopping():
+            try:
+                self._run_epoch(lasting)
+                if not self._is_more_readable(lasting):
+                    return
+            except ConnectorError as error:
+                if self.control.is_stopping():
+                    if not isinstance(error, PrepareError):  # what is decided may still wait for its commit, or worse
+                        raise
+                    if self.spec.checkpoint.at_least_once:  # nothing can be aborted
+                        _log.warning("stopped; rows of the running checkpoint may come twice: %s", error.message)
+                    else:
+                        _log.info("stopped; the running checkpoint was aborted: %s", error.message)
+                    return
+                if lasting.period.resumes(error):
+                    continue
+                now = time.time()
+                self.listener.happened(failure(error, now, self._hit))
+                if lasting.tolerance.forgives(error):
+                    lasting.tolerance.pause()
+                    continue
+                delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
+                if delay_s is None:
+                    raise
+                said = f"in {delay_s:.1f} s"
+                _log.warning("%s; restarting %s", error.message, said)
+                self.listener.happened(Event(now, "restart", said, checkpoint_id=self._hit, delay_s=delay_s))
+                self.listener.state(f"restarting {said}")
+                pause(delay_s, self.control.is_stopping)
+
+    def _is_more_readable(self, lasting: Lasting) -> bool:
+        """Blocks while records that were there at the start cannot be read yet. Raises SourceError."""
+        if lasting.until_readable is None or self._held is None or self.control.is_stopping():
+            return False
+        return lasting.until_readable.wait(self._held.head)
+
+    def _run_epoch(self, lasting: Lasting) -> None:
+        self._hit = None
+        self.listener.state("starting")
+        spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
+        session = f"{self.run_id}.{self._epochs}"
+        self._epochs += 1
+        with (
+            recover(
+                spec,
+                lasting.sinks,
+                log,
+                self.listener,
+                session=session,
+                sources=lasting.sources,
+                follows=self._held,
+                limits=limits_of(spec),
+                is_stopping=self.control.is_stopping,
+            ) as recovered,
+            paced(spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
+        ):
+            driver = recovered.driver
+            self._held = driver.seen
+            pipeline = self._build(lasting, recovered, log, pacing)
+            plan = plan_of(spec, pipeline.rows)
+            check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
+            if lasting.until_readable is not None:
+                lasting.until_readable.begin(driver.owned)
+            self.listener.state("running")
+            epoch = Epoch(
+                spec,
+                self.control,
+                Listeners([self.listener, lasting.on_demand]),
+                driver,
+                log,
+                lasting.sources,
+                pipeline,
+                pacing,
+                lasting.on_demand,
+                lasting.tolerance,
+                plan,
+                lasting.withheld,
+                lasting.period,
+            )
+            lasting.on_demand.follow(lambda: driver.owned, pacing.ask)
+            try:
+                epoch.run(until_caught_up=self.until_caught_up)
+            finally:
+                lasting.on_demand.follow(None)
+                self._held, self._hit = driver.seen, epoch.hit
+                self.listener.behind(driver.owned.waiting)
+
+    def _build(self, lasting: Lasting, recovered: Recovered, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
+        """Build Spark's query; the caller starts it. Raises SparkUnavailableError, SpecError, SourceError."""
+        sinks = recovered.sinks
+        own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
+        turns = pacing.turns(len(lasting.sources))
+        try:
+            pipeline = build(self.spark, self.spec, lasting.sources, own, recovered.began, *letters, turns=turns)
+            if pipeline.stateful:
+                check_state_is_shared(self.spark, self.spec.checkpoint.location)
+        except (Py4JError, ConnectionError) as error:
+            raise translate(error, "building the query") from error
+        if pipeline.stateful:
+            tell_kept_partitions(self.spec, log, recovered.driver.owned.incarnation)
+        return pipeline

@@ -1,0 +1,53 @@
+"""Where the sources of a pipeline begin, before Spark first hears of their splits; and how far they are told to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from connectors.api.contracts import Source
+from spark_jobs.query.spark_log import LocalSparkLog
+from twophase.driver import Driver
+from twophase.errors import IdentityError
+from twophase.head_value import HeadValue
+from twophase.values import Positions, StartingPoint
+
+
+def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLog) -> Mapping[str, StartingPoint]:
+    """Where each source's splits began; asked for and stored in head before Spark first hears of them (R6, R10).
+
+    Raises IdentityError if the sources are not those that the pipeline has had: Spark would read on where another one
+    ended, and head would record ranges from elsewhere.
+    """
+    head, names = driver.owned, [source.name for source in sources]
+    stored = head.initial
+    # A first start may have failed between two sources.
+    if not stored.keys() <= set(names) or (head.query_id is not None and len(stored) < len(names)):
+        message = f"head holds the positions of {', '.join(sorted(stored))}; the spec's sources are {', '.join(names)}"
+        remedy = (
+            "change the sources back; or take a savepoint (`eos savepoint`) and start from it, which finds each by its "
+            "name; or begin anew with `eos reset`"
+        )
+        raise IdentityError(message, remedy=remedy)
+    for name, plan in log.plan_after(head.incarnation, head.completed, names).items():
+        if plan.began != StartingPoint():  # found by a plan that was not decided yet, and is run again as it stands
+            driver.store_positions(name, plan.began)
+    for source in sources:
+        head = driver.owned
+        known = StartingPoint(head.initial.get(source.name, {}), head.identities.get(source.name, {}))
+        found = source.starting_point(known)
+        if found.positions or source.name not in head.initial:
+            driver.store_positions(source.name, found)
+    head = driver.owned
+    return {name: StartingPoint(head.initial[name], head.identities[name]) for name in names}
+
+
+def known_of(head: HeadValue, source: str) -> StartingPoint:
+    """Return the positions and topic ids of a source as `Source.horizon` takes them."""
+    positions = {**head.initial.get(source, {}), **head.positions.get(source, {})}
+    return StartingPoint(positions, head.identities.get(source, {}))
+
+
+def commit_back(sources: Sequence[Source], positions: Mapping[str, Positions]) -> None:
+    """Tell each service how far its source is (R9). Raises SourceError."""
+    for source in sources:
+        source.commit_back(positions.get(source.name, {}))

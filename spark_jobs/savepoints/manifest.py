@@ -1,0 +1,186 @@
+"""The format of a savepoint: a folder of plain files, and `manifest.json`, which names each with its hash.
+
+The manifest is written last: a folder without one is no savepoint. It holds no absolute path, so that the folder may
+be copied anywhere. Later versions read every format there has been (tests/golden).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from spark_jobs.savepoints.plan import Plan
+from twophase.codec import check_readable, sha256_of
+from twophase.errors import HeadFormatError, SavepointError
+
+FORMAT: Final = 1
+NAME: Final = "manifest.json"
+HEAD: Final = "head.json"
+RECORD: Final = "record.json"
+SPEC: Final = "spec.yaml"
+SPARK: Final = "spark"
+_KIND: Final = "eos-savepoint"
+_CHUNK: Final = 1024 * 1024
+_NO_SAVEPOINT: Final = "give the folder that `eos savepoint` has named, or one that `eos savepoint list` shows"
+_DAMAGED: Final = "copy the savepoint again from where it was taken, or take another one"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a savepoint says of itself."""
+
+    id: str  # random
+    pipeline: str
+    incarnation: str
+    checkpoint_id: int
+    decided_at: float  # seconds since 1970, UTC
+    taken_at: float
+    later: int  # checkpoints that were completed when it was taken and are not in it
+    versions: Mapping[str, str]  # of the product, Spark and Python that wrote it
+    plan: Plan | None  # None: the pipeline was last run by a version that kept none
+    files: Mapping[str, Entry]  # by path in the folder, with `/`
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(each.bytes for each in self.files.values())
+
+    @property
+    def lacking(self) -> str:
+        """The checkpoints that were decided when it was taken, and that it does not hold; empty: none."""
+        first, last = self.checkpoint_id + 1, self.checkpoint_id + self.later
+        if not self.later:
+            return ""
+        return f"checkpoint {first}" if first == last else f"checkpoints {first} to {last}"
+
+    @property
+    def state_bytes(self) -> int:
+        """Of what operators keep."""
+        return sum(each.bytes for path, each in self.files.items() if path.startswith(f"{SPARK}/state/"))
+
+
+def encode(manifest: Manifest) -> bytes:
+    """JSON with a hash of its own."""
+    document: dict[str, Any] = {
+        "kind": _KIND,
+        "format": FORMAT,
+        "id": manifest.id,
+        "pipeline": manifest.pipeline,
+        "incarnation": manifest.incarnation,
+        "checkpoint_id": manifest.checkpoint_id,
+        "decided_at": manifest.decided_at,
+        "taken_at": manifest.taken_at,
+        "later": manifest.later,
+        "versions": dict(manifest.versions),
+        "plan": manifest.plan.to_json() if manifest.plan is not None else None,
+        "files": {path: [each.bytes, each.sha256] for path, each in sorted(manifest.files.items())},
+    }
+    return _dump({**document, "checksum": sha256_of(_dump(document))})
+
+
+def decode(content: bytes, where: Path) -> Manifest:
+    """The manifest that `encode` wrote. `where`: the savepoint, for messages. Raises SavepointError."""
+    try:
+        document = json.loads(content)
+        if not isinstance(document, dict) or document.get("kind") != _KIND:
+            raise SavepointError(f"{where} is no savepoint: its {NAME} is something else's", remedy=_NO_SAVEPOINT)
+        check_readable(document, str(where), FORMAT, "use the version that wrote it, or a newer one")
+        if document.pop("checksum") != sha256_of(_dump(document)):
+            message = f"{where / NAME} is damaged: its content does not match its checksum"
+            raise SavepointError(message, remedy=_DAMAGED)
+        return Manifest(
+            id=document["id"],
+            pipeline=document["pipeline"],
+            incarnation=document["incarnation"],
+            checkpoint_id=document["checkpoint_id"],
+            decided_at=document["decided_at"],
+            taken_at=document["taken_at"],
+            later=document["later"],
+            versions=document["versions"],
+            plan=Plan.from_json(document["plan"]) if document["plan"] is not None else None,
+            files={_inside(path): Entry(*each) for path, each in document["files"].items()},
+        )
+    except HeadFormatError as error:
+        raise SavepointError(error.message, remedy=error.remedy) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        message = f"{where / NAME} is damaged: {error!r}"
+        raise SavepointError(message, remedy=_DAMAGED) from error
+
+
+def read(folder: Path) -> Manifest:
+    """The manifest of a savepoint; its files are not looked at. Raises SavepointError."""
+    try:
+        content = (folder / NAME).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        there = "there is no such folder" if not folder.is_dir() else f"it has no {NAME}"
+        message = f"{folder} is no savepoint: {there}"
+        raise SavepointError(message, remedy=_NO_SAVEPOINT) from None
+    except OSError as error:
+        raise SavepointError(f"{folder / NAME} cannot be read: {error.strerror}") from error
+    return decode(content, folder)
+
+
+def damage(folder: Path, manifest: Manifest) -> list[str]:
+    """What is missing, cut short, altered, or there without being named. Reads every byte."""
+    found = []
+    for path, entry in sorted(manifest.files.items()):
+        try:
+            size, digest = hash_of(folder / path)
+        except OSError as error:
+            found.append(f"{path}: {error.strerror}")
+            continue
+        if size != entry.bytes:
+            found.append(f"{path}: {size:,} bytes instead of {entry.bytes:,}")
+        elif digest != entry.sha256:
+            found.append(f"{path}: its content does not match its hash")
+    return found + [f"{path}: not part of the savepoint" for path in strangers(folder, manifest)]
+
+
+def strangers(folder: Path, manifest: Manifest) -> list[str]:
+    """What is in the folder and not part of the savepoint. Raises OSError."""
+    there = {
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()
+    }
+    return sorted(there - {*manifest.files, NAME})
+
+
+def checked(folder: Path) -> Manifest:
+    """The manifest of a savepoint that is whole. Reads every byte. Raises SavepointError."""
+    manifest = read(folder)
+    if found := damage(folder, manifest):
+        more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+        raise SavepointError(f"{folder} is damaged: {'; '.join(found[:3])}{more}", remedy=_DAMAGED)
+    return manifest
+
+
+def hash_of(path: Path) -> tuple[int, str]:
+    """Bytes and SHA-256. Raises OSError."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def _inside(path: str) -> str:
+    """A path in the folder. Whatever a manifest says, nothing outside is read or deleted."""
+    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise ValueError(path)
+    return path
+
+
+def _dump(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False).encode()

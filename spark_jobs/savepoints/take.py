@@ -1,0 +1,167 @@
+"""Takes a savepoint: of a pipeline that is stopped, or of one that runs and goes on meanwhile.
+
+What is copied is the newest checkpoint that head calls committed everywhere and Spark calls done. Every file of it is
+immutable; while Spark goes on it may delete them, a hundred batches later. So they are pinned first, by hard links that
+take no time, and copied from there at leisure. Where there are no hard links they are copied at once, and it is begun
+again if one has gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from connectors.spec import Spec
+from spark_jobs.observe.run_lock import running
+from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints.manifest import Entry, Manifest
+from spark_jobs.savepoints.point import Point, newest
+from spark_jobs.savepoints.spark_files import needed
+from spark_jobs.session.locked_dirs import LOCK, locked, sweep, temporary
+from twophase import faults
+from twophase.codec import encode_head, encode_record
+from twophase.errors import SavepointError
+from wal.durable import sync, sync_folders
+from wal.private import make_durable
+
+_log = logging.getLogger("eos.savepoint")
+
+_TRIES: Final = 5
+PARTIAL: Final = ".partial"
+"""End of the name of a folder that is being written, or was when its writer died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A savepoint that is there now."""
+
+    folder: Path
+    manifest: Manifest
+    was_running: bool
+
+
+def default_folder(spec: Spec) -> Path:
+    """Where savepoints go without another word."""
+    return spec.checkpoint.location / "savepoints"
+
+
+def take(spec: Spec, into: Path | None = None) -> Taken:
+    """Write a savepoint as a new folder in `into`. Blocks while it copies; called from any thread of any process.
+
+    Raises SavepointError where there is none to be had, or the folder cannot be written; HeadError.
+    """
+    into = default_folder(spec) if into is None else into
+    try:
+        make_durable(into)
+        sweep(into.glob(f"savepoint-*{PARTIAL}"))
+        for attempt in range(_TRIES):
+            point = newest(spec)
+            try:
+                with _pinned(spec, point) as files:
+                    return _write(into, point, files)
+            except FileNotFoundError as error:  # Spark has deleted it: a newer checkpoint is there by now
+                if attempt == _TRIES - 1 or running(spec) is None:
+                    raise _gone(point, error) from error
+                _log.info("savepoint: %s has gone meanwhile, it is begun again", error.filename)
+    except OSError as error:
+        message = f"{error.filename or into}: {error.strerror}"
+        raise SavepointError(message, remedy="see that the folder can be written, and that there is room") from error
+    raise AssertionError
+
+
+@contextmanager
+def _pinned(spec: Spec, point: Point) -> Iterator[Mapping[str, Path]]:
+    """Spark's files of the checkpoint, by their path in its folder, which stay for this block."""
+    with temporary(spec.checkpoint.location / "pins") as place:
+        pins: dict[str, Path] = {}
+        for path in needed(point.spark, point.number):
+            pins[path] = place / path
+            pins[path].parent.mkdir(parents=True, exist_ok=True)
+            _pin(point.spark / path, pins[path])
+        faults.point("savepoint-pinned", point.number)
+        yield pins
+
+
+def _pin(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:  # no hard links here
+        shutil.copyfile(source, target)
+
+
+def _write(into: Path, point: Point, files: Mapping[str, Path]) -> Taken:
+    head, unique = point.head, secrets.token_hex(3)
+    folder = into / f"savepoint-{head.incarnation[:6]}-{point.number}-{unique}"
+    partial = folder.with_name(folder.name + PARTIAL)
+    record = next((each for each in point.status.checkpoints if each.checkpoint_id == point.number), None)
+    texts = {manifests.HEAD: encode_head(head)}
+    texts |= {manifests.RECORD: encode_record(record)} if record is not None else {}
+    texts |= {manifests.SPEC: point.plan.spec.encode()} if point.plan is not None else {}
+    with locked(partial):
+        entries = {path: _store(partial / path, content) for path, content in texts.items()}
+        for path, source in files.items():
+            entries[f"{manifests.SPARK}/{path}"] = _copy(source, partial / manifests.SPARK / path)
+        manifest = Manifest(
+            id=secrets.token_hex(16),
+            pipeline=head.pipeline,
+            incarnation=head.incarnation,
+            checkpoint_id=point.number,
+            decided_at=record.decided_at if record is not None else 0.0,
+            taken_at=time.time(),
+            later=point.status.head.completed - point.number,
+            versions=_versions(),
+            plan=point.plan,
+            files=entries,
+        )
+        sync_folders(partial)
+        faults.point("savepoint-copied", point.number)
+        _store(partial / manifests.NAME, manifests.encode(manifest))
+        (partial / LOCK).unlink()
+        sync(partial)  # after the unlink: a lock file that a power cut brings back is not part of the savepoint
+        partial.rename(folder)
+        sync(into)
+    return Taken(folder, manifest, point.is_running)
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for name, distribution in (("eos", "eos-spark"), ("spark", "pyspark")):
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(distribution)
+    return versions
+
+
+def _store(path: Path, content: bytes) -> Entry:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return Entry(*manifests.hash_of(path))
+
+
+def _copy(source: Path, target: Path) -> Entry:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    sync(target)
+    return Entry(*manifests.hash_of(target))
+
+
+def _gone(point: Point, error: OSError) -> SavepointError:
+    waiting: Sequence[int] = range(point.number, point.status.head.completed)
+    behind = f"; sinks are behind by {len(waiting)} checkpoints" if len(waiting) > 1 else ""
+    message = f"Spark no longer has {error.filename or error} of checkpoint {point.number}{behind}"
+    return SavepointError(
+        message, remedy="let the sinks catch up, or the pipeline complete a checkpoint, and try again"
+    )

@@ -1,0 +1,94 @@
+"""Sends the project, and the Python steps beside the spec, to the workers of a cluster.
+
+A task is pickled by reference: its process must be able to import what it runs. Where the master is local, that process
+inherits the driver's path. On a cluster it has what is installed there, and what is sent with `addPyFile`, which stands
+before it: an older installation of the project on a worker does no harm.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connectors.spec import Spec
+from spark_jobs.session.master import is_local
+
+ARCHIVE: Final = "eos-modules.zip"
+"""Spark knows what was sent by its file name, so that a pipeline's own files must have others."""
+
+_PROJECT: Final = ("wal", "twophase", "connectors", "spark_jobs")
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # of a zip file's clock
+
+
+_sent: Final[set[str]] = set()  # applications of Spark's, in a process one after the other
+
+
+def ship(session: SparkSession) -> None:
+    """Send the project to the workers of a session that somebody else has started. Does so once for each."""
+    context = session.sparkContext
+    if not is_local(str(context.master)) and context.applicationId not in _sent:
+        context.addPyFile(str(pack()))
+        _sent.add(context.applicationId)
+
+
+def pack(spec: Spec | None = None) -> Path:
+    """Write the archive of `write_archive` to a temporary folder, which is deleted when this process ends.
+
+    For `eos run`, before Spark starts: it must stand in PYTHONPATH by then, too. Spark starts a process beside the
+    driver that plans a streaming source, with the workers' Python, and gives it wrong paths to what was sent with
+    `addPyFile`.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="eos-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return write_archive(folder / ARCHIVE, spec)
+
+
+def write_archive(path: Path, spec: Spec | None) -> Path:
+    """Write the modules into a zip file that Python can import from; returns its path.
+
+    Of the spec's folder those modules and packages that `import` would find there, if there is a Python step. A module
+    with the name of a package of the project is left out, since the driver would not import it either.
+    """
+    modules = {name: root for root, name in _project()}
+    if spec is not None and spec.has_python_steps:
+        modules = {name: root for root, name in beside(spec.folder)} | modules
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for root in modules.values():
+            for file in _files(root):
+                name = file.relative_to(root.parent).as_posix()
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return path
+
+
+def _project() -> Iterator[tuple[Path, str]]:
+    for name in _PROJECT:
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        yield Path(found.origin).parent, name
+
+
+def beside(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Modules and packages that `import` finds in a folder, with their names."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".py" and path.stem.isidentifier():
+            yield path, path.stem
+        elif path.name.isidentifier() and (path / "__init__.py").is_file():
+            yield path, path.name
+
+
+def _files(root: Path) -> Iterator[Path]:
+    if root.is_file():
+        yield root
+        return
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path

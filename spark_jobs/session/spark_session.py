@@ -1,0 +1,154 @@
+"""The Spark session of a pipeline: settings that the protocol needs, and defaults that suit connectors."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from connectors.registry import task_modules
+from connectors.spec import Spec
+from spark_jobs.session import worker_daemon
+from spark_jobs.session.class_archive import archive_options
+from spark_jobs.session.java import COMPILE_FAST, collector_options, logging_options
+from spark_jobs.session.jvm import launch
+from spark_jobs.session.local_dir import local_settings
+from spark_jobs.session.master import check_sinks, is_local, is_loopback, worker_python
+from spark_jobs.session.protection import gaps_of, local_protection, require
+from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, redaction
+from spark_jobs.session.shipping import pack
+from spark_jobs.session.spark_home import spark_home
+from spark_jobs.session.stderr_log import StderrLog
+from spark_jobs.session.submitted import is_submitted
+from twophase.errors import SparkUnavailableError
+
+_NOTHING: Final[Mapping[str, str]] = {}
+
+_log = logging.getLogger("eos.spark")
+
+
+def spark_session(
+    spec: Spec,
+    *,
+    debug: bool = False,
+    archive_classes: bool = False,
+    compile_fast: bool = False,
+    more: Mapping[str, str] = _NOTHING,
+) -> SparkSession:
+    """Start Spark for this spec. Blocks for some seconds; once a process.
+
+    `archive_classes`: have Java keep its classes for later starts when it ends (see class_archive), which slows
+    this run by some seconds, once. `compile_fast`: the JVM has little to do (see java.COMPILE_FAST). `more`: defaults
+    of Spark's settings beside those that all have.
+
+    Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
+    to stderr to `spark.stderr.log` (see StderrLog), not to the terminal. Where `spark-submit` has started the JVM (then
+    the spec is one that was settled with it), that has its own ways for both.
+
+    Raises SparkUnavailableError if Spark does not start, and SpecError if the sinks do not suit the master, or Spark's
+    traffic is not protected and the spec does not accept that.
+    """
+    check_sinks(spec)
+    require(gaps_of(spec, os.environ), spec.spark)
+    master = spec.spark.master
+    runs = is_submitted(os.environ)
+    os.environ["PYSPARK_PYTHON"] = worker_python(spec, os.environ)
+    shipped = [] if is_local(master) else [str(pack(spec))]
+    modules = [*_modules(spec), *shipped]
+    own = {} if runs else local_settings(master, os.environ)
+    closed = local_protection(master, spec.spark.conf)
+    near = LOOPBACK if is_loopback(master) else {}
+    conf = {**DEFAULTS, **kept_batches(spec), **own, **closed, **more, **near, **spec.spark.conf, **REQUIRED}
+    conf |= redaction(spec)
+    if not runs:
+        _inherit(modules, loopback=is_loopback(master))
+        if is_local(master):
+            os.environ[worker_daemon.MODULES] = ",".join(task_modules(spec))
+            conf = {"spark.python.daemon.module": worker_daemon.__name__, **conf}
+        conf["spark.driver.extraJavaOptions"] = _java_options(
+            spec, debug=debug, archive_classes=archive_classes, compile_fast=compile_fast
+        )
+    conf |= {"spark.master": master, "spark.app.name": f"eos {spec.pipeline}"}
+    words = StderrLog(spec.checkpoint.location)
+    try:
+        with nullcontext() if debug or runs else words.inherited():
+            if not runs:
+                launch(conf)
+            session = SparkSession.builder.config(map=dict[str, bool | float | int | str | None](conf)).getOrCreate()
+            for archive in shipped:
+                session.sparkContext.addPyFile(archive)
+    except PySparkException as error:
+        message = f"Spark did not start: {error}"
+        remedy = "see what spark-submit says" if runs else f"see {words.path}; `eos doctor` checks Java"
+        raise SparkUnavailableError(message, remedy=remedy) from error
+    if runs and modules:  # its processes inherit nothing any more
+        session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(modules)
+    if "spark.sql.shuffle.partitions" not in spec.spark.conf:
+        session.conf.set("spark.sql.shuffle.partitions", str(session.sparkContext.defaultParallelism))
+    silence_pyspark(debug=debug)
+    return session
+
+
+def silence_pyspark(*, debug: bool) -> None:
+    """Keep PySpark's loggers from writing to stderr what the run itself reports: the errors of batches and of the JVM.
+
+    PySpark logs an error with the whole text of the value or statement that it quotes, and unmasked.
+    """
+    logging.getLogger("py4j").setLevel(logging.WARNING if debug else logging.CRITICAL)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _java_options(spec: Spec, *, debug: bool, archive_classes: bool, compile_fast: bool) -> str:
+    given = spec.spark.conf.get("spark.driver.extraJavaOptions", "")
+    options = logging_options(spec.checkpoint.location, debug=debug)
+    if is_local(spec.spark.master):
+        options += [*collector_options(given), *_start_fast(archive_classes)]
+        if compile_fast:
+            options += COMPILE_FAST
+    return " ".join([*options, given]).strip()  # the last one counts
+
+
+def _start_fast(archive_classes: bool) -> list[str]:
+    """Java's options for it. Where the cache cannot be written Spark starts as it always does."""
+    try:
+        home = spark_home(os.environ)
+        if home is None:
+            return []
+        options = archive_options(home.parent, make=archive_classes)
+    except OSError as error:
+        _log.info("Spark starts slowly, without a cache: %s", error)
+        return []
+    os.environ["SPARK_HOME"] = str(home)
+    return options
+
+
+def _modules(spec: Spec) -> list[str]:
+    """The folder in which tasks look for modules: of a spec without Python steps none, since all of it is data."""
+    return [str(spec.folder)] if spec.has_python_steps else []
+
+
+def _inherit(modules: Sequence[str], *, loopback: bool) -> None:
+    """What the JVM is to have in its environment, and every process that it starts.
+
+    Python steps may stand beside the spec: processes on this machine find them through the path they inherit. They do
+    not look in the current folder, as Python otherwise does first (`python -m`): others may be able to write there.
+    """
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
+    if loopback:  # elsewhere workers must find the driver, by the name that Spark finds for this machine
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    paths = [*modules, *_project(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
+def _project() -> list[str]:
+    """Where this project is imported from: what is installed may be another version. Nothing where it is installed."""
+    folder = Path(__file__).parents[2]
+    return [] if folder.name in ("site-packages", "dist-packages") else [str(folder)]

@@ -1,0 +1,141 @@
+"""What docs/deploying.md says to type, and the files of docker/ that it names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from connectors.spec import load_spec
+from connectors.spec.settings import CheckpointSettings
+from spark_jobs.cli import run_command_line
+from spark_jobs.submit.line import APPLICATION
+
+ROOT = Path(__file__).parents[2]
+DOCKER = ROOT / "docker"
+PAGE = (ROOT / "docs" / "deploying.md").read_text()
+LINES = re.findall(r"^eos submit (.*)$", PAGE, re.MULTILINE)
+VARIABLES = {"KAFKA": "k:1", "WAREHOUSE": "mysql+pymysql://u:p@h/d"}
+
+
+def _yaml(path: Path) -> Any:
+    return YAML(typ="safe").load(path)
+
+
+_SPARK = "spark: {master: yarn, conf: {spark.authenticate: true, spark.network.crypto.enabled: true}}\n"
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_submission_is_a_line_of_spark_submit(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the example, on YARN, whose location is on a disk that the driver finds again."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    folder = tmp_path / "specs"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    spec = (ROOT / "examples" / "orders" / "orders.yaml").read_text()
+    spec = spec.replace("./checkpoints/orders", str(tmp_path / "orders")) + _SPARK
+    (folder / "orders.yaml").write_text(spec)
+    (folder / "environment.tar.gz").touch()
+    given = [f"spark.yarn.appMasterEnv.{name}={value}" for name, value in VARIABLES.items()]
+    (folder / "driver.conf").write_text("\n".join(given))
+    ours, dashes, theirs = line.partition(" -- ")
+    assert run_command_line(["submit", *shlex.split(ours), "--dry-run", *shlex.split(dashes + theirs)]) == 0
+    assert f"spark-submit --master yarn --deploy-mode {'cluster' if 'cluster' in ours else 'client'}" in (
+        capsys.readouterr().out
+    )
+
+
+def test_the_page_has_submissions() -> None:
+    assert len(LINES) == 4
+    assert f"spark_jobs/cli/application/{APPLICATION.name}" in PAGE
+    assert APPLICATION.is_file()
+
+
+def test_the_profile_all() -> None:
+    """Of all that is mounted every file is there, and what two services must say alike they do."""
+    services = _yaml(DOCKER / "compose.yaml")["services"]
+    assert {name for name, each in services.items() if "all" in each.get("profiles", [])} == set(services) - {
+        *("kafka", "mysql")
+    }
+    mounts = [mount.split(":")[0] for each in services.values() for mount in each.get("volumes", [])]
+    here = [mount for mount in mounts if mount.startswith("./")]
+    assert len(here) == 6
+    assert all((DOCKER / mount).is_dir() for mount in here)
+    (source,) = _yaml(DOCKER / "grafana" / "provisioning" / "datasources" / "prometheus.yaml")["datasources"]
+    dashboard = json.loads((DOCKER / "grafana" / "dashboards" / "eos.json").read_text())
+    assert {target["datasource"]["uid"] for panel in dashboard["panels"] for target in panel.get("targets", [])} == {
+        source["uid"]
+    }
+    load_spec(DOCKER / "shop" / "orders.yaml", services["eos"]["environment"])
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="there is no docker-compose")
+def test_compose_reads_the_profile_all() -> None:
+    command = ["docker-compose", "-f", str(DOCKER / "compose.yaml"), "--profile", "all", "config"]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
+    assert done.returncode == 0, done.stderr
+    services = YAML(typ="safe").load(done.stdout)["services"]
+    assert set(services) == {"kafka", "mysql", "eos", "feed", "prometheus", "grafana"}
+
+
+def _manifest() -> dict[str, Any]:
+    """By kind."""
+    return {each["kind"]: each for each in YAML(typ="safe").load_all(DOCKER / "kubernetes.yaml")}
+
+
+def test_on_kubernetes_the_pod_is_restricted_and_has_time_to_end() -> None:
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/, the table "Restricted"."""
+    pod = _manifest()["StatefulSet"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
+    assert {kind for volume in pod["volumes"] for kind in volume.keys() - {"name"}} <= {
+        "configMap",
+        "emptyDir",
+        "secret",
+    }
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert all("hostPort" not in port for port in container["ports"])
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["terminationGracePeriodSeconds"] > CheckpointSettings.model_fields["timeout_s"].default
+    assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+    written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    assert written == {"/tmp", "/var/lib/eos"}  # what is written to on a root that is read-only
+
+
+def test_on_kubernetes_the_page_alone_is_reached() -> None:
+    found = _manifest()
+    labels = found["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    policy, service = found["NetworkPolicy"]["spec"], found["Service"]
+    assert policy["podSelector"]["matchLabels"] == service["spec"]["selector"] == labels
+    assert policy["policyTypes"] == ["Ingress"]
+    (rule,) = policy["ingress"]
+    assert [port["port"] for port in rule["ports"]] == ["page"]
+    assert service["metadata"]["name"] == found["StatefulSet"]["spec"]["serviceName"]
+
+
+def test_on_kubernetes_the_disk_outlives_the_pod() -> None:
+    made = _manifest()["StatefulSet"]
+    assert (made["kind"], made["spec"]["replicas"]) == ("StatefulSet", 1)
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    (claim,) = made["spec"]["volumeClaimTemplates"]
+    image = (DOCKER / "Dockerfile").read_text()
+    assert f"VOLUME {mounted[claim['metadata']['name']]}" in image
+    assert f"USER {made['spec']['template']['spec']['securityContext']['fsGroup']}" in image

@@ -1,0 +1,104 @@
+"""The docs' commands are those that there are, and what the README calls runs as it says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from connectors.spec import load_spec
+from spark_jobs.cli import app, run_command_line
+from spark_jobs.operations.new_start import parse
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+TABLE = dict(re.findall(r"^\| `eos ([\w-]+)[^`]*` \| (.+) \|$", README, re.MULTILINE))
+
+
+def commands() -> dict[str, object]:
+    return dict(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def test_the_table_of_commands_has_each_once() -> None:
+    assert list(TABLE) == list(commands())
+
+
+_BENCH_CASES = {"four", "kafka", "postgresql", "sqlite", "warm"}  # as scripts/bench prints them
+
+
+@pytest.mark.parametrize("command", list(TABLE))
+def test_every_command_teaches_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"eos {command}" in shown.partition("Examples:")[2]
+    assert "Exit code: 0" in shown
+
+
+def test_every_command_in_the_docs_is_one() -> None:
+    texts = [README, *(path.read_text() for path in (ROOT / "docs").glob("*.md"))]
+    blocks = [block for text in texts for block in re.findall(r"```(.*?)```", text, re.DOTALL)]
+    spans = [
+        span for text in texts for span in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    ]
+    named = {name for part in (*blocks, *spans) for name in re.findall(r"\beos ([a-z]+(?:-[a-z]+)*)\b(?! ?=)", part)}
+    assert named - _BENCH_CASES <= set(commands()), named - set(commands())
+
+
+def test_what_the_readme_says_to_type_first() -> None:
+    """To the letter, but for the setup that this environment has behind it."""
+    block = re.search(r"## Use it\n\n```\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    setup, *lines = block[1].splitlines()
+    assert setup == "scripts/setup"
+    folder = Path(sys.executable).parent
+    script = "\n".join(["set -e", *lines]).replace(".venv/bin/eos", f"{folder}/eos")
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "guarantee" in done.stdout
+
+
+def test_the_spec_that_the_readme_explains_is_the_example(tmp_path: Path) -> None:
+    block = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    path = tmp_path / "orders.yaml"
+    path.write_text(block[1])
+    variables = {"KAFKA": "k:1", "WAREHOUSE": "mysql+pymysql://u:p@h/d"}
+    here, there = load_spec(path, variables), load_spec(ROOT / "examples" / "orders" / "orders.yaml", variables)
+    assert (here.sources, here.transforms, here.sinks) == (there.sources, there.transforms, there.sinks)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.name)
+def test_every_example_is_a_valid_spec(path: Path) -> None:
+    url = "mysql+pymysql://u:p@h/d"
+    file = "/tmp/eos.db" if "sqlite" in path.stem else url
+    load_spec(path, {"KAFKA": "k:1", "WAREHOUSE": url, "SINK_URL": url, "DATABASE": file})
+
+
+def _fragments() -> list[tuple[str, str]]:
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    return [
+        (page.name, block) for page in pages for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
+
+
+@pytest.mark.parametrize(("page", "fragment"), _fragments())
+def test_every_part_of_a_spec_in_the_docs_fits_into_the_example(page: str, fragment: str, tmp_path: Path) -> None:
+    del page
+    spec = (ROOT / "examples" / "orders" / "orders.yaml").read_text()
+    for section in re.findall(r"^(\w+):", fragment, re.MULTILINE):
+        spec = re.sub(rf"^{section}:.*?(?=^\w|\Z)", "", spec, flags=re.MULTILINE | re.DOTALL)
+    path = tmp_path / "spec.yaml"
+    path.write_text(spec + fragment)
+    url = "postgresql+psycopg://u:p@h/d"
+    load_spec(
+        path, {"KAFKA": "k:1", "WAREHOUSE": "mysql+pymysql://u:p@h/d", "SINK_URL": url, "KEY": "k", "SECRET": "s"}
+    )
+
+
+def test_the_beginnings_that_the_readme_names() -> None:
+    (line,) = re.findall(r"`eos reset SPEC --to (\w+)` \(or `(\w+)`, or `([^`]+)`\)", README)
+    assert [parse(each) for each in line] == ["earliest", "latest", {"orders/0": 17, "orders/1": 4}]

@@ -1,0 +1,362 @@
+"""A batch between Spark's jobs and the protocol: which try is decided, and what each job's outcome leads to.
+
+Spark's place is taken by `_Jobs`, which runs each branch's tasks as it is told; all else is the product's own code.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from connectors.dead_letters import refused
+from connectors.sifting import Sieve
+from spark_jobs.batch import batch as module
+from spark_jobs.batch.acks import acknowledgement, left_out
+from spark_jobs.batch.batch import SparkBatch
+from spark_jobs.batch.stopwatch import Stopwatch
+from spark_jobs.batch.writing import COUNTED
+from spark_jobs.session.failures import TOKEN, CarriedError, carried
+from tests.twophase_values import committable, record, scope
+from twophase.errors import BadRecordError, ConnectorError, PrepareError, RowLockedError
+from twophase.ids import sink_key
+from twophase.messages import Acknowledged, Failed
+from twophase.values import CheckpointRecord, Committable
+
+SCOPE = scope(7)
+
+
+def _thrown(error: ConnectorError) -> PySparkException:
+    """An error of a task as Spark throws it on the driver."""
+    with pytest.raises(CarriedError) as found, carried(TOKEN):
+        raise error
+    return PySparkException(str(found.value))
+
+
+def _table(*written: Committable, refused: bytes | None = None) -> pa.Table:
+    return pa.Table.from_batches([acknowledgement(written, Stopwatch.of(len(written)), refused)])
+
+
+@dataclass
+class _Jobs:
+    """Spark: each job ends as `ends` says."""
+
+    ends: list[Callable[[], pa.Table]]
+    together: list[bool] = field(default_factory=list)  # of each job, see branch_jobs.writing
+    methods: list[Sequence[int]] = field(default_factory=list)  # of each job, by which rows are hashed
+    placed: list[bool] = field(default_factory=list)  # of each job, see branch_jobs.run
+    first: int | None = None  # number of the first task of dead letters
+    tasks: list[Any] = field(default_factory=list)  # of each job that writes rows
+    letters_task: Any = None  # of the job that writes dead letters
+    cancelled: list[str] = field(default_factory=list)
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def writing(self, task: Callable[[Any], Any], *, together: bool = False) -> object:
+        self.tasks.append(task(_branch("warehouse")))
+        self.together.append(together)
+        return None
+
+    def counting(self, *_: object) -> object:
+        return None
+
+    def run(self, *_: object, digest_methods: Sequence[int], placed: bool) -> pa.Table:
+        self.placed.append(placed)
+        self.methods.append(digest_methods)
+        return self.ends.pop(0)()
+
+    def written(self, _rows: object, _by: object, task: Any) -> Any:
+        self.first, self.letters_task = task.first, task
+        return SimpleNamespace(toArrow=self.ends.pop(0))
+
+    def cancelJobGroup(self, group: str) -> None:  # noqa: N802 Spark's name
+        self.cancelled.append(group)
+        self.is_cancelled.set()
+
+    def getLocalProperty(self, _name: str) -> str:  # noqa: N802 Spark's name
+        return "the query's jobs"
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> _Jobs:
+    found = _Jobs([])
+    monkeypatch.setattr(module, "branch_jobs", found)
+    return found
+
+
+def _fails(error: Exception) -> Callable[[], pa.Table]:
+    def end() -> pa.Table:
+        raise error
+
+    return end
+
+
+def _branch(*names: str, meeting: Sequence[str] | None = None) -> Any:
+    sinks = [SimpleNamespace(name=name) for name in names]
+    shares = [SimpleNamespace(sink=sink, digest=0) for sink in sinks]
+    return SimpleNamespace(sinks=sinks, shares=shares, hashes=[("a",)], places=(), meeting=meeting)
+
+
+def _batch(
+    jobs: _Jobs, branches: Iterable[Any], *, stateful: bool = False, timeout_s: float = 60.0, letters: Any = None
+) -> SparkBatch:
+    frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=jobs))
+    found = tuple(branches)
+    flow = SimpleNamespace(branches=found, sinks=[sink.name for branch in found for sink in branch.sinks])
+    return SparkBatch(cast(Any, frame), 7, cast(Any, flow), stateful, timeout_s, letters)
+
+
+def test_h15_a_try_that_looks_for_equal_rows_is_never_decided(jobs: _Jobs) -> None:
+    """Its rows are in other tasks than those of a try that runs again later, though all of them have prepared."""
+    rows = committable(SCOPE)
+    locked = RowLockedError("another task waits")
+    jobs.ends = [_fails(_thrown(locked)), lambda: _table(rows), lambda: _table(rows)]
+    batch = _batch(jobs, [_branch("warehouse", meeting=["k"])])
+    for _ in range(2):
+        ended = batch.run_writers(SCOPE, direct=False)
+        assert isinstance(ended, Failed)
+        assert (type(ended.error), ended.error.message, ended.again) == (RowLockedError, locked.message, True)
+    decided = batch.run_writers(SCOPE, direct=False)
+    assert isinstance(decided, Acknowledged)
+    assert decided.committables == {"warehouse": (rows,)}
+    assert jobs.together == [False, True, False]
+
+
+def test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort(jobs: _Jobs) -> None:
+    def cancelled() -> pa.Table:
+        assert jobs.is_cancelled.wait(5)
+        raise PySparkException("the job was cancelled")
+
+    jobs.ends = [cancelled]
+    ended = _batch(jobs, [_branch("warehouse")], timeout_s=0.05).run_writers(SCOPE, direct=False)
+    assert isinstance(ended, Failed)
+    assert ended.error.message == "checkpoint 7 was cancelled: it ran longer than checkpoint.timeout (0.05 s)"
+    assert set(jobs.cancelled) == {"the query's jobs"}
+
+
+@dataclass
+class _Letters:
+    """Dead letters: one was found while the rows were written."""
+
+    mistaken: ConnectorError | None = None
+    most: int = 10
+    sink: Any = field(default_factory=lambda: SimpleNamespace(name="dead_letter", partition_by=None))
+    counted: list[int] = field(default_factory=list)  # rows written, as the counts are compared with
+    refused: list[dict[str, Any]] = field(default_factory=list)  # rows that sinks have refused
+
+    def found(self, _frame: object, _ranges: object, refused: pa.Table) -> _Letters:
+        self.refused += refused.to_pylist()
+        return self
+
+    def rows(self, *_: object) -> object:
+        return None
+
+    def count(self, _frame: object, _ranges: object, refused: pa.Table, checkpoint_id: int) -> int:
+        assert checkpoint_id == 7
+        return 40 + int(refused.num_rows)
+
+    @property
+    def share(self) -> Any:
+        return SimpleNamespace(sink=self.sink)
+
+    def mistake(self, checkpoint_id: int, written: int) -> ConnectorError | None:
+        assert checkpoint_id == 7
+        self.counted.append(written)
+        return self.mistaken
+
+
+def test_dead_letters_are_decided_with_the_rows_of_their_checkpoint(jobs: _Jobs) -> None:
+    rows = [committable(SCOPE, task) for task in range(2)]
+    letter = committable(SCOPE, task=2, sink="dead_letter", rows=1)
+    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+    jobs.ends = [lambda: _table(*rows, refused=sieve.encoded()), lambda: _table(letter)]
+    letters = _Letters()
+    ended = _batch(jobs, [_branch("warehouse")], letters=letters).run_writers(SCOPE, direct=False)
+    assert isinstance(ended, Acknowledged)
+    assert ended.committables == {"warehouse": tuple(rows), "dead_letter": (letter,)}
+    assert (jobs.first, letters.counted) == (2, [1])  # their tasks are numbered behind those of the rows
+    assert [each["error"] for each in letters.refused] == ["too large"]
+
+
+def test_dead_letters_that_do_not_fit_what_was_counted_abort_the_checkpoint(jobs: _Jobs) -> None:
+    jobs.ends = [lambda: _table(committable(SCOPE)), lambda: _table(committable(SCOPE, task=1, sink="dead_letter"))]
+    wrong = PrepareError("3 records were put aside, and 1 was found again")
+    ended = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong)).run_writers(SCOPE, direct=False)
+    assert ended == Failed(wrong)
+
+
+@dataclass
+class _Skipping:
+    """A source that leaves out so many records of each try."""
+
+    skipped: int
+    allowed: int = 5
+
+    def counted(self, _batch: object, _ranges: object) -> dict[str, int]:
+        return {"orders": self.skipped}
+
+    def surplus(self, checkpoint_id: int, skipped: dict[str, int], _ranges: object) -> ConnectorError | None:
+        assert (checkpoint_id, skipped) == (7, {"orders": self.skipped})
+        return BadRecordError("too many") if self.skipped > self.allowed else None
+
+
+@pytest.mark.parametrize("chained", [True, False])
+def test_a_batch_that_leaves_out_too_many_records_is_not_decided(jobs: _Jobs, *, chained: bool) -> None:
+    for skipped in (5, 6):
+        rows = committable(SCOPE)
+        table = _table(rows)
+        if chained:
+            table = pa.concat_tables([table, *(pa.Table.from_batches([left_out(each)]) for each in (skipped - 2, 2))])
+        jobs.ends = [lambda table=table: table]  # type: ignore[misc]  # mypy knows no type of a default
+        batch = _batch(jobs, [_branch("warehouse")])
+        batch.skipping = cast(Any, _Skipping(skipped))
+        batch.ranges = {"orders": ()}
+        if chained:
+            source = SimpleNamespace(name="orders")
+            job = SimpleNamespace(toArrow=jobs.ends.pop(0))
+            batch.chain = cast(Any, SimpleNamespace(source=source, job=lambda *_, job=job: job))
+        ended = batch.run_writers(SCOPE, direct=False)
+        assert batch.skipped == {"orders": skipped}
+        if skipped == 5:
+            assert isinstance(ended, Acknowledged)
+            assert ended.committables == {"warehouse": (rows,)}
+        else:
+            assert isinstance(ended, Failed)
+            assert (type(ended.error), ended.again) == (BadRecordError, False)
+
+
+def _then(*decided: Committable) -> CheckpointRecord:
+    names = ("warehouse", "dead_letter")
+    by_name = {name: tuple(each for each in decided if each.transaction.sink == sink_key(name)) for name in names}
+    return replace(record(7), committables=by_name)
+
+
+def _lost(*lost: Committable) -> dict[str, tuple[Committable, ...]]:
+    return {name: group for name, group in _then(*lost).committables.items() if group}
+
+
+def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the_rows(jobs: _Jobs) -> None:
+    then = scope(7, epoch=0)
+    rows = [committable(SCOPE, task) for task in range(2)]
+    letter = committable(SCOPE, task=2, sink="dead_letter", rows=1)
+    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+    jobs.ends = [lambda: _table(*rows, refused=sieve.encoded()), lambda: _table(letter)]
+    gone = replace(committable(then, 1), refused=1), committable(then, 2, "dead_letter")
+    letters, lost, decided = (
+        _Letters(),
+        _lost(*gone),
+        replace(_then(replace(committable(then), digest=5), *gone), digest_method=1),
+    )
+    batch = _batch(jobs, [_branch("warehouse")], stateful=True, letters=letters)
+    ended = batch.write_again(SCOPE, decided, lost)
+    assert isinstance(ended, Acknowledged)
+    assert ended.committables == {"warehouse": tuple(rows), "dead_letter": (letter,)}
+    assert (ended.counted, ended.digest_method, jobs.methods) == ({}, 1, [(1,)])
+    assert (jobs.first, letters.counted) == (2, [1])
+    assert [each["error"] for each in letters.refused] == ["too large"]
+    (row_task,), letters_task = jobs.tasks, jobs.letters_task
+    for task, wanted in ((row_task, lost["warehouse"]), (letters_task, lost["dead_letter"])):
+        (each,) = wanted
+        sink = SimpleNamespace(name="warehouse" if task is row_task else "dead_letter", writer=lambda *given: given)
+        own = replace(each.transaction, scope=SCOPE, task_attempt=1)
+        assert task.writer_of(sink, own) == (own, each)
+        counter = task.writer_of(sink, replace(own, task=9))
+        counter.write_whole(pa.RecordBatch.from_pydict({"n": [1, 2]}))
+        assert counter.prepare() == Committable(replace(own, task=9), 2)
+    assert (row_task.sieve, letters_task.sieve, row_task.direct, jobs.placed) == (10, None, False, [True])
+
+
+def test_r7_dead_letters_that_are_there_are_counted_and_not_written(jobs: _Jobs) -> None:
+    """Those of rows that are refused now, of bad records, and of rows that were refused in tasks that lost nothing."""
+    rows = committable(SCOPE)
+    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+    jobs.ends = [lambda: _table(rows, refused=sieve.encoded())]
+    batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
+    then = scope(7, epoch=0)
+    gone = replace(committable(then), refused=1)
+    there = [replace(committable(then, task, rows=task - 1), refused=task) for task in (1, 2)]
+    ended = batch.write_again(SCOPE, _then(gone, *there), _lost(gone))
+    assert isinstance(ended, Acknowledged)
+    assert (ended.committables, ended.counted) == ({"warehouse": (rows,)}, {"dead_letter": 40 + 1 + 3})
+    assert jobs.first is None
+    (task,) = jobs.tasks
+    for each in there:  # one of them has no row
+        counter = task.writer_of(SimpleNamespace(name="warehouse"), each.transaction)
+        counter.write_whole(pa.RecordBatch.from_pydict({"n": [1, 2]}))
+        assert counter.prepare() == Committable(each.transaction, 2)
+
+
+def test_r7_a_checkpoint_of_which_no_row_was_refused_is_written_again_as_it_was(jobs: _Jobs) -> None:
+    """Without savepoints, and without the columns of a row's place: rows of another size may come to other tasks."""
+    gone = committable(scope(7, epoch=0))
+    jobs.ends = [lambda: _table(committable(SCOPE))]
+    batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
+    ended = batch.write_again(SCOPE, _then(gone), _lost(gone))
+    assert isinstance(ended, Acknowledged)
+    assert ended.counted == {"dead_letter": 40}
+    assert ([each.sieve for each in jobs.tasks], jobs.placed) == ([None], [False])
+
+
+def test_r7_where_a_task_gave_nothing_but_refused_rows_all_of_them_are_refused_again(jobs: _Jobs) -> None:
+    """A sink that has none of its rows has lost none, and the dead letters are lost."""
+    then = scope(7, epoch=0)
+    there, letter = replace(committable(then, rows=0), refused=3), committable(then, 1, "dead_letter", 3)
+    jobs.ends = [lambda: _table(committable(SCOPE, rows=0)), lambda: _table(committable(SCOPE, 1, "dead_letter", 3))]
+    batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
+    assert isinstance(batch.write_again(SCOPE, _then(there, letter), _lost(letter)), Acknowledged)
+    (task,) = jobs.tasks
+    own = replace(there.transaction, scope=SCOPE)
+    writer = task.writer_of(SimpleNamespace(name="warehouse"), own)  # has no `writer`: the sink gets none
+    sieve = Sieve(task.sieve)
+    sieve.write(writer, "warehouse", pa.RecordBatch.from_pydict({"n": [1, 2, 3]}))
+    assert [json.loads(each["value"][0].as_py())["n"] for each in sieve.letters] == [1, 2, 3]
+    assert sieve.told("warehouse", writer.prepare()).refused == 3
+    assert (sieve.told("warehouse", writer.prepare()).rows, writer.prepare().transaction) == (0, own)
+
+
+def test_r7_dead_letters_that_do_not_fit_what_was_counted_are_not_written_again(jobs: _Jobs) -> None:
+    jobs.ends = [lambda: _table(committable(SCOPE)), lambda: _table(committable(SCOPE, task=1, sink="dead_letter"))]
+    wrong = PrepareError("3 records were put aside, and 1 was found again")
+    batch = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong))
+    gone = committable(scope(7, epoch=0), 1, "dead_letter")
+    assert batch.write_again(SCOPE, _then(gone), _lost(gone)) == Failed(wrong)
+
+
+def _counts(*rows: tuple[int, int, int, int]) -> Callable[[], pa.Table]:
+    names = [*(each.split(" ")[0] for each in COUNTED.split(", ")), "branch"]
+    found = [
+        dict(zip(names, (number, count, str(digest), branch), strict=True)) for branch, number, count, digest in rows
+    ]
+    return lambda: pa.Table.from_pylist(found)
+
+
+def test_r4_a_replay_with_state_runs_its_job_and_adds_up_each_branch(jobs: _Jobs) -> None:
+    """Two branches, two methods, and of each branch two tasks: hashes are numbered through the methods."""
+    most = 2**64 - 1
+    jobs.ends = [
+        _counts(
+            *[(0, 0, 3, most), (0, 1, 3, 10), (0, 0, 4, 5), (0, 1, 4, 20)],
+            *[(1, 0, 1, 100), (1, 1, 1, 200), (1, 0, 0, 0), (1, 1, 0, 0)],
+        )
+    ]
+    branches = [_branch("warehouse"), _branch("archive")]
+    found = _batch(jobs, branches, stateful=True).discard((1, 2))
+    assert found == [{"warehouse": (7, 4), "archive": (1, 100)}, {"warehouse": (7, 30), "archive": (1, 200)}]
+    assert jobs.methods == [(1, 2)]
+
+
+def test_r4_a_replay_without_state_runs_nothing(jobs: _Jobs) -> None:
+    assert _batch(jobs, [_branch("warehouse")]).discard((2,)) is None
+    assert jobs.methods == []
+
+
+def test_r4_a_replay_that_fails_is_not_taken_for_one_without_rows(jobs: _Jobs) -> None:
+    jobs.ends = [_fails(PySparkException("a task failed"))]
+    with pytest.raises(PrepareError, match="checkpoint 7 failed: a task failed"):
+        _batch(jobs, [_branch("warehouse")], stateful=True).discard((2,))

@@ -1,0 +1,125 @@
+"""`eos savepoint` for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from spark_jobs.cli import app, output, run_command_line
+from spark_jobs.observe.run_lock import present
+from tests import savepoint_files as files
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    files.run_until(tmp_path / "state")
+    files.keep_plan(tmp_path / "state", files.spec_in(tmp_path))
+    return tmp_path / "orders.yaml"
+
+
+def facts(capsys: pytest.CaptureFixture[str], *arguments: str | Path, code: int = 0) -> dict[str, Any]:
+    assert run_command_line(["savepoint", *map(str, arguments), "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_taken_shown_looked_into_and_deleted(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert facts(capsys, "list", spec)["savepoints"] == []
+    taken = facts(capsys, spec)
+    folder = Path(taken["folder"])
+    assert folder.parent == spec.parent / "state" / "savepoints"
+    assert (taken["checkpoint_id"], taken["pipeline"], taken["later"]) == (5, "orders", 0)
+    elsewhere = facts(capsys, "take", spec, spec.parent / "elsewhere")
+    assert Path(elsewhere["folder"]).parent == spec.parent / "elsewhere"
+    listed = facts(capsys, "list", spec)["savepoints"]
+    assert [(each["folder"], each["id"], each["bytes"]) for each in listed] == [
+        (taken["folder"], taken["id"], taken["bytes"])
+    ]
+    found = facts(capsys, "inspect", folder)
+    assert (found["ok"], found["damage"], found["positions"]) == (True, [], {"s": {"t/0": 600}})
+    assert found["operators"] == [{"step": "counted", "kind": "Aggregate", "state": ": count(int)"}]
+    assert (found["versions"]["spark"], "geheim" in json.dumps(found)) == ("4.3.0", False)
+    assert facts(capsys, "dispose", folder)["id"] == taken["id"]
+    assert not folder.exists()
+    assert facts(capsys, "list", spec)["savepoints"] == []
+
+
+def test_damage_is_shown_and_is_exit_code_1(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(facts(capsys, spec)["folder"])
+    (folder / "head.json").write_bytes(b"{")
+    found = facts(capsys, "inspect", folder, code=1)
+    assert (found["ok"], len(found["damage"])) == (False, 1)
+    output.out.as_json = False
+    assert run_command_line(["savepoint", "inspect", str(folder)]) == 1
+    assert "DAMAGED  head.json" in capsys.readouterr().out
+
+
+def test_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["savepoint", str(spec)]) == 0
+    shown = capsys.readouterr().out
+    assert "Savepoint of orders, checkpoint 5" in shown
+    folder = next((spec.parent / "state" / "savepoints").iterdir())
+    assert str(folder) in shown.replace("\n", "")
+    assert run_command_line(["savepoint", "inspect", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert "source s goes on at t/0=600" in shown
+    assert "state of counted (Aggregate)" in shown
+    assert run_command_line(["savepoint", "list", str(spec)]) == 0
+    assert folder.name in capsys.readouterr().out.replace("│", "").replace("\n", "").replace(" ", "")
+
+
+def test_a_savepoint_names_the_checkpoint_that_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The pipeline was killed between its last commit and Spark's `commits/5`; or it runs, and goes on."""
+    files.run_until(tmp_path / "state", done=files.NEWEST - 1)
+    path, loaded = tmp_path / "orders.yaml", files.spec_in(tmp_path)
+    assert run_command_line(["savepoint", str(path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Savepoint of orders, checkpoint 4" in shown
+    assert "does not hold checkpoint 5: committed in the sinks, and the pipeline ended before Spark marked it" in shown
+    assert "run `eos run SPEC --until-caught-up`, and take another one" in shown
+    (folder,) = (tmp_path / "state" / "savepoints").iterdir()
+    assert run_command_line(["savepoint", "inspect", str(folder)]) == 0
+    assert "it does not hold checkpoint 5, decided before it was taken" in capsys.readouterr().out
+    with present(loaded, "session"):
+        assert run_command_line(["savepoint", str(path)]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "does not hold checkpoint 5: decided, and not yet done everywhere when it was taken" in shown
+        assert "until-caught-up" not in shown
+        found = facts(capsys, path)
+    assert (found["checkpoint_id"], found["later"], found["was_running"]) == (4, 1, True)
+    found = facts(capsys, path)
+    assert (found["checkpoint_id"], found["later"], found["was_running"]) == (4, 1, False)
+
+
+def test_options_of_a_start_from_a_savepoint_stand_with_one(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["run", str(spec), "--take-over"]) == 2
+    assert "--from-savepoint" in capsys.readouterr().err
+
+
+def test_what_the_page_says_to_type(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line of its first block, in order: what needs neither Spark nor a running pipeline is done."""
+    page = (Path(__file__).parents[3] / "docs" / "savepoints.md").read_text()
+    block = page.partition("```\n")[2].partition("```")[0]
+    lines = [line.partition("#")[0].split() for line in block.splitlines()]
+    backup, done, named = spec.parent / "backup", [], []
+    for _eos, command, *arguments in lines:
+        folder = next(backup.iterdir(), backup) if backup.is_dir() else backup
+        places = {"orders.yaml": str(spec), "/backup/orders": str(backup), "DIR": str(folder)}
+        if command != "savepoint":
+            options = {option for each in _command(command).params for option in each.opts}
+            assert {each for each in arguments if each.startswith("--")} <= options
+            named.append(command)
+            continue
+        assert run_command_line([command, *(places.get(each, each) for each in arguments)]) == 0, arguments
+        done.append(arguments[0])
+    assert (done, named) == (["orders.yaml", "list", "inspect", "dispose"], ["stop", "run"])
+    assert list(backup.iterdir()) == []
+    assert "Deleted" in capsys.readouterr().out
+
+
+def _command(name: str) -> Any:
+    return get_command(app).commands[name]  # type: ignore[attr-defined]

@@ -1,0 +1,78 @@
+"""Stopping: no new checkpoint begins, the running one ends or is cancelled."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from spark_jobs.batch.deadline import ended_after
+from spark_jobs.run.control import StopControl, StopRequestedError
+
+
+@dataclass
+class _Batch:
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    reason: str = ""
+
+    def cancel(self, reason: str) -> None:
+        self.reason = reason
+        self.cancelled.set()
+
+
+def test_no_checkpoint_begins_after_the_request() -> None:
+    control = StopControl()
+    control.requested = "SIGTERM received"
+    with pytest.raises(StopRequestedError), control.checkpoint(_Batch()):
+        pytest.fail("it began")
+    control.wait_until_idle()
+
+
+def test_the_running_checkpoint_is_waited_for() -> None:
+    control, batch, begun, go = StopControl(), _Batch(), threading.Event(), threading.Event()
+
+    def run() -> None:
+        with control.checkpoint(batch):
+            begun.set()
+            assert go.wait(10)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert begun.wait(10)
+    control.requested = "SIGTERM received"
+    waiter = threading.Thread(target=control.wait_until_idle, args=(0.01,))
+    waiter.start()
+    waiter.join(0.1)
+    assert waiter.is_alive()
+    assert not batch.cancelled.is_set()
+    go.set()
+    waiter.join(10)
+    assert not waiter.is_alive()
+    thread.join()
+
+
+def test_a_second_request_cancels_it() -> None:
+    control, batch, begun = StopControl(), _Batch(), threading.Event()
+
+    def run() -> None:
+        with control.checkpoint(batch):
+            begun.set()
+            assert batch.cancelled.wait(10)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert begun.wait(10)
+    control.requested, control.abort_running = "SIGINT received", True
+    control.wait_until_idle(0.01)
+    thread.join()
+    assert batch.reason == "SIGINT received"
+
+
+def test_a_timeout_cancels_until_the_job_has_ended() -> None:
+    """It comes between two stages, when there is nothing to cancel."""
+    cancelled, again = threading.Event(), threading.Event()
+    with ended_after(0.01, lambda: again.set() if cancelled.is_set() else cancelled.set(), again_s=0.01):
+        assert again.wait(10)
+    again.clear()
+    assert not again.wait(0.1), "the block was left"

@@ -1,0 +1,297 @@
+"""H32: what starts keep of sinks with a log, and what a start without a sink does with it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+from connectors.api.contracts import Sink
+from connectors.kafka.sink.layout import Layout
+from connectors.kafka.sink.sink import KafkaSink
+from connectors.kafka.sink.target import Facts, Topics
+from connectors.log.committer import LogCommitter
+from connectors.log.place import LogPlace
+from connectors.sql.mysql import target as mysql
+from connectors.sql.mysql.sink import MySqlSink
+from connectors.sql.postgres import target as postgres
+from connectors.sql.postgres.sink import PostgresSink
+from connectors.sql.sqlite.sink import SqliteSink
+from spark_jobs.run.known_sinks import KnownSink, KnownSinks, Opening
+from tests.twophase.test_effects import MemorySink, Setting
+from tests.twophase_values import INCARNATION
+from twophase.backlog import Limit
+from twophase.driver import Driver
+from twophase.errors import FencedError, HeadFormatError, SinkUnavailableError
+from twophase.ids import Scope, TransactionId, sink_key
+from twophase.retry import Patience
+
+_GOLDEN: Final = Path(__file__).parents[2] / "golden" / "known-sink.json"
+_NOWHERE: Final = "127.0.0.1:9"
+_ROWS: Final = pa.schema([("id", pa.int64()), ("word", pa.string())])
+
+
+def mysql_sink(folder: Path) -> MySqlSink:
+    """Opened by a server that had this table."""
+    columns = (
+        mysql.TargetColumn("id", "bigint", "bigint", nullable=False, filled=False, generated=False),
+        mysql.TargetColumn("word", "longtext", "longtext", True, False, False, collation="utf8mb4_bin"),
+    )
+    key = mysql.UniqueIndex("PRIMARY", (mysql.KeyPart("id"),))
+    table = mysql.Target("shop", "orders", "InnoDB", columns, (key,))
+    url = f"mysql+pymysql://eos:secret@{_NOWHERE}/shop"
+    return replace(MySqlSink("warehouse", url, "orders", log=LogPlace(folder)), learned=table)
+
+
+def postgres_sink(folder: Path) -> PostgresSink:
+    """Opened by a server that had this table."""
+    columns = (
+        postgres.TargetColumn("id", "int8", "bigint", False, False, False, False),
+        postgres.TargetColumn("word", "varchar", "character varying(9)", True, False, False, False, length=9),
+    )
+    key = postgres.UniqueIndex("orders_pkey", ("id",), exact=True)
+    table = postgres.Target("public", "orders", "p", columns, (key,))
+    url = f"postgresql+psycopg://eos:secret@{_NOWHERE}/shop"
+    return replace(PostgresSink("warehouse", url, "orders", log=LogPlace(folder)), learned=table)
+
+
+def kafka_sink(folder: Path) -> KafkaSink:
+    """Opened by a cluster that had this topic."""
+    properties = {"sasl.password": "secret"}
+    sink = KafkaSink("warehouse", _NOWHERE, Layout(topic="orders"), LogPlace(folder), properties=properties)
+    return replace(sink, rows=_ROWS, topics=Topics(sink.connection, Facts(3, 1_048_588, 1), sink.markers))
+
+
+MAKERS: Final[dict[str, Callable[[Path], Sink]]] = {"mysql": mysql_sink, "postgres": postgres_sink, "kafka": kafka_sink}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_sink_is_opened_by_what_was_learned_and_writes_what_it_would_have_written(kind: str, tmp_path: Path) -> None:
+    learned = MAKERS[kind](tmp_path)
+    known = learned.known
+    assert known is not None
+    assert "secret" not in known
+    opened = MAKERS[kind](tmp_path).open_as(_ROWS, known)
+    assert (list(opened.columns), opened.known) == (["id", "word"], known)
+    writer = opened.writer(TransactionId(Scope(INCARNATION, 1, 0), sink_key("warehouse"), 0, 1))
+    writer.write(pa.record_batch([[1, 2], ["a", "b"]], schema=_ROWS))
+    assert writer.prepare().rows == 2
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_was_learned_of_another_target_does_not_do(kind: str, tmp_path: Path) -> None:
+    sink = MAKERS[kind](tmp_path)
+    known = sink.known
+    assert known is not None
+    for other in (known.replace("orders", "others"), known.replace(_NOWHERE, "127.0.0.1:8"), "{}", "", "[]", "7"):
+        with pytest.raises(SinkUnavailableError, match="cannot go on without it"):
+            sink.open_as(_ROWS, other)
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgres"])
+def test_rows_that_the_table_did_not_take_wait_for_it(kind: str, tmp_path: Path) -> None:
+    sink = MAKERS[kind](tmp_path)
+    assert sink.known is not None
+    with pytest.raises(SinkUnavailableError, match="'more' is missing in the table"):
+        sink.open_as(_ROWS.append(pa.field("more", pa.int64())), sink.known)
+
+
+def test_topics_that_rows_name_are_asked_for_in_tasks(tmp_path: Path) -> None:
+    sink = KafkaSink("warehouse", _NOWHERE, Layout(topic=None, topic_column="word"), LogPlace(tmp_path))
+    assert replace(sink, topics=Topics(sink.connection, None, sink.markers)).known is None
+
+
+# --- documents
+
+
+def test_the_golden_document_is_read_and_written_to_the_letter() -> None:
+    known = KnownSink.decoded(_GOLDEN.read_bytes(), str(_GOLDEN))
+    assert (known.epoch, known.slots) == (7, frozenset({1, 4}))
+    assert known.encoded() == _GOLDEN.read_bytes()
+    assert known.known is not None
+    assert MySqlSink("warehouse", f"mysql+pymysql://eos:x@{_NOWHERE}/shop", "orders", log=LogPlace(Path("/x"))).open_as(
+        _ROWS, known.known
+    ).columns == ("id", "word")
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 200_000, b"[]", b"7", b"{}", b'{"format": 1, "epoch": 1, "slots": ["x"], "known": null}']
+)
+def test_a_damaged_document_is_an_error_with_a_remedy_and_its_sink_is_needed(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(HeadFormatError) as caught:
+        KnownSink.decoded(content, "sinks/x")
+    assert caught.value.remedy
+    kept, sink = KnownSinks(tmp_path), kafka_sink(tmp_path)
+    kept.keep(INCARNATION, "warehouse", KnownSink(1, frozenset({1}), "x"))
+    assert kept.incarnations([sink]) == {"warehouse": {INCARNATION}}
+    (path,) = (tmp_path / "sinks" / INCARNATION).iterdir()
+    path.write_bytes(content)
+    assert kept.incarnations([sink]) == {"warehouse": frozenset()}
+
+
+def test_a_document_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    content = json.dumps({"format": 2, "epoch": 1, "slots": [1], "known": None}).encode()
+    with pytest.raises(HeadFormatError, match="has format 2"):
+        KnownSink.decoded(content, "sinks/x")
+
+
+def test_what_the_newest_epoch_has_kept_counts(tmp_path: Path) -> None:
+    """A start that was held up keeps nothing over that of a newer one."""
+    kept = KnownSinks(tmp_path)
+    newer, older = KnownSink(12, frozenset({1, 2}), "newer"), KnownSink(9, frozenset({1}), "older")
+    kept.keep(INCARNATION, "warehouse", newer)
+    kept.keep(INCARNATION, "warehouse", older)
+    assert kept.read(INCARNATION, "warehouse") == newer
+    kept.keep(INCARNATION, "warehouse", replace(newer, epoch=13))
+    assert len(list((tmp_path / "sinks" / INCARNATION).iterdir())) == 1
+    assert kept.read("another", "warehouse") is kept.read(INCARNATION, "another") is None
+
+
+# --- starts
+
+
+@dataclass
+class LogSink(MemorySink):
+    """A sink with a log, as far as a start asks for it."""
+
+    permits_once: bool = True
+    slots: frozenset[int] = frozenset({1})
+    away: bool = False
+
+    def _called(self, what: str) -> None:
+        if self.away and what != "permit away":
+            raise SinkUnavailableError("the server does not answer")
+        super()._called(what)
+
+
+@dataclass
+class Starts:
+    """Starts of a pipeline, and the sink that they open."""
+
+    setting: Setting
+    sink: LogSink
+    folder: Path
+
+    def start(self) -> Driver:
+        kept = KnownSinks(self.folder)
+        limits = {"warehouse": Limit(9, outlasts_outages=True)}
+        driver = self.setting.driver(limits=limits, known=kept.incarnations([self._target()]))
+        driver.patience = Patience(0.1, 0.001, 0.01)
+        driver.start()
+        return driver
+
+    def open(self, driver: Driver) -> Sink:
+        """As the driver opens it. A server that answers tells of the table."""
+        opening = Opening(_Answering(self._target()), driver, KnownSinks(self.folder))  # type: ignore[arg-type]
+        try:
+            return opening.open(_ROWS)
+        finally:
+            driver.close()
+
+    def _target(self) -> MySqlSink:
+        return mysql_sink(self.folder)
+
+
+@dataclass
+class _Answering:
+    """A sink whose server answers, and has the table that it has learned of."""
+
+    sink: MySqlSink
+
+    @property
+    def name(self) -> str:
+        return self.sink.name
+
+    def open(self, schema: pa.Schema) -> Sink:
+        assert self.sink.known is not None
+        return self.sink.open_as(schema, self.sink.known)
+
+    def open_as(self, schema: pa.Schema, known: str) -> Sink:
+        return self.sink.open_as(schema, known)
+
+
+@pytest.fixture
+def starts(tmp_path: Path) -> Starts:
+    sink = LogSink()
+    return Starts(Setting(tmp_path, sink=sink), sink, tmp_path)
+
+
+def test_a_start_without_the_sink_opens_it_by_what_the_start_before_has_kept(starts: Starts) -> None:
+    starts.open(starts.start())
+    starts.sink.away = True
+    driver = starts.start()
+    assert driver.away == {"warehouse"}
+    assert list(starts.open(driver).columns) == ["id", "word"]
+    known = KnownSinks(starts.folder).read(INCARNATION, "warehouse")
+    assert known is not None
+    assert known.epoch == 1, "who has not seen the sink keeps nothing"
+
+
+def test_a_start_waits_for_a_sink_that_may_have_another_number_of_slots(starts: Starts) -> None:
+    starts.sink.slots = frozenset({1, 4})  # the sink has 1, and the start was to set 4
+    starts.open(starts.start())
+    starts.sink.away = True
+    for wanted in (1, 4, 2):
+        starts.sink.slots = frozenset({wanted})
+        with pytest.raises(SinkUnavailableError, match=f"may have 1, 4 slots, and the spec names {wanted}"):
+            starts.open(starts.start())
+    starts.sink.away = False
+    starts.sink.slots = frozenset({4})
+    starts.open(starts.start())
+    starts.sink.away = True
+    starts.open(starts.start())
+
+
+def test_who_keeps_slots_is_fenced_by_a_start_that_may_not_know_of_them(starts: Starts) -> None:
+    """Before its first permit: the later start has claimed head, and may have read what was kept before."""
+    starts.open(starts.start())
+    held_up = starts.start()
+    starts.sink.away = True
+    later = starts.start()
+    starts.open(later)
+    starts.sink.away = False
+    with pytest.raises(FencedError):
+        starts.open(held_up)
+
+
+def test_the_number_that_the_sink_has_is_kept_beside_that_of_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "sink.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE orders (id INTEGER, word TEXT)")
+    sink = SqliteSink("warehouse", file, "orders", LogPlace(tmp_path / "log", slots=2))
+    for epoch, (slots, found) in enumerate([(2, {2}), (3, {2, 3}), (3, {3})], 1):
+        committer = replace(sink, log=LogPlace(tmp_path / "log", slots)).committer("p")
+        assert isinstance(committer, LogCommitter)
+        with closing(committer):
+            assert committer.slots == {slots}, "before the claim only the spec tells"
+            committer.claim(INCARNATION, epoch)
+            assert committer.slots == found
+            committer.permit(Scope(INCARNATION, epoch, 0))
+
+
+def test_the_doctor_says_whether_a_start_could_go_on_without_a_sink(tmp_path: Path) -> None:
+    kept = KnownSinks(tmp_path)
+    found = [kept.finding(INCARNATION, "warehouse")]
+    for epoch, (slots, known) in enumerate([({1}, None), ({1, 4}, "x"), ({4}, "x")], 1):
+        kept.keep(INCARNATION, "warehouse", KnownSink(epoch, frozenset(slots), known))
+        found.append(kept.finding(INCARNATION, "warehouse"))
+    assert [each.ok for each in found] == [False, False, False, True]
+    assert not any(each.fatal and not each.ok for each in found)
+    assert "it may have 1 or 4 slots" in found[2].detail
+    (path,) = (tmp_path / "sinks" / INCARNATION).iterdir()
+    path.write_bytes(b"{}")
+    assert "is damaged" in kept.finding(INCARNATION, "warehouse").detail
+
+
+def test_a_file_of_sqlite_is_needed_at_each_start(tmp_path: Path) -> None:
+    sink = SqliteSink("warehouse", tmp_path / "sink.db", "orders", LogPlace(tmp_path))
+    assert sink.known is None
+    with pytest.raises(SinkUnavailableError, match="is needed"):
+        sink.open_as(_ROWS, "")

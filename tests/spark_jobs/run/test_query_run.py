@@ -1,0 +1,189 @@
+"""How an epoch ends: sinks that are behind are waited for, and what a thread that commits has raised is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from spark_jobs.batch.tolerance import Tolerance
+from spark_jobs.observe.report import Listener
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.run.control import StopControl, StopRequestedError
+from spark_jobs.run.query_run import Epoch
+from spark_jobs.savepoints import plan as plans
+from spark_jobs.savepoints.plan import Operator, Plan
+from twophase.errors import LostCommittableError, PrepareError, SparkUnavailableError
+
+
+@dataclass
+class _Driver:
+    lost: LostCommittableError | None = None
+    drained: int = 0
+
+    def check(self) -> None:
+        if self.lost is not None:
+            raise self.lost
+
+    def drain(self) -> None:
+        self.drained += 1
+        self.check()
+
+
+class _Query:
+    """Ends by the error of its last batch."""
+
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802
+        raise PySparkException("the batch raised")
+
+    def stop(self) -> None:
+        pass
+
+
+class _Pacing:
+    def stop(self) -> None:
+        pass
+
+
+class _OnDemand:
+    def look(self) -> None:
+        pass
+
+
+class _Started(Epoch):
+    def _start(self, *, until_caught_up: bool) -> Any:
+        return _Query()
+
+
+def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
+    control = StopControl("SIGTERM received" if stopping else "")
+    none: Any = None
+    steps: Any = driver
+    pacing: Any = _Pacing()
+    on_demand: Any = _OnDemand()
+    epoch = _Started(
+        none, control, Listener(), steps, none, [], none, pacing, on_demand, none, none, none, failure=failure
+    )
+    epoch.run(until_caught_up=False)
+
+
+def test_a_stop_between_two_batches_waits_for_sinks_that_are_behind() -> None:
+    driver = _Driver()
+    _run(driver, StopRequestedError(), stopping=True)
+    assert driver.drained == 1
+
+
+def test_a_stop_hides_nothing_that_a_thread_has_raised() -> None:
+    with pytest.raises(LostCommittableError):
+        _run(_Driver(LostCommittableError("gone")), StopRequestedError(), stopping=True)
+    with pytest.raises(LostCommittableError):
+        _run(_Driver(LostCommittableError("gone")), PrepareError("cancelled"), stopping=True)
+
+
+def test_a_stop_hides_no_error_of_the_checkpoint_that_it_met() -> None:
+    with pytest.raises(LostCommittableError, match="of its batch"):
+        _run(_Driver(), LostCommittableError("of its batch"), stopping=True)
+
+
+def test_who_fails_waits_for_nobody() -> None:
+    driver = _Driver()
+    with pytest.raises(PrepareError):
+        _run(driver, PrepareError("a task failed"), stopping=False)
+    assert driver.drained == 0
+
+
+class _Active:
+    """Runs until it is stopped. Spark marks batch 7 as done at the third look, unless the query has `ended` before."""
+
+    def __init__(self, commits: Path, *, ended: bool = False) -> None:
+        self.ended = ended
+        self.done_when_stopped: bool | None = None
+        self._file = commits / "7"
+        self._looks = 0
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        self._looks += 1
+        if self._looks == 3:
+            self._file.touch()
+        return not self.ended
+
+    _jsq = SimpleNamespace(lastProgress=lambda: None)
+
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802
+        return False
+
+    def stop(self) -> None:
+        self.done_when_stopped = self._file.exists()
+
+
+@pytest.mark.parametrize(
+    ("ended", "abort_running", "is_done"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
+    tmp_path: Path, *, ended: bool, abort_running: bool, is_done: bool
+) -> None:
+    """Or else a start would run its batch again, and refuse it where a step was changed between the two."""
+    commits = LocalSparkLog(tmp_path).folder("i" * 20) / "commits"
+    commits.mkdir(parents=True)
+    query = _Active(commits, ended=ended)
+    driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20), check=lambda: None)
+    withheld = SimpleNamespace(observe=lambda _: False, warn_if_overdue=lambda _: None)
+    pacing = SimpleNamespace(stop=lambda: None, polls=tuple)
+    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), None, None, withheld)
+    epoch = _Started(cast(Any, None), StopControl(), *rest)
+    epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running
+    epoch._wait(cast(Any, query))
+    assert query.done_when_stopped is is_done
+
+
+def _on_batch(epoch: Epoch, complete: Callable[[object], object]) -> None:
+    context = SimpleNamespace(getLocalProperty=str)
+    frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
+    epoch._checkpoints = cast(Any, SimpleNamespace(complete=complete))
+    epoch._on_batch(cast(Any, frame), 7)
+
+
+def _epoch(log: Any = None, plan: Any = None) -> Epoch:
+    """Under whose driver checkpoint 7 is the newest that is decided."""
+    spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0))
+    driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20))
+    pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chain=None)
+    pacing = SimpleNamespace(checkpoint=nullcontext, took=lambda *_: None)
+    rest: Any = (Listener(), driver, log, [], pipeline, pacing, None, Tolerance(), plan, None)
+    return _Started(cast(Any, spec), StopControl(), *rest)
+
+
+def test_the_steps_are_kept_with_the_first_batch_and_not_before(tmp_path: Path) -> None:
+    """Until then the state that there is was made by another query, whose steps a start compares with its own."""
+    plan = Plan(("orders",), (Operator("counted", "Aggregate", ": count(int)"),), {}, "")
+    epoch = _epoch(LocalSparkLog(tmp_path), plan)
+    found: list[Plan | None] = []
+
+    def complete(_batch: object) -> object:
+        found.append(plans.kept(tmp_path, "i" * 20))
+        return SimpleNamespace(replayed=False, records=1, duration_s=0.1)
+
+    for _ in range(2):
+        _on_batch(epoch, complete)
+    assert [each and each.operators for each in found] == [None, plan.operators]
+
+
+def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> None:
+    """Of a checkpoint the JVM is asked once more when it is decided: what the lag is."""
+
+    def ask(_batch: object) -> object:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    epoch = _epoch()
+    with pytest.raises(Py4JNetworkError):
+        _on_batch(epoch, ask)
+    assert isinstance(epoch.failure, SparkUnavailableError)
+    assert epoch.failure.message == "checkpoint 7 failed: Spark's JVM has ended"

@@ -1,0 +1,132 @@
+"""A savepoint that is damaged, unfinished, of somebody else or of a newer version; and one of the first format."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints.stored import dispose, found_in
+from spark_jobs.savepoints.take import take
+from tests import savepoint_files as files
+from twophase.codec import decode_head, decode_record, sha256_of
+from twophase.errors import SavepointError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "savepoint"
+
+
+@pytest.fixture
+def savepoint(tmp_path: Path) -> Path:
+    files.run_until(tmp_path / "state")
+    spec = files.spec_in(tmp_path)
+    files.keep_plan(tmp_path / "state", spec)
+    return take(spec).folder
+
+
+def _alter(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a byte of state": (lambda f: _alter(f / "spark/state/0/1/SSTs/6.sst"), "does not match its hash"),
+    "a file is cut short": (lambda f: (f / "head.json").write_bytes(b"{"), "1 bytes instead of"),
+    "a file is missing": (lambda f: (f / "spark/commits/5").unlink(), "No such file"),
+    "a file more": (lambda f: (f / "spark/state/0/1/7_x.zip").write_bytes(b"x"), "not part of the savepoint"),
+    "a byte of the manifest": (lambda f: _alter(f / "manifest.json"), "damaged"),
+    "another number in the manifest": (
+        lambda f: _replace(f / "manifest.json", f'"checkpoint_id": {files.NEWEST}', '"checkpoint_id": 2'),
+        "its content does not match its checksum",
+    ),
+    "half a manifest": (lambda f: (f / "manifest.json").write_text('{"kind": "eos'), "damaged"),
+    "no manifest": (lambda f: (f / "manifest.json").unlink(), "is no savepoint: it has no manifest.json"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_told(savepoint: Path, name: str) -> None:
+    manifests.checked(savepoint)
+    damage, told = DAMAGE[name]
+    damage(savepoint)
+    with pytest.raises(SavepointError, match=told):
+        manifests.checked(savepoint)
+
+
+def test_it_may_be_copied_anywhere(savepoint: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(savepoint, tmp_path / "moved" / "and renamed")
+    shutil.rmtree(tmp_path / "state")
+    assert manifests.checked(moved).checkpoint_id == files.NEWEST
+    assert str(tmp_path) not in "".join(p.read_text(errors="replace") for p in moved.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [({"kind": "another"}, "is something else's"), ({"format": 2}, "has format 2; this version reads format 1")],
+)
+def test_of_somebody_else_or_of_a_newer_version(savepoint: Path, change: dict[str, object], told: str) -> None:
+    document = {**json.loads((savepoint / "manifest.json").read_text()), **change}
+    (savepoint / "manifest.json").write_text(json.dumps(document))
+    with pytest.raises(SavepointError, match=told):
+        manifests.read(savepoint)
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "spark/../../outside"])
+def test_a_manifest_names_nothing_outside(savepoint: Path, path: str) -> None:
+    document = json.loads((savepoint / "manifest.json").read_text())
+    document["files"][path] = [1, "0" * 64]
+    del document["checksum"]
+    document["checksum"] = sha256_of(manifests._dump(document))
+    (savepoint / "manifest.json").write_text(json.dumps(document))
+    (savepoint.parent / "outside").write_text("x")
+    with pytest.raises(SavepointError, match="damaged"):
+        dispose(savepoint)
+    assert (savepoint.parent / "outside").exists()
+
+
+def test_a_golden_savepoint_can_be_read_for_ever() -> None:
+    manifest = manifests.checked(GOLDEN)
+    assert (manifest.pipeline, manifest.checkpoint_id, manifest.later) == ("orders", 5, 0)
+    assert manifest.plan is not None
+    assert (manifest.plan.sources, manifest.plan.operators) == (("s",), (files.COUNTED,))
+    assert decode_head((GOLDEN / manifests.HEAD).read_bytes()).positions == {"s": {"t/0": 600}}
+    assert decode_record((GOLDEN / manifests.RECORD).read_bytes()).rows == 90
+    assert (GOLDEN / "spark" / "offsets" / "5").read_text() == files.offsets(5)
+
+
+def test_only_savepoints_are_disposed_of(savepoint: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path, savepoint.parent, savepoint / "spark"):
+        with pytest.raises(SavepointError, match="is no savepoint"):
+            dispose(folder)
+    (savepoint / "mine.txt").write_text("mine")
+    with pytest.raises(SavepointError, match=r"mine\.txt"):
+        dispose(savepoint)
+    (savepoint / "mine.txt").unlink()
+    manifests.checked(savepoint)
+    dispose(savepoint)
+    assert not savepoint.exists()
+    assert savepoint.parent.is_dir()
+
+
+def test_a_folder_shows_what_is_one_and_what_was_to_be(savepoint: Path, tmp_path: Path) -> None:
+    folder = savepoint.parent
+    (folder / "other").mkdir()
+    half = folder / "savepoint-bbbbbb-6-0000.partial"
+    half.mkdir()
+    (half / ".lock").touch()
+    found = {each.folder.name: (each.manifest is not None, each.why) for each in found_in(folder)}
+    assert found == {savepoint.name: (True, ""), half.name: (False, "unfinished: its writer died")}
+    with pytest.raises(SavepointError, match="is no savepoint"):
+        dispose(half)
+    take(files.spec_in(tmp_path))
+    assert not half.exists(), "the next one sweeps it away"

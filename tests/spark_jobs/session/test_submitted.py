@@ -1,0 +1,78 @@
+"""What a driver that spark-submit has started makes of its spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connectors.spec import Spec, load_spec
+from spark_jobs.run.control import StopControl
+from spark_jobs.run.stop_signals import StopSignals
+from spark_jobs.session.submitted import is_submitted, settle
+from twophase.errors import SpecError
+
+_SPEC = """
+pipeline: words
+checkpoint: {{location: {location}}}
+spark: {{{spark}}}
+sources:
+  - {{name: words, connector: kafka, bootstrap_servers: "k:1", topics: [words], format: {{type: string}}}}
+sinks: [{{name: t, from: words, connector: mysql, url: "mysql+pymysql://u:p@h/d", table: t, commit: two-phase}}]
+"""
+
+
+def _spec(folder: Path, spark: str = "", location: str = "./checkpoints") -> Spec:
+    (folder / "words.yaml").write_text(_SPEC.format(spark=spark, location=location))
+    return load_spec(folder / "words.yaml", {})
+
+
+def test_what_was_given_holds_where_the_spec_says_nothing(tmp_path: Path) -> None:
+    given = {"spark.master": "yarn", "spark.ui.enabled": "true", "spark.executor.cores": "2"}
+    spec = _spec(tmp_path, "conf: {spark.executor.cores: 2, spark.cores.max: 8}")
+    settled = settle(spec, given, Path("/elsewhere"))
+    assert settled.spark.master == "yarn"
+    assert settled.spark.conf == {"spark.ui.enabled": "true", "spark.executor.cores": "2", "spark.cores.max": "8"}
+    assert settled.folder == spec.folder
+
+
+@pytest.mark.parametrize(
+    ("spark", "given", "message"),
+    [
+        ("master: yarn", {"spark.master": "local[2]"}, r"spark.master is yarn in the spec, and local\[2\] for"),
+        ("conf: {spark.cores.max: 8}", {"spark.cores.max": "4"}, "spark.cores.max is 8 in the spec, and 4 for"),
+        ("conf: {spark.driver.memory: 8g}", {}, "which only spark-submit can set: --conf spark.driver.memory=8g"),
+        ("", {"spark.sql.session.timeZone": "CET"}, "needs --conf spark.sql.session.timeZone=UTC"),
+        ("", {"spark.submit.deployMode": "cluster"}, "would be gone with it"),
+        ("", {"spark.kubernetes.submitInDriver": "true"}, "would be gone with it"),
+    ],
+)
+def test_what_contradicts_is_refused(tmp_path: Path, spark: str, given: dict[str, str], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        settle(_spec(tmp_path, spark), given, tmp_path)
+
+
+def test_every_contradiction_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as raised:
+        settle(_spec(tmp_path, "master: yarn"), {"spark.master": "k8s://h", "spark.speculation": "true"}, tmp_path)
+    assert raised.value.message.count("\n- ") == 2
+
+
+def test_a_location_elsewhere_outlives_the_container(tmp_path: Path) -> None:
+    given = {"spark.master": "yarn", "spark.submit.deployMode": "cluster"}
+    assert settle(_spec(tmp_path, location="/srv/words"), given, tmp_path).spark.master == "yarn"
+
+
+def test_who_has_started_this_process() -> None:
+    assert is_submitted({"PYSPARK_GATEWAY_PORT": "1"})
+    assert not is_submitted({})
+
+
+def test_one_signal_to_driver_and_jvm_is_one_request() -> None:
+    control = StopControl()
+    signals = StopSignals([control])
+    signals.received(15, "JVM")
+    signals.received(15, "driver")
+    assert (control.requested, control.abort_running) == ("SIGTERM received", False)
+    signals.received(15, "JVM")
+    assert control.abort_running
