@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from connectors.contracts import Sink, Source
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from connectors.api.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from spark_jobs.batch.sifting_period import SiftingPeriod

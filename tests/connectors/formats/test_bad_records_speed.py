@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from connectors.api.format import Format
 from connectors.formats.ddl import parse_ddl
-from connectors.formats.decode import Format
 from connectors.formats.json_judge import Judge
 from connectors.formats.json_values import JsonFormat, _parse
 from connectors.formats.plain import StringFormat

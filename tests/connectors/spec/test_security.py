@@ -15,6 +15,7 @@ from connectors.spec import SpecMistakesError, exposures, load_spec
 from connectors.spec.spec import Spec
 from spark_jobs.cli import run_command_line
 from spark_jobs.page.effective import effective
+from tests.connectors.spec.entries import kafka_source
 
 _SPEC = """\
 pipeline: orders
@@ -44,7 +45,7 @@ def load(
 
 
 def settings(spec: Spec) -> dict[str, str]:
-    return spec.sources[0].client_properties
+    return kafka_source(spec).client_properties
 
 
 def test_tls_and_scram_are_what_security_means(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from connectors.api.format import Decoded, Format, Undecodable
 from connectors.formats import JsonFormat, parse_ddl
-from connectors.formats.decode import Decoded, Format, Undecodable
 from connectors.testing.formats import FormatCompliance
 
 

@@ -15,6 +15,7 @@ from connectors.spec import load_spec
 from connectors.sql.sqlite.entry import SqliteEntry
 from spark_jobs.cli import run_command_line
 from spark_jobs.cli.template import FormatKind, SinkKind
+from tests.connectors.spec.entries import kafka_source
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
@@ -55,7 +56,7 @@ def test_what_init_writes_is_a_valid_spec(
     assert run_command_line(arguments) == 0
     assert run_command_line(["validate", "new.yaml"]) == 0
     spec = load_spec(tmp_path / "new.yaml", {"KAFKA": "k:1", "DATABASE": database})
-    assert (spec.pipeline, spec.sources[0].topics, spec.sources[0].format.type) == ("null", ["null"], form)
+    assert (spec.pipeline, kafka_source(spec).topics, kafka_source(spec).format.type) == ("null", ["null"], form)
     assert isinstance(spec.sinks[0], SqliteEntry) == (sink is SinkKind.SQLITE)
     text = (tmp_path / "new.yaml").read_text()
     assert mistakes(schema(capsys), text) == []
