@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from connectors.api.contracts import Finding
-from connectors.api.contracts import METADATA
+from connectors.api.contracts import METADATA, Finding
 from twophase.errors import BadRowError, TargetError
 
 
