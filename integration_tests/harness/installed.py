@@ -70,7 +70,9 @@ def install(folder: Path, *plugins: Path) -> Installed:
     made = Installed(folder / "venv")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made.folder)], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(made.python), "install", "--quiet"]
-    subprocess.run([*pip, "--no-deps", "--no-index", *map(str, wheels)], check=True)
+    # Not in the work tree, whose metadata pip would take for an installed distribution.
+    options = ["--no-deps", "--no-index", "--ignore-installed", *map(str, wheels)]
+    subprocess.run([*pip, *options], check=True, cwd=folder, env=child_environment(_OUTSIDE))
     own = Path(made.call("-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
     (own / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return made
@@ -86,6 +88,7 @@ def build_wheel(source: Path, folder: Path) -> Path:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / name, copy / name)
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "--wheel-dir", str(into), str(copy)], check=True)
+    command = [*pip, "--wheel-dir", str(into), str(copy)]
+    subprocess.run(command, check=True, cwd=folder, env=child_environment(_OUTSIDE))
     (wheel,) = into.glob("*.whl")
     return wheel

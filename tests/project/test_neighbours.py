@@ -147,6 +147,8 @@ _ELSEWHERE: Final = {
     "connectors/sql/table_format.py:_format_of": "in tests/connectors/sql/test_table_formats.py",
     "connectors/sql/table_format.py:check_formats": "in tests/connectors/sql/test_table_formats.py",
     "connectors/sql/sqlite/direct_writer.py:SqliteDirectWriter.write": "rows on their way to the driver",
+    "connectors/testing/behaviours/storing.py:Storing.test_another_process_sees_it": "a test's own",
+    "connectors/stores/direct.py:StoreDirectWriter.write": "rows on their way to the driver",
     "spark_jobs/operations/checkpoint_copy.py:CheckpointBefore.copied": "plans and commits of Spark itself",
     "spark_jobs/cli/kept.py:facts_in": "shown",
     "spark_jobs/cli/output.py:Output.facts": "shown",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.wrong import PREPARING_STORES, TOKEN_STORES
+from tests.connectors.stores.wrong import PREPARING_STORES, TOKEN_STORES
 
 _PROJECT = next(each for each in Path(__file__).parents if (each / "setup.cfg").exists())
 _NOT_THE_LONG_ONES = "not million and not killed and not another_process_commits and not seed and not any_order"

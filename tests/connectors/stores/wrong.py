@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from examples.stores.preparing_store import FolderStore
 from examples.stores.token_store import SqliteStore
-from tests.stores.test_examples import TestPreparingStore as _Preparing
-from tests.stores.test_examples import TestTokenStore as _Token
+from tests.connectors.stores.test_examples import TestPreparingStore as _Preparing
+from tests.connectors.stores.test_examples import TestTokenStore as _Token
 
 
 class ForgetsTheToken(SqliteStore):
