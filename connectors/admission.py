@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from twophase.errors import IdentityError
+from eos.errors import IdentityError
 from twophase.positions import Position, Positions, check_position, is_before
 from twophase.values import OffsetRange
 

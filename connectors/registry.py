@@ -14,7 +14,7 @@ from connectors.api.database import DatabaseUse
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
 from connectors.sources.split_source import SplitSource
 from connectors.spec.spec import Spec
-from twophase.errors import SpecError
+from eos.errors import SpecError
 from twophase.requests import SHELF, Channel
 
 if TYPE_CHECKING:

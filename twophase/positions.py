@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from twophase.errors import IdentityError
+from eos.errors import IdentityError
 
 Position: TypeAlias = "int | str | list[Position]"
 """Plain JSON, so that it is equal to itself after it was stored and read again: a tuple is not a position."""

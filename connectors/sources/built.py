@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding, Horizon
 from connectors.sources.split_source import SplitSource
-from twophase.errors import HeadFormatError, OffsetOutOfRangeError, SourceError, SpecError
+from eos.errors import HeadFormatError, OffsetOutOfRangeError, SourceError, SpecError
 from twophase.positions import Position, Positions
 from twophase.values import OffsetRange, StartingPoint
 

@@ -85,7 +85,7 @@ class SplitSource(ABC):
     def check(self) -> Sequence[Finding]:
         """Return what `eos doctor` shows of the source. By default, whether its splits can be listed. Never raises."""
         from connectors.api.contracts import Finding
-        from twophase.errors import ConnectorError
+        from eos.errors import ConnectorError
 
         try:
             splits = self.splits()

@@ -26,8 +26,8 @@ from connectors.stores.rows import RowForm, stored_schema
 from connectors.stores.slot import Slot, number_of, seen
 from connectors.stores.stream import RowStream
 from connectors.stores.token import transaction_name, transaction_of
+from eos.errors import BadRowError, IdentityError, TargetError
 from twophase import faults
-from twophase.errors import BadRowError, IdentityError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, SinkState

@@ -16,7 +16,7 @@ from typing import Final
 from connectors.log.ledger import Share, gap
 from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced
 from connectors.stores.token import Token, decode_token, digest, slot_key
-from twophase.errors import IdentityError, SinkUnavailableError
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId
 from twophase.values import CommitOutcome, Committable
 

@@ -28,7 +28,7 @@ import pytest
 from connectors.api.contracts import Source
 from connectors.sources.built import BuiltSource
 from connectors.sources.split_source import SplitSource
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 from twophase.positions import Position, check_position, is_before
 from twophase.values import OffsetRange, StartingPoint
 

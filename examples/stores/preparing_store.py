@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from twophase.errors import LostCommittableError
+from eos.errors import LostCommittableError
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from twophase.errors import BadRowError, SinkUnavailableError
+from eos.errors import BadRowError, SinkUnavailableError
 
 
 @dataclass(frozen=True)

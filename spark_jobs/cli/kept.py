@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from eos.errors import HeadFormatError
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import position
 from spark_jobs.savepoints import manifest as manifests
@@ -16,7 +17,6 @@ from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.stored import Found
 from spark_jobs.savepoints.take import Taken
 from twophase.codec import decode_head
-from twophase.errors import HeadFormatError
 from twophase.positions import Position
 
 

@@ -10,8 +10,8 @@ from typing import Final, Literal
 from connectors.api.contracts import Source
 from connectors.registry import build_source
 from connectors.spec import Spec
+from eos.errors import SpecError
 from spark_jobs.query.source_offset import topic_of
-from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.positions import Position, distance, is_before
 from twophase.values import StartingPoint

@@ -31,7 +31,7 @@ class SplitAgain:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """All of it."""
+    """Records and rows that a start from a savepoint writes twice."""
 
     splits: tuple[SplitAgain, ...] = ()
     rows: Mapping[str, int] = field(
@@ -57,12 +57,12 @@ class Repeated:
         if self.splits:
             ranges = ", ".join(map(str, self.splits))
             records = f"{self.records:,} records" if self.records is not None else "records"
-            told.append(f"{records} were read after the savepoint was taken: {ranges}")
+            told.append(f"{records} were read after the savepoint was written: {ranges}")
         if self.beyond:
             beyond = ", ".join(f"{name} has checkpoints up to {number}" for name, number in self.beyond.items())
             told.append(f"checkpoints are in the sinks that the savepoint does not have ({beyond})")
         if self.other_life:
-            told.append("what the savepoint's own life has read after it was taken is not known any more")
+            told.append("later positions of the savepoint's incarnation are not known any more")
         return "; ".join(told)
 
 

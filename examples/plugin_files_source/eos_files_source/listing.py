@@ -12,7 +12,7 @@ from typing import Any, Final
 import obstore
 from obstore.store import LocalStore, from_url
 
-from twophase.errors import OffsetOutOfRangeError, SourceError
+from eos.errors import OffsetOutOfRangeError, SourceError
 
 SUFFIXES: Final = (".jsonl", ".parquet")
 

@@ -19,8 +19,8 @@ import pyarrow.parquet
 
 from connectors.api.contracts import Finding
 from connectors.sources.split_source import SplitSource
+from eos.errors import BadRecordError, ConnectorError, OffsetOutOfRangeError, SourceError
 from eos_files_source.listing import File, Listing, list_files, open_store
-from twophase.errors import BadRecordError, ConnectorError, OffsetOutOfRangeError, SourceError
 from twophase.positions import Position
 
 SPLIT: Final = "files"

@@ -12,7 +12,7 @@ import pytest
 from eos_files_source.source import FilesSource
 
 from connectors.testing.sources import Damage, SourceCompliance
-from twophase.errors import BadRecordError
+from eos.errors import BadRecordError
 
 COLUMNS = pa.schema([("n", pa.int64()), ("text", pa.string())])
 

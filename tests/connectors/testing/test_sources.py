@@ -14,7 +14,7 @@ import pytest
 from connectors.sources.split_source import SplitSource
 from connectors.testing import sources as suite
 from connectors.testing.sources import Damage, SourceCompliance
-from twophase.errors import OffsetOutOfRangeError
+from eos.errors import OffsetOutOfRangeError
 from twophase.positions import Position
 
 SCHEMA = pa.schema([("n", pa.int64()), ("line", pa.int64())])
